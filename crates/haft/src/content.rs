@@ -1,0 +1,297 @@
+//! What a tool gives back: content blocks, and the conversions into them.
+//!
+//! The model, the hooks, the screen and the log each read the same blocks; how one of them is written on a
+//! provider's wire is the provider crate's business.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::ToolError;
+
+/// One block of a result.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Content {
+    /// Plain text.
+    Text(Arc<str>),
+    /// A picture.
+    Image(Blob),
+    /// A document that the model can read as such, for example a PDF.
+    Document(Blob),
+    /// A JSON value; the model reads its text, code reads the value.
+    Structured(Value),
+    /// Something that lies elsewhere and can be fetched.
+    Link(ResourceLink),
+}
+
+/// Bytes with a media type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// For example `image/png`.
+    pub media_type: Arc<str>,
+    /// The bytes themselves, not encoded.
+    pub bytes: Arc<[u8]>,
+    /// A name to show, where there is one.
+    pub name: Option<Arc<str>>,
+}
+
+/// A pointer to a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceLink {
+    /// Where it is.
+    pub uri: Arc<str>,
+    /// What to call it.
+    pub name: Arc<str>,
+    /// Its media type, where known.
+    pub media_type: Option<Arc<str>>,
+}
+
+impl Content {
+    /// A text block.
+    pub fn text(text: impl Into<Arc<str>>) -> Content {
+        Content::Text(text.into())
+    }
+
+    /// An image block.
+    pub fn image(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> Content {
+        Content::Image(Blob { media_type: media_type.into(), bytes: bytes.into(), name: None })
+    }
+
+    /// A document block.
+    pub fn document(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> Content {
+        Content::Document(Blob { media_type: media_type.into(), bytes: bytes.into(), name: None })
+    }
+
+    /// A link block.
+    pub fn link(uri: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Content {
+        Content::Link(ResourceLink { uri: uri.into(), name: name.into(), media_type: None })
+    }
+}
+
+/// Everything one call gave back, before limits.
+///
+/// An output without blocks is a tool that had nothing to say; it reaches the model as empty text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    blocks: Vec<Content>,
+}
+
+impl Output {
+    /// An output of these blocks.
+    pub fn new(blocks: Vec<Content>) -> Output {
+        Output { blocks }
+    }
+
+    /// The blocks, in order.
+    pub fn blocks(&self) -> &[Content] {
+        &self.blocks
+    }
+
+    /// Gives the blocks away.
+    pub fn into_blocks(self) -> Vec<Content> {
+        self.blocks
+    }
+
+    /// The output as JSON: a string for text, the value for a structured result, an array of blocks otherwise.
+    pub fn to_json(&self) -> Value {
+        match self.blocks.as_slice() {
+            [] => Value::String(String::new()),
+            [Content::Text(text)] => Value::String(text.to_string()),
+            [Content::Structured(value)] => value.clone(),
+            blocks => Value::Array(blocks.iter().map(Content::to_json).collect()),
+        }
+    }
+
+    /// The output as one text, pictures and documents as a line that names them.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for block in &self.blocks {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&block.to_text());
+        }
+        text
+    }
+}
+
+impl Content {
+    /// The block as a JSON object with a `type`, bytes in base64.
+    pub fn to_json(&self) -> Value {
+        use serde_json::json;
+        match self {
+            Content::Text(text) => json!({"type": "text", "text": &**text}),
+            Content::Structured(value) => json!({"type": "structured", "value": value}),
+            Content::Image(blob) => blob.to_json("image"),
+            Content::Document(blob) => blob.to_json("document"),
+            Content::Link(link) => {
+                json!({"type": "resource_link", "uri": &*link.uri, "name": &*link.name, "media_type": link.media_type.as_deref()})
+            }
+        }
+    }
+
+    /// The block as text for a reader who can't see pictures.
+    pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
+        match self {
+            Content::Text(text) => (&**text).into(),
+            Content::Structured(Value::String(text)) => text.into(),
+            Content::Structured(value) => value.to_string().into(),
+            Content::Image(blob) => blob.to_line("image").into(),
+            Content::Document(blob) => blob.to_line("document").into(),
+            Content::Link(link) => format!("[{}: {}]", link.name, link.uri).into(),
+        }
+    }
+}
+
+impl Blob {
+    fn to_json(&self, kind: &str) -> Value {
+        serde_json::json!({
+            "type": kind,
+            "media_type": &*self.media_type,
+            "name": self.name.as_deref(),
+            "data": base64(&self.bytes),
+        })
+    }
+
+    fn to_line(&self, kind: &str) -> String {
+        let name = self.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+        format!("[{kind}{name}: {}, {} bytes]", self.media_type, self.bytes.len())
+    }
+}
+
+/// Standard base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let sextet = (word >> (18 - 6 * place)) & 63;
+            text.push(if place <= chunk.len() { ALPHABET[sextet as usize] as char } else { '=' });
+        }
+    }
+    text
+}
+
+/// A value that a tool may return.
+///
+/// Implemented for text, numbers, booleans, `()`, [`serde_json::Value`], [`Content`], `Vec<Content>`,
+/// [`Output`], `Option` of these, and for any serialisable type inside [`Json`].
+pub trait IntoOutput: Send + 'static {
+    /// Turns the value into content blocks.
+    ///
+    /// # Errors
+    /// A value that can't be written as JSON.
+    fn into_output(self) -> Result<Output, ToolError>;
+
+    /// The JSON Schema of what this type gives, where it is known. Default: none is published.
+    fn output_schema() -> Option<Value> {
+        None
+    }
+}
+
+/// A structured result: its JSON is the output, its type gives the tool's output schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize + JsonSchema + Send + 'static> IntoOutput for Json<T> {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::new(vec![Content::Structured(serde_json::to_value(self.0)?)]))
+    }
+
+    fn output_schema() -> Option<Value> {
+        Some(crate::schema::derive_output::<T>())
+    }
+}
+
+impl IntoOutput for Output {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoOutput for () {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::default())
+    }
+}
+
+impl IntoOutput for Content {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::new(vec![self]))
+    }
+}
+
+impl IntoOutput for Vec<Content> {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::new(self))
+    }
+}
+
+impl IntoOutput for Value {
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::new(vec![Content::Structured(self)]))
+    }
+}
+
+impl<T: IntoOutput> IntoOutput for Option<T> {
+    fn into_output(self) -> Result<Output, ToolError> {
+        self.map_or_else(|| Ok(Output::default()), T::into_output)
+    }
+}
+
+macro_rules! text_outputs {
+    ($($text:ty),*) => {$(
+        impl IntoOutput for $text {
+            fn into_output(self) -> Result<Output, ToolError> {
+                Ok(Output::new(vec![Content::Text(self.into())]))
+            }
+        }
+    )*};
+}
+text_outputs!(String, &'static str, Arc<str>, Box<str>);
+
+macro_rules! scalar_outputs {
+    ($($scalar:ty),*) => {$(
+        impl IntoOutput for $scalar {
+            fn into_output(self) -> Result<Output, ToolError> {
+                Ok(Output::new(vec![Content::Structured(Value::from(self))]))
+            }
+        }
+    )*};
+}
+scalar_outputs!(bool, u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_pads_every_length() {
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        for (plain, encoded) in cases {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn json_of_an_output_follows_its_blocks() {
+        let json = |output: Result<Output, ToolError>| output.unwrap().to_json();
+        assert_eq!(json(().into_output()), "");
+        assert_eq!(json("hi".into_output()), "hi");
+        assert_eq!(json(412usize.into_output()), 412);
+        assert_eq!(json(Json(vec![1, 2]).into_output()), serde_json::json!([1, 2]));
+        let picture = Content::image("image/png", *b"abc");
+        let blocks = vec![Content::text("see"), picture];
+        assert_eq!(
+            json(blocks.into_output()),
+            serde_json::json!([
+                {"type": "text", "text": "see"},
+                {"type": "image", "media_type": "image/png", "name": null, "data": "YWJj"},
+            ])
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! The tool system of a language-model agent.
+#![warn(missing_docs)]
+
+pub mod limits;
