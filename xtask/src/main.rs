@@ -1,3 +1,160 @@
-//! Automation.
+//! The automation of the repository: `cargo xtask <command>`, one file per command.
+//!
+//! It needs cargo, rustfmt, clippy and the crate registry, nothing else: no shell, no git, no other tool, so that
+//! `cargo xtask test` says the same on a fresh machine as on yours. (`deny` installs its own tool.)
+//!
+//! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
+//! program is compiled before anything else can be checked.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to its terminal"
+)]
 
-fn main() {}
+mod test;
+
+mod bench;
+mod deny;
+mod docs;
+mod lint;
+mod prove;
+
+mod cargo;
+mod features;
+mod repository;
+mod source;
+mod steps;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask <command>
+
+  test                  what every commit passes: format, repository rules, lints, tests, features, docs, licences
+  lint                  the quick part of `test`: format, repository rules, clippy
+  deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
+  docs [--check]        writes the reference pages made from code; with the flag, only says whether they are current
+  prove [--only NAME]   the long proofs in release mode, recorded in docs/proof/latest.md
+  bench                 the benchmark of the core, recorded in docs/proof/bench.md
+  help                  this text
+
+exit code: 0 passed, 1 failed, 2 not understood
+";
+
+/// How a command ends: well, or with a sentence about what failed.
+type Done = Result<(), String>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let command = match parse(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(command) => command,
+        Err(text) => {
+            eprintln!("error: {text}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Command {
+    Test,
+    Lint,
+    Deny(deny::Advisories),
+    Docs(docs::Action),
+    Prove { only: Option<String> },
+    Bench,
+    Help,
+}
+
+fn parse(args: &[&str]) -> Result<Command, String> {
+    Ok(match args {
+        ["test"] => Command::Test,
+        ["lint"] => Command::Lint,
+        ["deny"] => Command::Deny(deny::Advisories::Skip),
+        ["deny", "--advisories"] => Command::Deny(deny::Advisories::Fetch),
+        ["docs"] => Command::Docs(docs::Action::Write),
+        ["docs", "--check"] => Command::Docs(docs::Action::Check),
+        ["prove"] => Command::Prove { only: None },
+        ["prove", "--only", name] if !name.starts_with('-') => {
+            Command::Prove { only: Some((*name).to_string()) }
+        }
+        ["bench"] => Command::Bench,
+        ["help" | "--help" | "-h"] => Command::Help,
+        [] => return Err("no command given".to_string()),
+        [name @ ("test" | "lint" | "bench" | "help"), rest @ ..] => {
+            return Err(format!("`{name}` takes no arguments, got `{}`", rest.join(" ")));
+        }
+        ["deny", rest @ ..] => {
+            return Err(format!("`deny` accepts `--advisories`, got `{}`", rest.join(" ")));
+        }
+        ["docs", rest @ ..] => return Err(format!("`docs` accepts `--check`, got `{}`", rest.join(" "))),
+        ["prove", rest @ ..] => {
+            return Err(format!("`prove` accepts `--only NAME`, got `{}`", rest.join(" ")));
+        }
+        [name, ..] => {
+            return Err(format!("no command `{name}`; accepted: test, lint, deny, docs, prove, bench, help"));
+        }
+    })
+}
+
+fn run(command: Command) -> Done {
+    match command {
+        Command::Test => test::run(),
+        Command::Lint => lint::run(),
+        Command::Deny(advisories) => deny::run(advisories),
+        Command::Docs(action) => docs::run(action),
+        Command::Prove { only } => prove::run(only.as_deref()),
+        Command::Bench => bench::run(),
+        Command::Help => {
+            print!("{HELP}");
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(line: &str, expected: Command) {
+        assert_eq!(parse(&line.split_whitespace().collect::<Vec<_>>()), Ok(expected));
+    }
+
+    fn refused(line: &str, expected: &str) {
+        assert_eq!(parse(&line.split_whitespace().collect::<Vec<_>>()), Err(expected.to_string()));
+    }
+
+    #[test]
+    fn commands_and_their_flags() {
+        accepted("test", Command::Test);
+        accepted("docs", Command::Docs(docs::Action::Write));
+        accepted("docs --check", Command::Docs(docs::Action::Check));
+        accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
+        accepted("prove --only order", Command::Prove { only: Some("order".to_string()) });
+        accepted("--help", Command::Help);
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_accepted() {
+        refused("", "no command given");
+        refused("tset", "no command `tset`; accepted: test, lint, deny, docs, prove, bench, help");
+        refused("test --fast", "`test` takes no arguments, got `--fast`");
+        refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
+        refused("prove --only", "`prove` accepts `--only NAME`, got `--only`");
+        refused("prove --only --x", "`prove` accepts `--only NAME`, got `--only --x`");
+    }
+
+    #[test]
+    fn the_help_names_every_command() {
+        for name in ["test", "lint", "deny", "docs", "prove", "bench", "help"] {
+            assert!(HELP.contains(&format!("\n  {name} ")), "`{name}` is missing");
+        }
+    }
+}

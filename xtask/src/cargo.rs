@@ -1,0 +1,157 @@
+//! Starting cargo: every command is printed before it runs, and runs in the root of the workspace.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::Done;
+
+/// The root of the workspace: the folder above this crate's.
+pub(crate) fn root() -> Result<PathBuf, String> {
+    // Read when the program runs, not when it is compiled: two checkouts may share a target folder.
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("start this as `cargo xtask`")?;
+    let root = Path::new(&xtask).parent().ok_or("the xtask crate has no folder above it")?;
+    Ok(root.to_path_buf())
+}
+
+/// One invocation of cargo, or of a program that cargo built.
+pub(crate) struct Call {
+    program: PathBuf,
+    shown: String,
+    args: Vec<String>,
+    envs: Vec<(String, String)>,
+    dir: Option<PathBuf>,
+}
+
+/// `cargo` with these arguments.
+pub(crate) fn cargo<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Call {
+    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    Call::new(program, "cargo", args)
+}
+
+impl Call {
+    /// `program` with these arguments, printed as `shown`.
+    pub(crate) fn new<S: AsRef<str>>(
+        program: PathBuf,
+        shown: impl Into<String>,
+        args: impl IntoIterator<Item = S>,
+    ) -> Call {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_string()).collect();
+        Call { program, shown: shown.into(), args, envs: Vec::new(), dir: None }
+    }
+
+    /// Sets a variable for this call.
+    pub(crate) fn with_env(mut self, name: &str, value: &str) -> Call {
+        self.envs.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// Runs it in `dir` instead of the root.
+    pub(crate) fn with_dir(mut self, dir: &Path) -> Call {
+        self.dir = Some(dir.to_path_buf());
+        self
+    }
+
+    /// Runs it with the terminal of this program; nothing it says is held back.
+    pub(crate) fn run(&self) -> Done {
+        println!("$ {}", self.line());
+        let status =
+            self.command()?.status().map_err(|error| format!("`{}` did not start: {error}", self.line()))?;
+        self.judge(status)
+    }
+
+    /// Runs it and gives each line of its standard output to `line` as soon as it is complete.
+    pub(crate) fn run_lines(&self, mut line: impl FnMut(&str)) -> Done {
+        println!("$ {}", self.line());
+        let failed = |error| format!("`{}` did not run: {error}", self.line());
+        let mut child = self.command()?.stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let stdout = child.stdout.take().expect("standard output was asked for as a pipe");
+        for read in BufReader::new(stdout).split(b'\n') {
+            line(String::from_utf8_lossy(&read.map_err(failed)?).trim_end_matches('\r'));
+        }
+        let status = child.wait().map_err(failed)?;
+        self.judge(status)
+    }
+
+    /// Runs it silently and returns its standard output; not printed, for questions and not for work.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        let failed = |error| format!("`{}` did not start: {error}", self.line());
+        let output = self.command()?.output().map_err(failed)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("`{}` failed ({}): {}", self.line(), output.status, said.trim()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        let mut command = Command::new(&self.program);
+        // `cargo xtask` describes the xtask crate in the environment. A build script that watches such a variable
+        // would run again on every change between `cargo xtask test` and `cargo test`.
+        for (name, _) in std::env::vars_os() {
+            if describes_this_crate(&name) {
+                command.env_remove(name);
+            }
+        }
+        command.args(&self.args).envs(self.envs.iter().map(|(name, value)| (name, value)));
+        match &self.dir {
+            Some(dir) => command.current_dir(dir),
+            None => command.current_dir(root()?),
+        };
+        Ok(command)
+    }
+
+    fn judge(&self, status: std::process::ExitStatus) -> Done {
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", self.line())) }
+    }
+
+    fn line(&self) -> String {
+        let mut line = String::new();
+        for (name, value) in &self.envs {
+            line.push_str(&format!("{name}={} ", quoted(value)));
+        }
+        line.push_str(&self.shown);
+        for arg in &self.args {
+            line.push(' ');
+            line.push_str(&quoted(arg));
+        }
+        line
+    }
+}
+
+/// What `cargo metadata` says of the workspace itself, dependencies left out.
+pub(crate) fn metadata() -> Result<Value, String> {
+    let text = cargo(["metadata", "--no-deps", "--format-version", "1"]).read()?;
+    serde_json::from_str(&text).map_err(|error| format!("`cargo metadata` gave no JSON: {error}"))
+}
+
+fn describes_this_crate(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+}
+
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains([' ', '"', '\'']) { format!("{word:?}") } else { word.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_printed_so_that_it_can_be_pasted() {
+        let call = cargo(["doc", "--no-deps"]).with_env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(call.line(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --no-deps"#);
+    }
+
+    #[test]
+    fn only_the_description_of_xtask_is_kept_from_children() {
+        assert!(describes_this_crate(OsStr::new("CARGO_PKG_NAME")));
+        assert!(describes_this_crate(OsStr::new("CARGO_MANIFEST_DIR")));
+        assert!(!describes_this_crate(OsStr::new("CARGO_TARGET_DIR")));
+        assert!(!describes_this_crate(OsStr::new("CARGO_HOME")));
+    }
+}

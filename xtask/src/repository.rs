@@ -1,0 +1,308 @@
+//! Rules of the repository that no compiler checks. Each is a function from the files to its findings.
+//!
+//! A rule here has been broken before, here or elsewhere, and was found late. Taste belongs to review.
+
+use crate::Done;
+use crate::cargo::root;
+use crate::source::{File, code_only, files};
+
+/// What a rule finds: `path:line: text`, or `path: text` where the whole file is meant.
+type Rule = fn(&[File]) -> Vec<String>;
+
+const RULES: &[Rule] = &[
+    machine_paths,
+    ordinary_registry,
+    unfinished_code,
+    started_processes,
+    forgotten_test_modules,
+    readme_commands,
+    opening_lines,
+    long_files,
+];
+
+pub(crate) fn run() -> Done {
+    let files = files(&root()?)?;
+    let findings: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
+    if findings.is_empty() {
+        println!("{} files keep {} rules", files.len(), RULES.len());
+        return Ok(());
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    Err(format!("{} findings", findings.len()))
+}
+
+/// This file has to name what it looks for.
+const THIS_FILE: &str = "xtask/src/repository.rs";
+
+/// Folders that exist on somebody's machine only.
+const MACHINE_FOLDERS: &[&str] = &["/work/", "/root/", "/home/", "/Users/"];
+/// Homes of nobody, for examples in documents and tests.
+const EXAMPLE_FOLDERS: &[&str] = &["/home/me"];
+
+/// No file names a path of a developer's machine.
+fn machine_paths(files: &[File]) -> Vec<String> {
+    each_line(files.iter().filter(|file| file.path != THIS_FILE), |line| {
+        let path = machine_path(line)?;
+        Some(format!("`{path}` is a path of somebody's machine; examples use `{}`", EXAMPLE_FOLDERS[0]))
+    })
+}
+
+fn machine_path(line: &str) -> Option<&str> {
+    for folder in MACHINE_FOLDERS {
+        for (at, _) in line.match_indices(folder) {
+            // `src/work/x` and `https://a.example/home/` are no absolute paths.
+            let absolute = !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*+$}])>".contains(c));
+            let end = line[at..].find(|c: char| c.is_whitespace() || "\"'`<>()[]{},;:".contains(c));
+            let path = &line[at..end.map_or(line.len(), |end| at + end)];
+            let is_example_in =
+                |known: &str| path.strip_prefix(known).is_some_and(|r| r.is_empty() || r.starts_with('/'));
+            if absolute && !EXAMPLE_FOLDERS.iter().any(|known| is_example_in(known)) {
+                return Some(path);
+            }
+        }
+    }
+    None
+}
+
+const REGISTRY: &str = r#"source = "registry+https://github.com/rust-lang/crates.io-index""#;
+
+/// The lock file takes crates from the ordinary registry only: no mirror, no git.
+fn ordinary_registry(files: &[File]) -> Vec<String> {
+    each_line(files.iter().filter(|file| file.path == "Cargo.lock"), |line| {
+        let other = line.starts_with("source = ") && line != REGISTRY;
+        other.then(|| format!("`{line}` is not the ordinary registry"))
+    })
+}
+
+/// No code that is a promise.
+fn unfinished_code(files: &[File]) -> Vec<String> {
+    each_code_line(rust(files), |line| {
+        let found = ["todo!", "unimplemented!"].into_iter().find(|name| has_word(line, name))?;
+        Some(format!("`{found}` is not finished"))
+    })
+}
+
+/// Only the sandbox starts processes, so that nothing runs outside one by accident.
+fn started_processes(files: &[File]) -> Vec<String> {
+    let governed = rust(files)
+        .filter(|file| !file.path.starts_with("xtask/") && !file.path.starts_with("crates/haft-sandbox/"))
+        .filter(|file| !["/tests/", "/benches/", "/tests.rs"].iter().any(|part| file.path.contains(part)));
+    let shipped =
+        governed.map(|file| File { path: file.path.clone(), text: without_tests(&file.text).to_string() });
+    each_code_line(shipped.collect::<Vec<_>>().iter(), |line| {
+        let line = line.replace("clap::Command::new", "");
+        let found = ["Command::new", "process::Command"].into_iter().find(|name| has_word(&line, name))?;
+        Some(format!("`{found}` starts a process; only crates/haft-sandbox does"))
+    })
+}
+
+/// The text up to the tests module, which stands last in a file.
+fn without_tests(text: &str) -> &str {
+    let tests = text.match_indices("\n#[cfg(test)]\n").map(|(at, _)| at).find(|at| {
+        let item = text[at + "\n#[cfg(test)]\n".len()..].lines().find(|line| !line.starts_with("#["));
+        item.is_some_and(|line| line.contains("mod ") && line.ends_with('{'))
+    });
+    &text[..tests.map_or(text.len(), |at| at + 1)]
+}
+
+/// A file under `tests/it/` that `main.rs` does not name is never compiled, and its tests never fail.
+fn forgotten_test_modules(files: &[File]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in rust(files) {
+        let Some((before, name)) = file.path.split_once("/tests/it/") else { continue };
+        let name = name.strip_suffix("/mod.rs").or_else(|| name.strip_suffix(".rs")).unwrap_or(name);
+        if name == "main" || name.contains('/') {
+            continue;
+        }
+        let main = format!("{before}/tests/it/main.rs");
+        let code = files.iter().find(|file| file.path == main).map(|file| code_only(&file.text));
+        if !code.is_some_and(|code| has_word(&code, &format!("mod {name};"))) {
+            findings.push(format!("{}: its tests never run, `{main}` does not say `mod {name};`", file.path));
+        }
+    }
+    findings
+}
+
+const README_COMMANDS: [&str; 2] = ["cargo xtask test", "cargo xtask prove"];
+
+/// The README says how to check the project.
+fn readme_commands(files: &[File]) -> Vec<String> {
+    let Some(readme) = files.iter().find(|file| file.path == "README.md") else {
+        return vec!["README.md: does not exist".to_string()];
+    };
+    let missing = README_COMMANDS.into_iter().filter(|command| !readme.text.contains(command));
+    missing.map(|command| format!("README.md: does not name the command `{command}`")).collect()
+}
+
+/// A source file opens with what it is for.
+fn opening_lines(files: &[File]) -> Vec<String> {
+    rust(files)
+        .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
+        .filter(|file| !file.text.starts_with("//!"))
+        .map(|file| format!("{}:1: opens without `//!`, a sentence on what it is for", file.path))
+        .collect()
+}
+
+const LINES_MAX: usize = 900;
+
+/// A longer file has become two.
+fn long_files(files: &[File]) -> Vec<String> {
+    let long = rust(files).filter(|file| file.text.lines().count() > LINES_MAX);
+    long.map(|file| format!("{}: {} lines, at most {LINES_MAX}", file.path, file.text.lines().count()))
+        .collect()
+}
+
+fn rust(files: &[File]) -> impl Iterator<Item = &File> {
+    files.iter().filter(|file| file.path.ends_with(".rs"))
+}
+
+fn each_line<'a>(
+    files: impl Iterator<Item = &'a File>,
+    find: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in files {
+        for (index, line) in file.text.lines().enumerate() {
+            findings.extend(find(line).map(|text| format!("{}:{}: {text}", file.path, index + 1)));
+        }
+    }
+    findings
+}
+
+/// Like `each_line`, with comments and literals blanked.
+fn each_code_line<'a>(
+    files: impl Iterator<Item = &'a File>,
+    find: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let code: Vec<File> =
+        files.map(|file| File { path: file.path.clone(), text: code_only(&file.text) }).collect();
+    each_line(code.iter(), find)
+}
+
+/// Whether `word` occurs, and not as the end of a longer name.
+fn has_word(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a rule on files given as (path, text) and compares where it finds something.
+    fn check(rule: Rule, given: &[(&str, &str)], expected: &[&str]) {
+        let files: Vec<File> = given
+            .iter()
+            .map(|(path, text)| File { path: path.to_string(), text: text.to_string() })
+            .collect();
+        let findings = rule(&files);
+        let places: Vec<&str> = findings.iter().map(|text| text.split_once(": ").unwrap().0).collect();
+        assert_eq!(places, expected, "{findings:#?}");
+    }
+
+    #[test]
+    fn paths_of_a_machine_are_found() {
+        check(machine_paths, &[("a.md", "see\n`/work/x/y`")], &["a.md:2"]);
+        check(machine_paths, &[("a.rs", "let p = \"/root/.ssh\";")], &["a.rs:1"]);
+        check(machine_paths, &[("a.md", "file:///home/jo/x")], &["a.md:1"]);
+        check(machine_paths, &[("a.md", "/home/me/x but /home/jo/x")], &["a.md:1"]);
+        check(machine_paths, &[("a.md", "/home/melissa/x")], &["a.md:1"]);
+        check(machine_paths, &[("a.md", "the path=/Users/jo")], &["a.md:1"]);
+    }
+
+    #[test]
+    fn examples_and_relative_paths_are_not() {
+        check(machine_paths, &[("a.md", "`/home/me`, /home/me/x, (/home/me)")], &[]);
+        check(machine_paths, &[("a.md", "src/work/x ~/work/x $HOME/work/x https://a.example/home/x")], &[]);
+        check(machine_paths, &[("a.md", "/homework/ /workspace/x /rooted/")], &[]);
+    }
+
+    #[test]
+    fn the_lock_file_names_one_registry() {
+        check(ordinary_registry, &[("Cargo.lock", REGISTRY)], &[]);
+        check(
+            ordinary_registry,
+            &[("Cargo.lock", "a\nsource = \"git+https://a.example/x#1\"")],
+            &["Cargo.lock:2"],
+        );
+        check(
+            ordinary_registry,
+            &[("Cargo.lock", "source = \"sparse+https://a.example/\"")],
+            &["Cargo.lock:1"],
+        );
+    }
+
+    #[test]
+    fn unfinished_code_is_found_and_talk_of_it_is_not() {
+        check(unfinished_code, &[("a.rs", "fn f() {\n    todo!()\n}")], &["a.rs:2"]);
+        check(unfinished_code, &[("a.rs", "fn f() { unimplemented!(\"x\") }")], &["a.rs:1"]);
+        check(
+            unfinished_code,
+            &[("a.rs", "// todo!()\nlet x = \"todo!\"; not_todo!();"), ("a.md", "todo!()")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn only_the_sandbox_starts_processes() {
+        let code = "fn f() { std::process::Command::new(\"ls\"); }";
+        check(started_processes, &[("crates/haft/src/a.rs", code)], &["crates/haft/src/a.rs:1"]);
+        check(
+            started_processes,
+            &[("crates/a/src/a.rs", "use tokio::process::Command as C;")],
+            &["crates/a/src/a.rs:1"],
+        );
+        check(started_processes, &[("crates/haft-sandbox/src/a.rs", code), ("xtask/src/a.rs", code)], &[]);
+        check(started_processes, &[("crates/haft/tests/it/a.rs", code)], &[]);
+        check(
+            started_processes,
+            &[("crates/haft/src/a.rs", "clap::Command::new(\"x\"); SubCommand::new()")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_tests_module_at_the_end_may_start_processes() {
+        let tests = "//! a\n\n#[cfg(test)]\nmod tests {\n    fn f() { Command::new(\"ls\"); }\n}";
+        check(started_processes, &[("crates/haft/src/a.rs", tests)], &[]);
+        let elsewhere = "#[cfg(test)]\nmod tests;\n\nfn f() { Command::new(\"ls\"); }";
+        check(started_processes, &[("crates/haft/src/a.rs", elsewhere)], &["crates/haft/src/a.rs:4"]);
+        let field = "\n#[cfg(test)]\nfn g() {}\nfn f() { Command::new(\"ls\"); }";
+        check(started_processes, &[("crates/haft/src/a.rs", field)], &["crates/haft/src/a.rs:4"]);
+    }
+
+    #[test]
+    fn forgotten_test_modules_are_found() {
+        let (main, a, b) =
+            ("crates/x/tests/it/main.rs", "crates/x/tests/it/a.rs", "crates/x/tests/it/b/mod.rs");
+        check(forgotten_test_modules, &[(main, "mod a;\nmod b;"), (a, ""), (b, "")], &[]);
+        check(forgotten_test_modules, &[(main, "// mod a;\nmod b;"), (a, ""), (b, "")], &[a]);
+        check(
+            forgotten_test_modules,
+            &[(main, "mod aa;"), (a, ""), ("crates/x/tests/it/b/deep.rs", "")],
+            &[a],
+        );
+        check(forgotten_test_modules, &[(a, "")], &[a]);
+    }
+
+    #[test]
+    fn the_readme_names_both_commands() {
+        check(readme_commands, &[("README.md", "cargo xtask test\ncargo xtask prove")], &[]);
+        check(readme_commands, &[("README.md", "cargo xtask test")], &["README.md"]);
+        check(readme_commands, &[("docs/README.md", "cargo xtask test, cargo xtask prove")], &["README.md"]);
+    }
+
+    #[test]
+    fn source_files_say_what_they_are_for() {
+        check(opening_lines, &[("crates/a/src/b.rs", "//! B.")], &[]);
+        check(opening_lines, &[("crates/a/src/b.rs", "use x;")], &["crates/a/src/b.rs:1"]);
+        check(opening_lines, &[("crates/a/tests/it/b.rs", "use x;"), ("crates/a/src/b.txt", "x")], &[]);
+    }
+
+    #[test]
+    fn a_file_has_a_length() {
+        check(long_files, &[("a.rs", &"x\n".repeat(900)), ("a.md", &"x\n".repeat(901))], &[]);
+        check(long_files, &[("a.rs", &"x\n".repeat(901))], &["a.rs"]);
+    }
+}
