@@ -1,0 +1,230 @@
+//! Cancellation: a tree of flags, each with the cause that raised it.
+//!
+//! session → turn → call → child session … Cancelling a node cancels everything below it with the same cause; the
+//! first cause wins and never changes. Tools await [`Cancel::cancelled`] or look at [`Cancel::cause`]; nobody has
+//! to: the engine drops the future of a cancelled call.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{Arc, Mutex, Weak, lock};
+
+/// Who or what ended a call before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The user interrupted, or answered no.
+    User = 1,
+    /// Another call of the same batch failed and the policy is to stop the rest.
+    Sibling = 2,
+    /// The time limit was reached.
+    Timeout = 3,
+    /// The turn or the session is over.
+    Shutdown = 4,
+}
+
+impl Cause {
+    fn of(flag: u8) -> Option<Cause> {
+        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown].into_iter().find(|cause| *cause as u8 == flag)
+    }
+
+    /// The cause in words that a model can't mistake for another.
+    pub fn words(self) -> &'static str {
+        match self {
+            Cause::User => "cancelled: the user interrupted this turn",
+            Cause::Sibling => {
+                "cancelled: another call of the same message failed, and this session stops the rest then; \
+                 the user did not interrupt"
+            }
+            Cause::Timeout => "cancelled: the time limit was reached; the user did not interrupt",
+            Cause::Shutdown => "cancelled: the session is ending; the user did not interrupt this call",
+        }
+    }
+}
+
+/// One node of the tree. Clones are the same node.
+#[derive(Clone)]
+pub struct Cancel(Arc<Node>);
+
+struct Node {
+    /// 0 while nothing happened. Written once, under the lock; read without it.
+    cause: AtomicU8,
+    links: Mutex<Links>,
+    /// The parent, and this node's place in its list.
+    parent: Option<(Cancel, usize)>,
+}
+
+#[derive(Default)]
+struct Links {
+    children: Vec<Option<Weak<Node>>>,
+    free: Vec<usize>,
+    wakers: Vec<(u64, Waker)>,
+    next_waker: u64,
+}
+
+impl Default for Cancel {
+    fn default() -> Cancel {
+        Cancel::new()
+    }
+}
+
+impl Cancel {
+    /// A new root.
+    pub fn new() -> Cancel {
+        Cancel(Arc::new(Node { cause: AtomicU8::new(0), links: Mutex::default(), parent: None }))
+    }
+
+    /// A node below this one; already cancelled if this one is.
+    pub fn child(&self) -> Cancel {
+        let mut links = lock(&self.0.links);
+        if let Some(cause) = self.cause() {
+            let flag = AtomicU8::new(cause as u8);
+            return Cancel(Arc::new(Node { cause: flag, links: Mutex::default(), parent: None }));
+        }
+        let place = links.free.pop().unwrap_or_else(|| {
+            links.children.push(None);
+            links.children.len() - 1
+        });
+        let child = Cancel(Arc::new(Node {
+            cause: AtomicU8::new(0),
+            links: Mutex::default(),
+            parent: Some((self.clone(), place)),
+        }));
+        links.children[place] = Some(Arc::downgrade(&child.0));
+        child
+    }
+
+    /// Cancels this node and everything below it. Only the first cause counts.
+    pub fn cancel(&self, cause: Cause) {
+        let mut waiting = vec![self.0.clone()];
+        while let Some(node) = waiting.pop() {
+            let links = {
+                let mut links = lock(&node.links);
+                if node.cause.load(Ordering::Relaxed) != 0 {
+                    continue;
+                }
+                node.cause.store(cause as u8, Ordering::Release);
+                std::mem::take(&mut *links)
+            };
+            links.wakers.into_iter().for_each(|(_, waker)| waker.wake());
+            waiting.extend(links.children.into_iter().flatten().filter_map(|child| child.upgrade()));
+        }
+    }
+
+    /// Why this was cancelled, if it was.
+    pub fn cause(&self) -> Option<Cause> {
+        Cause::of(self.0.cause.load(Ordering::Acquire))
+    }
+
+    /// Whether this was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cause().is_some()
+    }
+
+    /// Completes when this is cancelled, with the cause.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets it; a later one sees the same cause.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { node: self.clone(), ticket: None }
+    }
+}
+
+impl std::fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cancel").field(&self.cause()).finish()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let Some((parent, place)) = &self.parent else { return };
+        let mut links = lock(&parent.0.links);
+        // A cancelled parent gave its whole list away; then there is nothing to take back.
+        if let Some(slot) = links.children.get_mut(*place) {
+            *slot = None;
+            links.free.push(*place);
+        }
+    }
+}
+
+/// The future of [`Cancel::cancelled`].
+pub struct Cancelled {
+    node: Cancel,
+    ticket: Option<u64>,
+}
+
+impl Future for Cancelled {
+    type Output = Cause;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
+        if let Some(cause) = self.node.cause() {
+            return Poll::Ready(cause);
+        }
+        let node = self.node.clone();
+        let mut links = lock(&node.0.links);
+        if let Some(cause) = node.cause() {
+            return Poll::Ready(cause);
+        }
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            links.next_waker += 1;
+            links.next_waker
+        });
+        match links.wakers.iter_mut().find(|(owner, _)| *owner == ticket) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => links.wakers.push((ticket, cx.waker().clone())),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        lock(&self.node.0.links).wakers.retain(|(owner, _)| *owner != ticket);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_cause_reaches_everything_below_and_stays() {
+        let root = Cancel::new();
+        let (turn, other) = (root.child(), root.child());
+        let call = turn.child();
+        turn.cancel(Cause::User);
+        root.cancel(Cause::Shutdown);
+        assert_eq!(call.cause(), Some(Cause::User));
+        assert_eq!(turn.cause(), Some(Cause::User));
+        assert_eq!(other.cause(), Some(Cause::Shutdown));
+        assert_eq!(turn.child().cause(), Some(Cause::User), "born cancelled");
+    }
+
+    #[test]
+    fn dropped_children_leave_no_trace() {
+        let root = Cancel::new();
+        for _ in 0..1000 {
+            drop(root.child());
+        }
+        assert_eq!(lock(&root.0.links).children.len(), 1);
+        let kept: Vec<_> = (0..3).map(|_| root.child()).collect();
+        root.cancel(Cause::Timeout);
+        assert!(kept.iter().all(Cancel::is_cancelled));
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_cause() {
+        let root = Cancel::new();
+        let call = root.child();
+        let waiter = tokio::spawn(call.cancelled());
+        tokio::task::yield_now().await;
+        root.cancel(Cause::Sibling);
+        assert_eq!(waiter.await.unwrap(), Cause::Sibling);
+    }
+}

@@ -1,0 +1,208 @@
+//! What a tool may know and use: one immutable value for each call, cheap to clone.
+//!
+//! Everything that a tool touches goes through its context. It carries authority, not configuration: `files()` opens
+//! only what was granted to this call, also inside `check`, when nothing beyond the working directories is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cancel::{Cancel, Cause};
+use crate::effects::resolved::Workspace;
+use crate::error::bound;
+use crate::event::{CallRef, Event, EventSink, What};
+use crate::files::{Access, ScopedFiles};
+use crate::limits;
+use crate::ports::{
+    Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex,
+};
+use crate::view::Progress;
+
+/// The surroundings of one call.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    host: Arc<Host>,
+    turn: u64,
+    call: CallRef,
+    cancel: Cancel,
+    access: Arc<Access>,
+}
+
+/// What all calls of an agent share.
+pub(crate) struct Host {
+    pub(crate) session: Arc<str>,
+    pub(crate) agent: Arc<str>,
+    pub(crate) workspace: Workspace,
+    /// What may be read before anything is granted.
+    pub(crate) base_access: Arc<Access>,
+    pub(crate) ports: Ports,
+    pub(crate) events: Option<Arc<dyn EventSink>>,
+}
+
+impl Host {
+    /// Tells the sink, if there is one. The event is only built then.
+    pub(crate) fn tell(&self, turn: u64, call: Option<&CallRef>, what: impl FnOnce() -> What) {
+        let Some(sink) = &self.events else { return };
+        let event = Event {
+            session: self.session.clone(),
+            agent: self.agent.clone(),
+            turn,
+            call: call.cloned(),
+            what: what(),
+        };
+        let _ = crate::future::guarded(|| sink.send(event));
+    }
+}
+
+impl Context {
+    pub(crate) fn new(host: Arc<Host>, turn: u64, call: CallRef, cancel: Cancel) -> Context {
+        let access = host.base_access.clone();
+        Context(Arc::new(Inner { host, turn, call, cancel, access }))
+    }
+
+    /// The same call with what was granted to it.
+    pub(crate) fn granted(&self, access: Arc<Access>) -> Context {
+        let inner = &*self.0;
+        Context(Arc::new(Inner {
+            host: inner.host.clone(),
+            turn: inner.turn,
+            call: inner.call.clone(),
+            cancel: inner.cancel.clone(),
+            access,
+        }))
+    }
+
+    /// The session's id.
+    pub fn session_id(&self) -> &str {
+        &self.0.host.session
+    }
+
+    /// The agent's id within the session.
+    pub fn agent_id(&self) -> &str {
+        &self.0.host.agent
+    }
+
+    /// The number of the turn, from 1.
+    pub fn turn(&self) -> u64 {
+        self.0.turn
+    }
+
+    /// The id of the call.
+    pub fn call_id(&self) -> &str {
+        &self.0.call.id
+    }
+
+    /// The place of the call in its turn, from 0.
+    pub fn call_index(&self) -> usize {
+        self.0.call.index
+    }
+
+    /// The working directory; relative paths start here.
+    pub fn cwd(&self) -> &Path {
+        self.0.host.workspace.cwd()
+    }
+
+    /// The directories that the session works in.
+    pub fn workspace(&self) -> &Workspace {
+        &self.0.host.workspace
+    }
+
+    /// What this call may read and write.
+    pub fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// The files that this call may touch.
+    pub fn files(&self) -> ScopedFiles<'_> {
+        ScopedFiles::new(&*self.0.host.ports.files, &self.0.access, self.cwd())
+    }
+
+    /// The cancellation of this call; children of it end with it.
+    pub fn cancel(&self) -> &Cancel {
+        &self.0.cancel
+    }
+
+    /// Completes when the call is cancelled, with the cause.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets it; a later one sees the same cause.
+    pub async fn cancelled(&self) -> Cause {
+        self.0.cancel.cancelled().await
+    }
+
+    /// Tells watchers how far the call is: a fraction between 0 and 1, and words.
+    pub fn progress(&self, fraction: impl Into<Option<f64>>, message: impl Into<String>) {
+        let inner = &*self.0;
+        inner.host.tell(inner.turn, Some(&inner.call), || {
+            let mut message = message.into();
+            bound(&mut message, limits::PROGRESS_CHARS_MAX);
+            let fraction = fraction.into().map(|fraction: f64| fraction.clamp(0.0, 1.0));
+            What::Progress(Progress { fraction, message: (!message.is_empty()).then_some(message) })
+        });
+    }
+
+    /// Shows watchers a part of the output before the whole is there. The result itself is what `call` returns.
+    pub fn partial(&self, text: impl Into<String>) {
+        let inner = &*self.0;
+        inner.host.tell(inner.turn, Some(&inner.call), || {
+            let mut text = text.into();
+            bound(&mut text, limits::PARTIAL_CHARS_MAX);
+            What::Partial(text)
+        });
+    }
+
+    /// Says something that should be looked at.
+    pub fn warn(&self, words: impl Into<String>) {
+        let inner = &*self.0;
+        inner.host.tell(inner.turn, Some(&inner.call), || What::Warning(words.into()));
+    }
+
+    /// Child processes, if the host has them.
+    pub fn processes(&self) -> Option<&dyn Processes> {
+        self.0.host.ports.processes.as_deref()
+    }
+
+    /// The user, if there is one.
+    pub fn asker(&self) -> Option<&dyn Asker> {
+        self.0.host.ports.asker.as_deref()
+    }
+
+    /// The journal, if there is one.
+    pub fn recorder(&self) -> Option<&dyn Recorder> {
+        self.0.host.ports.recorder.as_deref()
+    }
+
+    /// The search over tools, if there is one.
+    pub fn tool_index(&self) -> Option<&dyn ToolIndex> {
+        self.0.host.ports.tool_index.as_deref()
+    }
+
+    /// The live permission mode, if the host has one.
+    pub fn mode(&self) -> Option<&dyn Mode> {
+        self.0.host.ports.mode.as_deref()
+    }
+
+    /// Sub-agents, if the host has them.
+    pub fn sub_agents(&self) -> Option<&dyn SubAgents> {
+        self.0.host.ports.sub_agents.as_deref()
+    }
+
+    /// Resources of connected servers, if the host has them.
+    pub fn resources(&self) -> Option<&dyn Resources> {
+        self.0.host.ports.resources.as_deref()
+    }
+
+    /// Background tasks, if the host has them.
+    pub fn tasks(&self) -> Option<&dyn Tasks> {
+        self.0.host.ports.tasks.as_deref()
+    }
+
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.0.host
+    }
+
+    pub(crate) fn call_ref(&self) -> &CallRef {
+        &self.0.call
+    }
+}

@@ -1,0 +1,204 @@
+//! Effects as they really are: every path absolute and free of links, with the identity of what is there.
+//!
+//! A tool declares with the paths it was given. The engine resolves them when nothing that could still change them
+//! runs before the call, and again after the user's answer. Rules see both forms; conflicts and locks use this one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::table::{Facts, Judgement};
+use super::{Effects, Extent, PathSet};
+use crate::files::{Access, RealPath, Root, beneath, resolve};
+
+/// The directories that a session works in.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    cwd: PathBuf,
+    /// Each directory as the user named it and as it really is.
+    dirs: Vec<(PathBuf, PathBuf)>,
+    /// Readable always, never writable by tools: the session's own kept results.
+    readable: Vec<PathBuf>,
+    /// What no tool may write in any mode.
+    protected: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// A workspace of one directory.
+    ///
+    /// # Errors
+    /// The directory doesn't exist or can't be looked at.
+    pub fn new(cwd: impl AsRef<Path>) -> std::io::Result<Workspace> {
+        let given = std::path::absolute(cwd)?;
+        let real = given.canonicalize()?;
+        if !real.is_dir() {
+            let words = format!("`{}` is not a directory", given.display());
+            return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, words));
+        }
+        Ok(Workspace {
+            cwd: real.clone(),
+            dirs: vec![(given, real)],
+            readable: Vec::new(),
+            protected: Vec::new(),
+        })
+    }
+
+    /// Adds a directory that counts as inside.
+    ///
+    /// # Errors
+    /// The directory doesn't exist or can't be looked at.
+    pub fn with_dir(mut self, dir: impl AsRef<Path>) -> std::io::Result<Workspace> {
+        let given = std::path::absolute(self.cwd.join(dir))?;
+        let real = given.canonicalize()?;
+        self.dirs.push((given, real));
+        Ok(self)
+    }
+
+    /// Adds a folder that may always be read.
+    #[must_use]
+    pub fn with_readable(mut self, dir: impl Into<PathBuf>) -> Workspace {
+        let dir = dir.into();
+        self.readable.push(dir.canonicalize().unwrap_or(dir));
+        self
+    }
+
+    /// Adds a file or folder that no tool may write, in any mode.
+    #[must_use]
+    pub fn with_protected(mut self, path: impl Into<PathBuf>) -> Workspace {
+        let path = path.into();
+        self.protected.push(path.canonicalize().unwrap_or(path));
+        self
+    }
+
+    /// The working directory.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// The directories that count as inside, as they really are; the working directory is the first.
+    pub fn dirs(&self) -> impl Iterator<Item = &Path> {
+        self.dirs.iter().map(|(_, real)| real.as_path())
+    }
+
+    /// Whether a path is inside, both as it was given and as it really is.
+    pub fn contains(&self, path: &RealPath) -> bool {
+        let really = |root: &Path| beneath(&path.real, root);
+        let given = |root: &Path| beneath(&path.given, root);
+        self.dirs.iter().any(|(_, real)| really(real))
+            && self.dirs.iter().any(|(named, real)| given(real) || given(named))
+    }
+
+    /// Whether a path may be read without asking: inside, or one of the folders that always may.
+    pub fn is_readable(&self, path: &RealPath) -> bool {
+        self.contains(path) || self.readable.iter().any(|root| beneath(&path.real, root))
+    }
+
+    /// The protected root that a path lies in, contains or is.
+    fn protecting(&self, path: &ResolvedPath) -> Option<&Path> {
+        let real = &path.at.real;
+        let meets = |root: &PathBuf| {
+            beneath(real, root) || (path.extent == Extent::Subtree || path.at.is_dir) && beneath(root, real)
+        };
+        self.protected.iter().find(|root| meets(root)).map(PathBuf::as_path)
+    }
+
+    /// What may be read before anything was granted: the insides, and nothing written.
+    pub fn access(&self) -> Access {
+        let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned());
+        let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
+        Access { read, write: Vec::new() }
+    }
+}
+
+/// One declared path, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedPath {
+    /// Where it is.
+    pub at: RealPath,
+    /// How much below it.
+    pub extent: Extent,
+}
+
+/// A declaration with its paths resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// What the tool said.
+    pub declared: Arc<Effects>,
+    /// Resolved reads, those of understood commands included.
+    pub reads: Vec<ResolvedPath>,
+    /// Resolved writes, likewise.
+    pub writes: Vec<ResolvedPath>,
+    /// Resolved removals, likewise.
+    pub deletes: Vec<ResolvedPath>,
+    /// Why a path could not be resolved; such a call asks, and conflicts with all.
+    pub failed: Option<String>,
+}
+
+impl Resolved {
+    /// Looks at the disk. Without paths this looks at nothing.
+    pub fn resolve(declared: Arc<Effects>, cwd: &Path) -> Resolved {
+        let mut resolved = Resolved {
+            reads: Vec::new(),
+            writes: Vec::new(),
+            deletes: Vec::new(),
+            failed: None,
+            declared: declared.clone(),
+        };
+        resolved.take(&declared, cwd);
+        resolved
+    }
+
+    fn take(&mut self, effects: &Effects, cwd: &Path) {
+        let failed = &mut self.failed;
+        let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet]| {
+            for set in sets {
+                match resolve(cwd, &set.path) {
+                    Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
+                    Err(error) => *failed = Some(error.to_string()),
+                }
+            }
+        };
+        all(&mut self.reads, &effects.reads);
+        all(&mut self.writes, &effects.writes);
+        all(&mut self.deletes, &effects.deletes);
+        for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
+            self.take(inner, cwd);
+        }
+    }
+
+    /// What the table needs to know.
+    pub fn facts(&self, workspace: &Workspace, surroundings: Surroundings) -> Facts {
+        Facts {
+            reads_outside: self.failed.is_some() || self.reads.iter().any(|path| !workspace.is_readable(&path.at)),
+            overwrites: !surroundings.checkpoints && self.writes.iter().any(|path| path.at.exists),
+            confined: surroundings.confined,
+        }
+    }
+
+    /// What follows from this declaration here.
+    pub fn judge(&self, workspace: &Workspace, surroundings: Surroundings) -> Judgement {
+        self.declared.judge(&self.facts(workspace, surroundings))
+    }
+
+    /// The protected place that this would change, if any.
+    pub fn meets_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
+        self.writes.iter().chain(&self.deletes).find_map(|path| workspace.protecting(path))
+    }
+
+    /// What the call may touch once it is allowed: the insides for reading, and what it declared.
+    pub fn access(&self, workspace: &Workspace) -> Access {
+        let mut access = workspace.access();
+        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
+        access.read.extend(self.reads.iter().map(root));
+        access.write.extend(self.writes.iter().chain(&self.deletes).map(root));
+        access
+    }
+}
+
+/// What the host can do about effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// Commands run where only their declared effects can happen.
+    pub confined: bool,
+    /// The content before each change is kept.
+    pub checkpoints: bool,
+}

@@ -1,0 +1,227 @@
+//! Step 5: may this call run?
+//!
+//! The order is fixed, and no later voice lifts an earlier no: what is never allowed → deny rules → ask rules → the
+//! tool's own opinion → allow rules and mode → permission hooks → the user. Whatever goes wrong on the way decides
+//! "no". An approval is bound to a digest of the call: after the user's answer the effects are resolved again; a
+//! difference asks once more, a second one denies.
+
+use serde_json::Value;
+
+use super::digest::CallDigest;
+use super::{Opened, hook, tell};
+use crate::context::Context;
+use crate::effects::resolved::Resolved;
+use crate::effects::table::{Asks, Judgement};
+use crate::engine::Shared;
+use crate::error::{ErrorKind, ToolError};
+use crate::event::What;
+use crate::future::{Guarded, guarded};
+use crate::hooks::{Decision, HookCall};
+use crate::ports::{Answer, Approval, Because, Request, Ruling};
+use crate::registry::Origin;
+use crate::tool::Opinion;
+use crate::view::Stage;
+
+/// Who allowed a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    pub(crate) by: std::borrow::Cow<'static, str>,
+}
+
+/// What came of it.
+pub(super) enum Decided {
+    Allowed { resolved: Resolved, judgement: Judgement, allowed: Allowed },
+    /// The user wants another input: back to step 2.
+    Edited(Value),
+    Refused(ToolError),
+}
+
+/// What the rules, the tool and the hooks say, before anybody is asked.
+enum Verdict {
+    Allow(Allowed),
+    Ask(String),
+    /// Would ask, and the mode forbids to.
+    Unasked(String),
+    Deny(ToolError),
+}
+
+/// Decides on a call. `decision` is what hooks before it decided.
+pub(super) async fn authorize(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    decision: Option<Decision>,
+    asking: &(dyn Fn() + Sync),
+) -> Decided {
+    let mut asked_before = false;
+    loop {
+        let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+        let judgement = resolved.judge(cx.workspace(), shared.surroundings);
+        let request = Request {
+            tool: opened.entry.tool(),
+            external: *opened.entry.origin() != Origin::BuiltIn,
+            input: &opened.attempt.input,
+            effects: &resolved,
+            judgement: &judgement,
+            workspace: cx.workspace(),
+        };
+        let reason = match judge(shared, opened, &request, cx, decision.as_ref()).await {
+            Verdict::Allow(allowed) => return Decided::Allowed { resolved, judgement, allowed },
+            Verdict::Deny(error) => return Decided::Refused(error),
+            Verdict::Unasked(reason) => return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask")),
+            Verdict::Ask(reason) => reason,
+        };
+        match ask_hooks(shared, opened, cx, &reason).await {
+            Ok(None) => {}
+            Ok(Some(Decision::Allow)) => {
+                let allowed = Allowed { by: "a permission hook".into() };
+                return Decided::Allowed { resolved, judgement, allowed };
+            }
+            Ok(Some(Decision::Ask(_))) => {}
+            Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
+                let words = format!("denied by a permission hook: {words}");
+                return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
+            }
+            Err(error) => return Decided::Refused(error),
+        }
+        let Some(asker) = shared.host.ports.asker.as_deref() else {
+            return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
+        };
+        let before = CallDigest::of(opened, &resolved, cx);
+        let approval = approval(shared, opened, &request, reason, asked_before);
+        asking();
+        tell(cx, || What::Asking);
+        let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or(Answer::NoBecause(
+            "the question could not be asked: the screen failed".into(),
+        ));
+        match answer {
+            Answer::Once | Answer::Session | Answer::Always => {
+                let now = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+                if CallDigest::of(opened, &now, cx) == before {
+                    let _ = guarded(|| shared.authorizer.remember(&request, &answer));
+                    let allowed = Allowed { by: "the user".into() };
+                    return Decided::Allowed { resolved: now, judgement, allowed };
+                }
+                if asked_before {
+                    let words = format!(
+                        "{} was denied: what it touches changed twice while the user was being asked",
+                        opened.entry.name()
+                    );
+                    return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
+                }
+                asked_before = true;
+            }
+            Answer::Edit(input) => return Decided::Edited(input),
+            Answer::No => {
+                let words = format!("the user said no to {} and ended the turn; wait for what they say", approval.tool);
+                return Decided::Refused(ToolError::of(ErrorKind::Rejected, words).ending_turn());
+            }
+            Answer::NoBecause(because) => {
+                let words = format!("the user said no to {}: {because}", approval.tool);
+                return Decided::Refused(ToolError::of(ErrorKind::Rejected, words));
+            }
+        }
+    }
+}
+
+async fn judge(
+    shared: &Shared,
+    opened: &Opened,
+    request: &Request<'_>,
+    cx: &Context,
+    decision: Option<&Decision>,
+) -> Verdict {
+    let tool = opened.entry.name();
+    if let Some(place) = request.effects.meets_protected(request.workspace) {
+        let words = format!("{tool} was denied: no tool may write `{}`, in any mode", place.display());
+        return Verdict::Deny(ToolError::of(ErrorKind::Denied, words));
+    }
+    let ruling = guarded(|| shared.authorizer.judge(request))
+        .unwrap_or_else(|_| Ruling::Deny(Because::by("the rules, which failed")));
+    if let Ruling::Deny(because) = ruling {
+        return Verdict::Deny(denied(tool, &because));
+    }
+    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
+    let opinion = opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    if let Opinion::Deny(reason) = &opinion {
+        return Verdict::Deny(ToolError::of(ErrorKind::Denied, format!("{tool} refuses this call: {reason}")));
+    }
+    let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
+    let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
+    match (&ruling, &opinion, decision) {
+        (Ruling::Ask(because), ..) => return ask(because.to_string()),
+        (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
+        (Ruling::Allow(because), ..) => return Verdict::Allow(Allowed { by: because.by.clone().into() }),
+        (_, _, Some(Decision::Allow)) => return Verdict::Allow(Allowed { by: "a hook".into() }),
+        _ => {}
+    }
+    // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
+    let outside = request.outside();
+    let vouched = opinion == Opinion::Allow && outside.is_none();
+    match request.judgement.asks {
+        Asks::No => match outside {
+            None => Verdict::Allow(Allowed { by: "its effects".into() }),
+            Some(path) => ask(format!("it touches `{}`, outside of the working directories", path.display())),
+        },
+        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow(Allowed { by: "the tool itself".into() }),
+        Asks::Always => ask("nothing is known of what it touches".into()),
+        Asks::ByTool | Asks::Yes => ask(match outside {
+            Some(path) => format!("it touches `{}`, outside of the working directories", path.display()),
+            None => format!("it {}", request.declared()),
+        }),
+    }
+}
+
+async fn ask_hooks(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    reason: &str,
+) -> Result<Option<Decision>, ToolError> {
+    let call = HookCall { tool: opened.entry.name(), input: &opened.attempt.input, context: cx };
+    for asked in &shared.hooks.permission {
+        match hook::run(asked.timeout(), || asked.decide(&call, reason)).await {
+            Ok(None) => {}
+            Ok(decision) => return Ok(decision),
+            Err(error) => {
+                let words = format!(
+                    "{} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
+                    call.tool,
+                    asked.name()
+                );
+                return Err(ToolError::of(ErrorKind::HookFailed, words));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn denied(tool: &str, because: &Because) -> ToolError {
+    let words = format!("{tool} was denied by {because}\ndo not try another tool for the same purpose");
+    ToolError::of(ErrorKind::Denied, words)
+}
+
+/// A call that would have to ask where nobody can be asked: the message says how to allow it.
+fn unasked(shared: &Shared, request: &Request<'_>, reason: &str, why: &str) -> ToolError {
+    let rule = guarded(|| shared.authorizer.propose(request)).ok().flatten();
+    let how = rule.map(|rule| format!("\nto allow it: {rule}")).unwrap_or_default();
+    let words = format!("{} was denied: {reason}, so it needs a yes, and {why}{how}", request.tool.name());
+    ToolError::of(ErrorKind::Denied, words)
+}
+
+fn approval(shared: &Shared, opened: &Opened, request: &Request<'_>, reason: String, again: bool) -> Approval {
+    let input = &opened.attempt.input;
+    Approval {
+        call_id: opened.id.to_string(),
+        tool: opened.entry.name().to_string(),
+        input: (**input).clone(),
+        description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
+        effects: request.declared().clone(),
+        destructive: request.judgement.destructive,
+        reason,
+        proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
+        view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
+        unconfined: true,
+        again,
+    }
+}

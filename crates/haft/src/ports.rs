@@ -1,0 +1,110 @@
+//! Ports: the small traits through which tools and engine reach the world.
+//!
+//! The engine knows these traits and nothing behind them; the other crates implement them, and the host hands them
+//! over when it builds an [`Engine`](crate::Engine). A tool names the ports it can't do without
+//! ([`ToolSpec::needs`](crate::ToolSpec::needs)); where one is absent the tool isn't offered. There is no lookup by
+//! name and no downcast: a port is a field.
+
+mod asker;
+mod authorizer;
+mod mode;
+mod processes;
+mod recorder;
+mod resources;
+mod sub_agents;
+mod tasks;
+mod tool_index;
+
+use std::sync::Arc;
+
+pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
+pub use authorizer::{Authorizer, Because, Request, Ruling};
+pub use mode::{Mode, PermissionMode, UnknownMode};
+pub use processes::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+pub use recorder::{Intent, RecordError, Recorder};
+pub use resources::{Resource, ResourceError, Resources};
+pub use sub_agents::{AgentRequest, SubAgents};
+pub use tasks::{TaskId, TaskState, Tasks, TooManyTasks};
+pub use tool_index::{Found, ToolIndex};
+
+use crate::files::{DirFiles, Files};
+
+/// The name of a port, for tools that say what they need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Port {
+    /// [`Files`]; always there.
+    Files,
+    /// [`Processes`].
+    Processes,
+    /// [`Asker`].
+    Asker,
+    /// [`Recorder`].
+    Recorder,
+    /// [`ToolIndex`].
+    ToolIndex,
+    /// [`Mode`].
+    Mode,
+    /// [`SubAgents`].
+    SubAgents,
+    /// [`Resources`].
+    Resources,
+    /// [`Tasks`].
+    Tasks,
+}
+
+/// The ports that a host has.
+#[derive(Clone)]
+pub struct Ports {
+    /// Files; the real disk unless something else is given.
+    pub files: Arc<dyn Files>,
+    /// Child processes.
+    pub processes: Option<Arc<dyn Processes>>,
+    /// The user.
+    pub asker: Option<Arc<dyn Asker>>,
+    /// The journal.
+    pub recorder: Option<Arc<dyn Recorder>>,
+    /// The search over tools.
+    pub tool_index: Option<Arc<dyn ToolIndex>>,
+    /// The live permission mode.
+    pub mode: Option<Arc<dyn Mode>>,
+    /// Sub-agents.
+    pub sub_agents: Option<Arc<dyn SubAgents>>,
+    /// Resources of connected servers.
+    pub resources: Option<Arc<dyn Resources>>,
+    /// Background tasks.
+    pub tasks: Option<Arc<dyn Tasks>>,
+}
+
+impl Default for Ports {
+    fn default() -> Ports {
+        Ports {
+            files: Arc::new(DirFiles::new()),
+            processes: None,
+            asker: None,
+            recorder: None,
+            tool_index: None,
+            mode: None,
+            sub_agents: None,
+            resources: None,
+            tasks: None,
+        }
+    }
+}
+
+impl Ports {
+    /// Whether a port is there.
+    pub fn has(&self, port: Port) -> bool {
+        match port {
+            Port::Files => true,
+            Port::Processes => self.processes.is_some(),
+            Port::Asker => self.asker.is_some(),
+            Port::Recorder => self.recorder.is_some(),
+            Port::ToolIndex => self.tool_index.is_some(),
+            Port::Mode => self.mode.is_some(),
+            Port::SubAgents => self.sub_agents.is_some(),
+            Port::Resources => self.resources.is_some(),
+            Port::Tasks => self.tasks.is_some(),
+        }
+    }
+}

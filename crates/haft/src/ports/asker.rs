@@ -1,0 +1,89 @@
+//! The port to the user: approvals of calls, and questions that tools ask.
+
+use serde_json::Value;
+
+use crate::effects::Effects;
+use crate::future::BoxFuture;
+use crate::view::View;
+
+/// Asks the user.
+///
+/// The engine calls [`approve`](Asker::approve) for a call that needs a yes, from the call's own task, while it holds
+/// no slot and no lock: an answer may take as long as it takes. Several calls may ask at once; an implementation with
+/// one screen queues them. An error, a panic or a dropped answer counts as no.
+///
+/// # Cancel safety
+/// The future is dropped when the call is cancelled; the question should then disappear.
+pub trait Asker: Send + Sync + 'static {
+    /// Asks whether a call may run.
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
+
+    /// Asks what a tool wants to know; the texts chosen or typed, or nothing if the user declined.
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>>;
+}
+
+/// A call that needs a yes, as the user is shown it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Approval {
+    /// The call's id.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The input as it will run.
+    pub input: Value,
+    /// The call in a sentence, where the tool has one.
+    pub description: Option<String>,
+    /// What it will touch.
+    pub effects: Effects,
+    /// It destroys what can't be brought back; never default to yes.
+    pub destructive: bool,
+    /// Why it asks.
+    pub reason: String,
+    /// The rule that would allow it for good, where there is one.
+    pub proposed_rule: Option<String>,
+    /// What the tool shows of the call.
+    pub view: View,
+    /// Nothing confines this tool: what it declared is only believed.
+    pub unconfined: bool,
+    /// What the call touches changed since the user said yes.
+    pub again: bool,
+}
+
+/// The user's answer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Yes, this once.
+    Once,
+    /// Yes, and don't ask again in this session.
+    Session,
+    /// Yes, and never ask again here.
+    Always,
+    /// No; the turn ends.
+    No,
+    /// No, for a reason that the model is told; the turn goes on.
+    NoBecause(String),
+    /// Yes, but with this input; it is checked and judged like any other.
+    Edit(Value),
+}
+
+/// A question that a tool asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserQuestion {
+    /// The question.
+    pub text: String,
+    /// What can be chosen; free text if there is nothing.
+    pub choices: Vec<Choice>,
+    /// Whether several may be chosen.
+    pub several: bool,
+}
+
+/// Something that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What is chosen.
+    pub label: String,
+    /// What it means.
+    pub description: Option<String>,
+}

@@ -1,0 +1,106 @@
+//! The port to the rules.
+
+use serde_json::Value;
+
+use super::Answer;
+use crate::effects::Effects;
+use crate::effects::resolved::{Resolved, Workspace};
+use crate::effects::table::Judgement;
+use crate::tool::AnyTool;
+
+/// Decides which calls may run.
+///
+/// The engine asks [`judge`](Authorizer::judge) once for each version of a call's input, after hooks, from the
+/// call's own task. It must not wait for anybody: asking the user is the engine's part, after this said
+/// [`Ruling::Ask`]. A panic denies.
+pub trait Authorizer: Send + Sync + 'static {
+    /// What the rules and the mode say of this call.
+    fn judge(&self, request: &Request<'_>) -> Ruling;
+
+    /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule.
+    fn hides(&self, tool: &AnyTool) -> Option<Because>;
+
+    /// Keeps an answer for later calls. The default forgets, so the user is asked again.
+    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+        let _ = (request, answer);
+    }
+
+    /// The rule that would allow this call for good, as narrow as it can be. The default knows none.
+    fn propose(&self, request: &Request<'_>) -> Option<String> {
+        let _ = request;
+        None
+    }
+}
+
+/// A call as the rules see it.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// The tool.
+    pub tool: &'a AnyTool,
+    /// Whether the tool came from outside.
+    pub external: bool,
+    /// The input, final.
+    pub input: &'a Value,
+    /// What it touches, as declared and as resolved.
+    pub effects: &'a Resolved,
+    /// What follows from that.
+    pub judgement: &'a Judgement,
+    /// Where the session works.
+    pub workspace: &'a Workspace,
+}
+
+impl Request<'_> {
+    /// What the tool declared.
+    pub fn declared(&self) -> &Effects {
+        &self.effects.declared
+    }
+}
+
+/// What the rules say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// Never, whoever asks.
+    Deny(Because),
+    /// A rule wants the user to see it.
+    Ask(Because),
+    /// A rule or the mode allows it.
+    Allow(Because),
+    /// No rule speaks: the effects decide whether it asks.
+    Silent,
+    /// No rule speaks, and the mode forbids to ask: whatever would ask is denied.
+    SilentDontAsk,
+}
+
+/// Who decided, and what the model is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Because {
+    /// The rule or mode, for example ``rule `Bash` (settings.json:4)``.
+    pub by: String,
+    /// More words for the model.
+    pub message: Option<String>,
+}
+
+impl Because {
+    /// Decided by this.
+    pub fn by(by: impl Into<String>) -> Because {
+        Because { by: by.into(), message: None }
+    }
+
+    /// Adds words for the model.
+    #[must_use]
+    pub fn saying(mut self, message: impl Into<String>) -> Because {
+        self.message = Some(message.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.by)?;
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
+    }
+}

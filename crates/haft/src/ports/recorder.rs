@@ -1,0 +1,60 @@
+//! The port to the journal.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::effects::resolved::Resolved;
+use crate::future::BoxFuture;
+use crate::result::ToolResult;
+
+/// Keeps a durable record of what is about to happen and what came of it.
+///
+/// This is a port and not an event sink: it is told *before* a call runs and can refuse. The engine calls
+/// [`before`](Recorder::before) from the call's own task when everything else is settled, then
+/// [`after`](Recorder::after) exactly once for each `before` that succeeded, unless the process dies. A refusal stops
+/// a call that has side effects; a read-only one goes on, with a warning event.
+pub trait Recorder: Send + Sync + 'static {
+    /// Notes a call that is about to run. Return only when the note is as durable as it has to be.
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>>;
+
+    /// Notes what came of it.
+    fn after<'a>(&'a self, result: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>>;
+}
+
+/// A call that is about to run.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Intent<'a> {
+    /// The turn.
+    pub turn: u64,
+    /// The call's id.
+    pub call_id: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The input.
+    pub input: &'a Value,
+    /// What it touches.
+    pub effects: &'a Resolved,
+    /// Whether it can change anything.
+    pub side_effects: bool,
+    /// Whether it may be run again after a crash.
+    pub rerunnable: bool,
+    /// Who allowed it.
+    pub allowed_by: &'a str,
+}
+
+/// A record that could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError {
+    /// What was wrong.
+    pub message: String,
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RecordError {}

@@ -1,0 +1,319 @@
+//! The tools that there are, and the snapshot of them that one turn works with.
+//!
+//! A [`Registry`] is immutable: registering gives a new one, and a clash of names is an error there and not at run
+//! time. For each turn a [`Snapshot`] is taken *before* the request is sent; calls of that turn are dispatched from
+//! it and from nothing else, so what was advertised is what can be called.
+
+mod assemble;
+mod closest;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use crate::tool::{AnyTool, BadTool, IntoTools};
+
+pub use assemble::{Assembly, Gates, Withheld};
+pub(crate) use closest::closest;
+
+/// Where a tool comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Registered by the program itself.
+    BuiltIn,
+    /// Brought in at run time: the name of the server or folder. Such a tool never shadows another.
+    External(Arc<str>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::BuiltIn => f.write_str("built-in"),
+            Origin::External(source) => f.write_str(source),
+        }
+    }
+}
+
+/// A registered tool.
+pub struct Entry {
+    tool: AnyTool,
+    origin: Origin,
+    number: u32,
+    /// One for all agents that share the registry.
+    pub(crate) gate: Option<Arc<Semaphore>>,
+    name: Arc<str>,
+    fingerprint: OnceLock<[u8; 32]>,
+}
+
+impl Entry {
+    fn new(tool: AnyTool, origin: Origin) -> Arc<Entry> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let gate = tool.spec().concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
+        let name = Arc::from(tool.name());
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Entry { tool, origin, number, gate, name, fingerprint: OnceLock::new() })
+    }
+
+    /// The tool.
+    pub fn tool(&self) -> &AnyTool {
+        &self.tool
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The hash of what the model was told of this tool; computed when first needed.
+    pub fn fingerprint(&self) -> &[u8; 32] {
+        self.fingerprint.get_or_init(|| {
+            let mut hash = Sha256::new();
+            let schema = crate::canonical::to_string(self.tool.input_schema());
+            for part in [self.tool.name(), self.tool.description(), &schema] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
+            hash.finalize().into()
+        })
+    }
+}
+
+/// The tools that there are. Cheap to clone, never changed.
+#[derive(Clone, Default)]
+pub struct Registry {
+    entries: Arc<Vec<Arc<Entry>>>,
+}
+
+impl Registry {
+    /// No tools.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// These tools besides.
+    ///
+    /// # Errors
+    /// A tool that can't be registered, or a name or alias that is taken.
+    pub fn with<Kind>(&self, tools: impl IntoTools<Kind>) -> Result<Registry, RegistryError> {
+        let tools = tools.into_tools().map_err(RegistryError::Bad)?;
+        self.add(tools, &Origin::BuiltIn)
+    }
+
+    /// Tools from outside: an MCP server, a folder of scripts. They never shadow what is there: one whose name a
+    /// built-in tool has is withheld when a snapshot is made, and says so there.
+    ///
+    /// # Errors
+    /// A tool that can't be registered, or two of this source with one name.
+    pub fn with_external<Kind>(
+        &self,
+        source: impl Into<Arc<str>>,
+        tools: impl IntoTools<Kind>,
+    ) -> Result<Registry, RegistryError> {
+        let tools = tools.into_tools().map_err(RegistryError::Bad)?;
+        self.add(tools, &Origin::External(source.into()))
+    }
+
+    fn add(&self, tools: Vec<AnyTool>, origin: &Origin) -> Result<Registry, RegistryError> {
+        // Clashes are looked for among equals only: assembly decides between partitions.
+        let mut taken: HashMap<&str, &str> = HashMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.origin == *origin) {
+            entry.names().for_each(|name| drop(taken.insert(name, entry.tool.name())));
+        }
+        for tool in &tools {
+            for name in std::iter::once(tool.name()).chain(tool.spec().aliases.iter().map(String::as_str)) {
+                if let Some(owner) = taken.insert(name, tool.name()) {
+                    let (name, tool, owner) = (name.to_owned(), tool.name().to_owned(), owner.to_owned());
+                    return Err(RegistryError::Clash { name, tool, owner });
+                }
+            }
+        }
+        let mut entries = Vec::clone(&self.entries);
+        entries.extend(tools.into_iter().map(|tool| Entry::new(tool, origin.clone())));
+        Ok(Registry { entries: Arc::new(entries) })
+    }
+
+    /// Without the tools of one outside source.
+    #[must_use]
+    pub fn without_external(&self, source: &str) -> Registry {
+        self.only(|entry| !matches!(&entry.origin, Origin::External(name) if **name == *source))
+    }
+
+    /// A filtered view, for a worker that should have less: the same tools, fewer of them.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&Entry) -> bool) -> Registry {
+        Registry { entries: Arc::new(self.entries.iter().filter(|entry| keep(entry)).cloned().collect()) }
+    }
+
+    /// All tools, in the order of registration.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The tools that are offered under these circumstances, in their final order.
+    pub fn snapshot(&self, assembly: &Assembly<'_>) -> Snapshot {
+        assemble::assemble(&self.entries, assembly)
+    }
+}
+
+impl Entry {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.tool.name()).chain(self.tool.spec().aliases.iter().map(String::as_str))
+    }
+}
+
+/// Why a registry could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// A tool that can't be registered.
+    Bad(BadTool),
+    /// A name that is taken.
+    Clash {
+        /// The name or alias.
+        name: String,
+        /// The tool that wants it.
+        tool: String,
+        /// The tool that has it.
+        owner: String,
+    },
+}
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegistryError::Bad(bad) => bad.fmt(f),
+            RegistryError::Clash { name, tool, owner } => {
+                write!(f, "tool `{tool}` can't be called `{name}`: that is a name of `{owner}`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegistryError {}
+
+/// A tool as it is offered.
+#[derive(Clone)]
+pub struct Offer {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) name: Arc<str>,
+    pub(crate) deferred: bool,
+}
+
+impl Offer {
+    /// The name under which it is offered: its own, or one with a suffix where two outside tools clash.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tool.
+    pub fn tool(&self) -> &AnyTool {
+        self.entry.tool()
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &Origin {
+        self.entry.origin()
+    }
+
+    /// Whether the model is given only the name, until it searches.
+    pub fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+}
+
+/// The tools of one turn: definitions and implementations, pinned.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Pinned>);
+
+struct Pinned {
+    offers: Vec<Offer>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// Other names of built-in tools that are offered.
+    aliases: HashMap<String, usize>,
+    withheld: Vec<(Arc<Entry>, Withheld)>,
+}
+
+impl Snapshot {
+    /// The tools that are offered, built-in ones first, each part by name.
+    pub fn offers(&self) -> &[Offer] {
+        &self.0.offers
+    }
+
+    /// The tools that the model is shown with their schemas.
+    pub fn definitions(&self) -> impl Iterator<Item = &Offer> {
+        self.0.offers.iter().filter(|offer| !offer.deferred)
+    }
+
+    /// The tools that the model has to search for.
+    pub fn deferred(&self) -> impl Iterator<Item = &Offer> {
+        self.0.offers.iter().filter(|offer| offer.deferred)
+    }
+
+    /// The tools that are not offered, and why.
+    pub fn withheld(&self) -> impl Iterator<Item = (&Entry, &Withheld)> {
+        self.0.withheld.iter().map(|(entry, why)| (&**entry, why))
+    }
+
+    /// Finds a tool by its name, or a built-in one by another of its names.
+    pub fn find(&self, name: &str) -> Result<&Offer, NotFound> {
+        let pinned = &*self.0;
+        if let Some(index) = pinned.by_name.get(name).or_else(|| pinned.aliases.get(name)) {
+            return Ok(&pinned.offers[*index]);
+        }
+        let withheld = pinned.withheld.iter().find(|(entry, _)| entry.names().any(|own| own == name));
+        if let Some((entry, why)) = withheld {
+            return Err(NotFound::Withheld(entry.name().clone(), why.clone()));
+        }
+        let aliases = pinned.aliases.iter().map(|(alias, index)| (alias.as_str(), Some(&*pinned.offers[*index].name)));
+        let names = pinned.offers.iter().map(|offer| (&*offer.name, None)).chain(aliases);
+        Err(NotFound::Unknown(closest(name, names)))
+    }
+}
+
+/// A name that finds no tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// There is one, but it isn't offered.
+    Withheld(Arc<str>, Withheld),
+    /// There is none; these are the closest names, in words.
+    Unknown(Vec<String>),
+}
+
+pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
+    let by_name: HashMap<_, _> = offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
+    let mut aliases = HashMap::new();
+    for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.entry.origin == Origin::BuiltIn) {
+        let free = offer.tool().spec().aliases.iter().filter(|alias| !by_name.contains_key(alias.as_str()));
+        aliases.extend(free.map(|alias| (alias.clone(), at)));
+    }
+    Snapshot(Arc::new(Pinned { offers, by_name, aliases, withheld }))
+}
+
+/// The names that a session has loaded by searching.
+pub(crate) type Loaded = HashSet<Arc<str>>;
+
+#[cfg(test)]
+mod tests;

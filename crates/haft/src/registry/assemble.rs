@@ -1,0 +1,189 @@
+//! From the tools that there are to the tools that a turn offers, stage by stage.
+//!
+//! base tools → build features → run-time gates → deny rules by name → external tools → duplicates → order. The
+//! result depends on the *set* of tools and on nothing else: not on the order of registration, not on a hash seed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::{Entry, Loaded, Offer, Origin, Snapshot, pinned};
+use crate::limits;
+use crate::ports::{Authorizer, Because, Port, Ports};
+use crate::tool::{AnyTool, Exposure};
+
+/// The circumstances under which tools are offered.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Assembly<'a> {
+    /// What is switched off.
+    pub gates: &'a Gates,
+    /// The rules, for tools that are denied whatever their input.
+    pub authorizer: Option<&'a dyn Authorizer>,
+    /// The ports that there are.
+    pub ports: &'a Ports,
+    /// Names that were found by searching.
+    pub(crate) loaded: Option<&'a Loaded>,
+}
+
+impl<'a> Assembly<'a> {
+    /// Everything on, with these ports.
+    pub fn new(gates: &'a Gates, ports: &'a Ports) -> Assembly<'a> {
+        Assembly { gates, authorizer: None, ports, loaded: None }
+    }
+
+    /// With these rules.
+    #[must_use]
+    pub fn authorizer(mut self, authorizer: &'a dyn Authorizer) -> Assembly<'a> {
+        self.authorizer = Some(authorizer);
+        self
+    }
+}
+
+/// What is switched off at run time, and when tools are deferred.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gates {
+    /// Groups that are off.
+    pub groups_off: HashSet<String>,
+    /// Tools that are off, by name.
+    pub tools_off: HashSet<String>,
+    /// Build features that are off; a tool of such a feature is not there.
+    pub features_off: HashSet<String>,
+    /// With more tools than this, those that can be are deferred.
+    pub defer_above: usize,
+}
+
+impl Default for Gates {
+    fn default() -> Gates {
+        Gates {
+            groups_off: HashSet::new(),
+            tools_off: HashSet::new(),
+            features_off: HashSet::new(),
+            defer_above: limits::DEFER_ABOVE,
+        }
+    }
+}
+
+/// Why a tool isn't offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// Its build feature is off.
+    Feature(String),
+    /// It, or its group, is switched off.
+    SwitchedOff,
+    /// It says so itself.
+    Disabled,
+    /// A port that it can't do without is absent.
+    PortAbsent(Port),
+    /// It needs a user and there is none.
+    NeedsUser,
+    /// A rule denies it whatever its input.
+    Denied(Because),
+    /// A built-in tool has its name.
+    Shadowed,
+}
+
+impl std::fmt::Display for Withheld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Withheld::Feature(feature) => write!(f, "its build feature `{feature}` is off"),
+            Withheld::SwitchedOff => f.write_str("it is switched off"),
+            Withheld::Disabled => f.write_str("it is not available now"),
+            Withheld::PortAbsent(port) => write!(f, "this host has no {port:?}"),
+            Withheld::NeedsUser => f.write_str("it needs a user, and this session has none"),
+            Withheld::Denied(because) => write!(f, "denied by {because}"),
+            Withheld::Shadowed => f.write_str("a built-in tool has its name"),
+        }
+    }
+}
+
+pub(super) fn assemble(entries: &[Arc<Entry>], assembly: &Assembly<'_>) -> Snapshot {
+    let mut withheld: Vec<(Arc<Entry>, Withheld)> = Vec::new();
+    let mut keep = |entry: &Arc<Entry>| match reason_to_withhold(entry.tool(), assembly) {
+        Some(why) => {
+            withheld.push((entry.clone(), why));
+            false
+        }
+        None => true,
+    };
+    let (built_in, external): (Vec<_>, Vec<_>) =
+        entries.iter().filter(|entry| keep(entry)).cloned().partition(|entry| *entry.origin() == Origin::BuiltIn);
+
+    // Sorted maps by name: the order of the result, and the place where duplicates meet.
+    let built_in: BTreeMap<Arc<str>, Arc<Entry>> =
+        built_in.into_iter().map(|entry| (entry.name().clone(), entry)).collect();
+    // A denied or absent built-in tool keeps its names from being taken over, its other names too.
+    let reserved: HashSet<&str> =
+        entries.iter().filter(|entry| *entry.origin() == Origin::BuiltIn).flat_map(|entry| entry.names()).collect();
+    let mut named: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+    let mut external = external;
+    external.sort_by(|a, b| (a.name(), a.origin()).cmp(&(b.name(), b.origin())));
+    for entry in external {
+        if reserved.contains(&**entry.name()) {
+            withheld.push((entry, Withheld::Shadowed));
+            continue;
+        }
+        let name = if named.contains_key(entry.name()) { suffixed(&entry) } else { entry.name().clone() };
+        named.entry(name).or_insert(entry);
+    }
+
+    let offer = |(name, entry): (Arc<str>, Arc<Entry>)| Offer { entry, name, deferred: false };
+    let mut offers: Vec<Offer> = built_in.into_iter().chain(named).map(offer).collect();
+    defer(&mut offers, assembly);
+    withheld.sort_by(|(a, _), (b, _)| (a.name(), a.origin()).cmp(&(b.name(), b.origin())));
+    pinned(offers, withheld)
+}
+
+fn reason_to_withhold(tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withheld> {
+    let (spec, gates) = (tool.spec(), assembly.gates);
+    if let Some(feature) = spec.feature.as_deref().filter(|feature| gates.features_off.contains(*feature)) {
+        return Some(Withheld::Feature(feature.to_owned()));
+    }
+    if gates.groups_off.contains(&*spec.group) || gates.tools_off.contains(tool.name()) {
+        return Some(Withheld::SwitchedOff);
+    }
+    if spec.needs_user && !assembly.ports.has(Port::Asker) {
+        return Some(Withheld::NeedsUser);
+    }
+    if let Some(port) = spec.needs.iter().find(|port| !assembly.ports.has(**port)) {
+        return Some(Withheld::PortAbsent(*port));
+    }
+    if !tool.enabled() {
+        return Some(Withheld::Disabled);
+    }
+    let hides = |authorizer: &dyn Authorizer| {
+        let panicked = || Some(Because::by("the rules, which failed"));
+        crate::future::guarded(|| authorizer.hides(tool)).unwrap_or_else(|_| panicked())
+    };
+    assembly.authorizer.and_then(hides).map(Withheld::Denied)
+}
+
+/// The name of an outside tool whose plain name another outside tool has: always the same for the same source.
+fn suffixed(entry: &Entry) -> Arc<str> {
+    let hash = Sha256::digest(format!("{}\0{}", entry.origin(), entry.name()));
+    let suffix: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let most = limits::NAME_CHARS_MAX - suffix.len() - 1;
+    let plain: String = entry.name().chars().take(most).collect();
+    format!("{plain}_{suffix}").into()
+}
+
+/// Marks what the model has to search for. Only if there are too many tools, and only if it can search.
+fn defer(offers: &mut [Offer], assembly: &Assembly<'_>) {
+    let searchable = offers.iter().any(|offer| offer.tool().spec().finds_tools);
+    if !searchable || offers.len() <= assembly.gates.defer_above {
+        return;
+    }
+    for offer in offers {
+        let external = *offer.origin() != Origin::BuiltIn;
+        let can_wait = match offer.tool().spec().exposure {
+            Exposure::AlwaysLoaded => false,
+            Exposure::Deferred => true,
+            Exposure::Normal => external,
+        };
+        let found = assembly.loaded.is_some_and(|loaded| loaded.contains(&offer.name));
+        offer.deferred = can_wait && !found && !offer.tool().spec().finds_tools;
+    }
+}

@@ -1,0 +1,79 @@
+//! The names closest to one that doesn't exist.
+
+use crate::limits;
+
+/// The closest names, in words: `` `read_file` (alias of Read) ``. Nearest first, at most three.
+pub(crate) fn closest<'a>(wanted: &str, names: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Vec<String> {
+    let plain = |name: &str| -> Vec<char> {
+        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(limits::NAME_CHARS_MAX).collect()
+    };
+    let target = plain(wanted);
+    let mut near: Vec<(usize, &str, Option<&str>)> = names
+        .map(|(name, alias_of)| {
+            let candidate = plain(name);
+            let contained = candidate.len() > 3 && target.len() > 3 && {
+                let (a, b): (String, String) = (candidate.iter().collect(), target.iter().collect());
+                a.contains(&b) || b.contains(&a)
+            };
+            let distance = distance(&target, &candidate);
+            (if contained { distance.min(2) } else { distance }, name, alias_of)
+        })
+        .filter(|(distance, name, _)| *distance <= (target.len().max(name.len()) / 3).max(2))
+        .collect();
+    near.sort_unstable();
+    near.truncate(limits::CLOSEST_MAX);
+    near.into_iter()
+        .map(|(_, name, alias_of)| match alias_of {
+            Some(owner) => format!("`{name}` (alias of {owner})"),
+            None => format!("`{name}`"),
+        })
+        .collect()
+}
+
+/// How many letters have to change: insert, delete, replace, or swap two neighbours.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut rows = [(0..=b.len()).collect::<Vec<usize>>(), vec![0; b.len() + 1], vec![0; b.len() + 1]];
+    for (i, x) in a.iter().enumerate() {
+        // rows[0] is the row above, rows[1] the one above that.
+        rows[2][0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = rows[0][j] + usize::from(x != y);
+            let mut best = replaced.min(rows[0][j + 1] + 1).min(rows[2][j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                best = best.min(rows[1][j - 1] + 1);
+            }
+            rows[2][j + 1] = best;
+        }
+        rows.rotate_right(1);
+    }
+    rows[0][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let names = [("Read", None), ("Write", None), ("Grep", None), ("read_file", Some("Read"))];
+        let check = |wanted: &str, expected: &[&str]| assert_eq!(closest(wanted, names.into_iter()), expected, "{wanted}");
+        check("read_fil", &["`read_file` (alias of Read)"]);
+        check("readFile", &["`read_file` (alias of Read)"]);
+        check("Raed", &["`Read`"]);
+        check("gerp", &["`Grep`"]);
+        check("database_query", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn distances() {
+        let check = |a: &str, b: &str, expected: usize| {
+            let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+            assert_eq!(distance(&a, &b), expected);
+        };
+        check("", "abc", 3);
+        check("abc", "abc", 0);
+        check("abc", "acb", 1);
+        check("kitten", "sitting", 3);
+    }
+}

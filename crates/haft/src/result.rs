@@ -1,0 +1,214 @@
+//! The answer to one call: immutable, cheap to clone, with a view for each reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::content::{Content, Output};
+use crate::error::{ErrorKind, ToolError};
+use crate::results::{Cut, ResultLimit};
+use crate::tool::AnyTool;
+use crate::view::{Stage, View};
+
+/// The answer to one call.
+///
+/// There is exactly one for each call, whatever happens. Readers take the view that is theirs:
+/// [`for_model`](ToolResult::for_model), [`to_json`](ToolResult::to_json) for programs and hooks,
+/// [`view`](ToolResult::view) for the screen, and the accessors for the log.
+#[derive(Clone)]
+pub struct ToolResult(Arc<Parts>);
+
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) call_id: Arc<str>,
+    pub(crate) tool_name: Arc<str>,
+    pub(crate) tool: Option<AnyTool>,
+    pub(crate) input: Option<Arc<Value>>,
+    pub(crate) outcome: Result<Output, ToolError>,
+    /// Words for the model beside the output: injected by hooks, or by the engine.
+    pub(crate) notes: Vec<String>,
+    pub(crate) duration: Duration,
+    pub(crate) was_concurrent: bool,
+    pub(crate) offloaded_to: Option<PathBuf>,
+    pub(crate) cut: Option<Cut>,
+    pub(crate) limit: ResultLimit,
+}
+
+impl ToolResult {
+    pub(crate) fn of(parts: Parts) -> ToolResult {
+        ToolResult(Arc::new(parts))
+    }
+
+    /// A result of a call that never ran.
+    pub(crate) fn refused(call_id: Arc<str>, tool_name: Arc<str>, error: ToolError) -> ToolResult {
+        ToolResult::of(Parts {
+            call_id,
+            tool_name,
+            tool: None,
+            input: None,
+            outcome: Err(error),
+            notes: Vec::new(),
+            duration: Duration::ZERO,
+            was_concurrent: false,
+            offloaded_to: None,
+            cut: None,
+            limit: ResultLimit::default(),
+        })
+    }
+
+    /// The same result with something changed.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Parts)) -> ToolResult {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0
+    }
+
+    /// The id of the call.
+    pub fn call_id(&self) -> &str {
+        &self.0.call_id
+    }
+
+    /// The tool that was called: its own name where the call used an alias, what the call said where there is none.
+    pub fn tool_name(&self) -> &str {
+        &self.0.tool_name
+    }
+
+    /// The input as it ran, where the call got that far.
+    pub fn input(&self) -> Option<&Value> {
+        self.0.input.as_deref()
+    }
+
+    /// What came back, within limits, or why nothing did.
+    pub fn outcome(&self) -> Result<&Output, &ToolError> {
+        self.0.outcome.as_ref()
+    }
+
+    /// The error, if it is one.
+    pub fn error(&self) -> Option<&ToolError> {
+        self.0.outcome.as_ref().err()
+    }
+
+    /// The kind of the error, if it is one.
+    pub fn error_kind(&self) -> Option<ErrorKind> {
+        self.error().map(ToolError::kind)
+    }
+
+    /// Whether the call failed.
+    pub fn is_error(&self) -> bool {
+        self.0.outcome.is_err()
+    }
+
+    /// How long the tool ran; zero if it didn't.
+    pub fn duration(&self) -> Duration {
+        self.0.duration
+    }
+
+    /// Whether another call of the turn ran at the same time.
+    pub fn was_concurrent(&self) -> bool {
+        self.0.was_concurrent
+    }
+
+    /// Where the whole output is kept, if the model got only a part.
+    pub fn offloaded_to(&self) -> Option<&Path> {
+        self.0.offloaded_to.as_deref()
+    }
+
+    /// Words for the model beside the output.
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
+    }
+
+    /// What the model gets: the output or the words of the error, then the notes.
+    pub fn for_model(&self) -> Vec<Content> {
+        let mut blocks = match &self.0.outcome {
+            Ok(output) => output.blocks().to_vec(),
+            Err(error) => vec![Content::text(error.message())],
+        };
+        blocks.extend(self.0.notes.iter().map(|note| Content::text(note.as_str())));
+        blocks
+    }
+
+    /// What a program gets.
+    pub fn to_json(&self) -> ResultJson {
+        let parts = &self.0;
+        ResultJson {
+            tool_name: parts.tool_name.to_string(),
+            output: parts.outcome.as_ref().map_or(Value::Null, Output::to_json),
+            error: self.error().map(|error| ErrorJson {
+                kind: error.kind(),
+                message: error.message().to_owned(),
+                retryable: error.is_retryable(),
+            }),
+            is_error: self.is_error(),
+            duration_ms: parts.duration.as_secs_f64() * 1000.0,
+            was_concurrent: parts.was_concurrent,
+            offloaded_to: parts.offloaded_to.as_ref().map(|path| path.display().to_string()),
+            notes: parts.notes.clone(),
+        }
+    }
+
+    /// What a person sees.
+    pub fn view(&self) -> View {
+        let none = Value::Null;
+        let input = self.input().unwrap_or(&none);
+        let stage = match &self.0.outcome {
+            Ok(output) => Stage::Result { input, output },
+            Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Denied) => {
+                Stage::Rejected { input, reason: error.message() }
+            }
+            Err(error) => Stage::Error { input, error },
+        };
+        match &self.0.tool {
+            Some(tool) => tool.view(&stage),
+            None => View::default_for(self.tool_name(), &stage).harmless(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ToolResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ToolResult");
+        shown.field("call_id", &self.0.call_id).field("tool_name", &self.0.tool_name);
+        shown.field("outcome", &self.0.outcome).finish_non_exhaustive()
+    }
+}
+
+/// A result as JSON: the form that `haft call --output json` prints and that hooks read.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ResultJson {
+    /// The tool that was called.
+    pub tool_name: String,
+    /// A string for text, the value for a structured result, an array of content blocks otherwise; null on error.
+    pub output: Value,
+    /// Why the call failed; null if it did not.
+    pub error: Option<ErrorJson>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// How long the tool ran.
+    pub duration_ms: f64,
+    /// Whether another call of the turn ran at the same time.
+    pub was_concurrent: bool,
+    /// Where the whole output is kept, if only a part is shown.
+    pub offloaded_to: Option<String>,
+    /// Words for the model beside the output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// An error as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ErrorJson {
+    /// The kind, for code.
+    #[schemars(with = "String")]
+    pub kind: ErrorKind,
+    /// The words for the model.
+    pub message: String,
+    /// Whether trying the same call again can help.
+    pub retryable: bool,
+}

@@ -1,0 +1,280 @@
+//! The time of running calls, watched from outside.
+//!
+//! A tool that waits is cancelled at its limit and answers for itself. One that never yields can't be: after a short
+//! grace its call is answered in its place and the work abandoned. One task for each session does this, for all its
+//! calls, with one timer; a thread beside it looks for calls that keep a runtime thread busy, and reports them.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::cancel::{Cancel, Cause};
+use crate::error::{ErrorKind, ToolError};
+use crate::future::BoxFuture;
+use crate::limits;
+use crate::sync::lock;
+
+/// Shows whether a call is being polled right now: odd while it is, and different for each poll.
+#[derive(Default)]
+pub(crate) struct Mark(AtomicU32);
+
+impl Mark {
+    /// The same work, marked while it is polled.
+    pub(crate) async fn watch<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let polled = work.as_mut().poll(cx);
+            self.0.fetch_add(1, Ordering::Relaxed);
+            polled
+        })
+        .await
+    }
+}
+
+/// Something to do for a call that is watched.
+pub(crate) trait Watched: Send + Sync {
+    /// The call did not end although it was cancelled: answer it.
+    fn abandon(&self);
+    /// The call keeps a thread busy that is not its own.
+    fn blocks_thread(&self, since: Duration);
+}
+
+struct Watch {
+    key: u64,
+    deadline: Option<Instant>,
+    warned: bool,
+    cancel: Cancel,
+    mark: Arc<Mark>,
+    /// The mark when the watchdog last looked, and for how long it has been the same.
+    seen: (u32, Duration),
+    reported: bool,
+    call: Weak<dyn Watched>,
+}
+
+/// Watches the running calls of a session.
+pub(crate) struct Supervisor {
+    watches: Mutex<Watches>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Watches {
+    list: Vec<Watch>,
+    next_key: u64,
+    /// When the timer goes off, if it is set.
+    timer: Option<Instant>,
+    task: Option<tokio::task::JoinHandle<()>>,
+    watchdog: bool,
+}
+
+impl Supervisor {
+    pub(crate) fn new() -> Arc<Supervisor> {
+        Arc::new(Supervisor { watches: Mutex::default(), wake: Arc::new(Notify::new()) })
+    }
+
+    /// Watches a call until the guard is dropped.
+    pub(crate) fn watch(
+        self: &Arc<Supervisor>,
+        limit: Option<Duration>,
+        cancel: Cancel,
+        mark: Arc<Mark>,
+        call: Weak<dyn Watched>,
+    ) -> Watching {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut watches = lock(&self.watches);
+        watches.next_key += 1;
+        let key = watches.next_key;
+        let watch =
+            Watch { key, deadline, warned: false, cancel, mark, seen: (0, Duration::ZERO), reported: false, call };
+        watches.list.push(watch);
+        if !watches.watchdog {
+            watches.watchdog = watchdog(Arc::downgrade(self));
+        }
+        if let Some(deadline) = deadline {
+            let asleep = watches.timer.is_none_or(|timer| deadline < timer);
+            if watches.task.as_ref().is_none_or(|task| task.is_finished()) {
+                watches.timer = None;
+                watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
+            } else if asleep {
+                self.wake.notify_one();
+            }
+        }
+        Watching { supervisor: self.clone(), key }
+    }
+
+    /// Deals with what is due and says when to look again.
+    fn tick(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let (mut late, mut abandoned) = (Vec::new(), Vec::new());
+        let mut watches = lock(&self.watches);
+        for watch in &mut watches.list {
+            let Some(deadline) = watch.deadline.filter(|deadline| *deadline <= now) else { continue };
+            if watch.warned {
+                watch.deadline = None;
+                abandoned.push(watch.call.clone());
+            } else {
+                watch.warned = true;
+                watch.deadline = deadline.checked_add(limits::CANCEL_GRACE);
+                late.push(watch.cancel.clone());
+            }
+        }
+        watches.timer = watches.list.iter().filter_map(|watch| watch.deadline).min();
+        let timer = watches.timer;
+        drop(watches);
+        late.into_iter().for_each(|cancel| cancel.cancel(Cause::Timeout));
+        abandoned.into_iter().filter_map(|call| call.upgrade()).for_each(|call| call.abandon());
+        timer
+    }
+
+    /// One look of the watchdog.
+    fn look(&self, since_last: Duration) {
+        let mut stuck = Vec::new();
+        for watch in &mut lock(&self.watches).list {
+            let mark = watch.mark.0.load(Ordering::Relaxed);
+            let polled = mark % 2 == 1;
+            let for_how_long = if polled && mark == watch.seen.0 { watch.seen.1 + since_last } else { Duration::ZERO };
+            watch.seen = (mark, for_how_long);
+            if for_how_long >= limits::BLOCKING_REPORTED_AFTER && !watch.reported {
+                watch.reported = true;
+                stuck.push((watch.call.clone(), for_how_long));
+            }
+        }
+        for (call, since) in stuck {
+            if let Some(call) = call.upgrade() {
+                call.blocks_thread(since);
+            }
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.watches).task.take() {
+            task.abort();
+        }
+    }
+}
+
+async fn run(supervisor: Weak<Supervisor>, wake: Arc<Notify>) {
+    loop {
+        let Some(timer) = supervisor.upgrade().map(|supervisor| supervisor.tick()) else { return };
+        match timer {
+            Some(timer) => {
+                let _ = tokio::time::timeout_at(timer, wake.notified()).await;
+            }
+            None => wake.notified().await,
+        }
+    }
+}
+
+/// Starts the thread that looks for busy threads. It ends when its supervisor is gone; without it nothing but the
+/// report is lost, so failing to start it is no error.
+fn watchdog(supervisor: Weak<Supervisor>) -> bool {
+    let look = move || {
+        while let Some(supervisor) = supervisor.upgrade() {
+            supervisor.look(limits::WATCHDOG_PERIOD);
+            drop(supervisor);
+            std::thread::sleep(limits::WATCHDOG_PERIOD);
+        }
+    };
+    std::thread::Builder::new().name("haft-watchdog".into()).stack_size(64 * 1024).spawn(look).is_ok()
+}
+
+/// Ends the watch when dropped.
+pub(crate) struct Watching {
+    supervisor: Arc<Supervisor>,
+    key: u64,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut watches = lock(&self.supervisor.watches);
+        if let Some(at) = watches.list.iter().position(|watch| watch.key == self.key) {
+            watches.list.swap_remove(at);
+        }
+    }
+}
+
+/// Threads of blocking tools.
+///
+/// Each call has a thread of its own. One whose call was given up goes on until its code returns: nothing can stop a
+/// thread. Those are counted, and too many of them refuse further blocking calls.
+#[derive(Default)]
+pub(crate) struct Threads {
+    abandoned: AtomicUsize,
+}
+
+impl Threads {
+    /// How many threads still run for calls that were given up.
+    pub(crate) fn abandoned(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Runs a future to its end on a thread of its own.
+    pub(crate) fn run<T: Send + 'static>(
+        self: Arc<Threads>,
+        name: Arc<str>,
+        make: impl FnOnce() -> BoxFuture<'static, Result<T, ToolError>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, ToolError>> {
+        Box::pin(async move {
+            if self.abandoned() >= limits::ABANDONED_THREADS_MAX {
+                let words = format!("{name} can't run: {} of its kind never ended and still hold threads", self.abandoned());
+                return Err(ToolError::of(ErrorKind::Failed, words));
+            }
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let runtime = tokio::runtime::Handle::current();
+            let state = Arc::new(ThreadState::default());
+            let (thread_state, threads) = (state.clone(), self.clone());
+            let body = move || {
+                let outcome = crate::future::guarded(|| runtime.block_on(make()));
+                let _ = sender.send(outcome);
+                thread_state.ended(&threads);
+            };
+            std::thread::Builder::new().name(format!("haft-{name}")).spawn(body).map_err(|error| {
+                ToolError::new(format!("{name} can't run: no thread could be started")).with_source(error).retryable()
+            })?;
+            let _given_up = GivenUp { state, threads: self };
+            match receiver.await {
+                Ok(Ok(outcome)) => outcome,
+                _ => Err(crate::pipeline::panicked(&name)),
+            }
+        })
+    }
+}
+
+/// Who left first: the call or its thread.
+#[derive(Default)]
+struct ThreadState(AtomicU32);
+
+impl ThreadState {
+    const ENDED: u32 = 1;
+    const GIVEN_UP: u32 = 2;
+
+    fn ended(&self, threads: &Threads) {
+        if self.0.swap(ThreadState::ENDED, Ordering::AcqRel) == ThreadState::GIVEN_UP {
+            threads.abandoned.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct GivenUp {
+    state: Arc<ThreadState>,
+    threads: Arc<Threads>,
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        // Counted before the flag is raised, so that the thread's own subtraction can't come first.
+        self.threads.abandoned.fetch_add(1, Ordering::Relaxed);
+        let before = self.state.0.compare_exchange(0, ThreadState::GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+        if before.is_err() {
+            self.threads.abandoned.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

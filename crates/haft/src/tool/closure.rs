@@ -1,0 +1,385 @@
+//! Tools from closures.
+//!
+//! A closure gets its input and an owned [`Context`]. [`tool`] takes the schema from the input's type,
+//! [`dynamic_tool`] uses a schema given at run time exactly as it is.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::erased::{AnyTool, BadTool, Body, IntoTools, Invocation};
+use super::{Exposure, GuardDenied, Interrupt, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
+use crate::content::{IntoOutput, Output};
+use crate::context::Context;
+use crate::effects::Effects;
+use crate::error::ToolError;
+use crate::future::{BoxFuture, Nothing};
+use crate::ports::Port;
+use crate::results::ResultLimit;
+use crate::schema::{InputSchema, Violation, decode};
+use crate::view::{Stage, View};
+
+/// A tool from a closure over a typed input.
+///
+/// ```
+/// use haft::{Effects, NoInput, tool};
+///
+/// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) })
+///     .effects(|_| Effects::none());
+/// # haft::Registry::new().with(answer).unwrap();
+/// ```
+pub fn tool<I, O, F, Fut>(name: impl Into<String>, description: impl Into<String>, call: F) -> FnTool<I, F>
+where
+    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    O: IntoOutput,
+    F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    FnTool { facts: Facts::new(name, description), call, input: PhantomData }
+}
+
+/// A tool from a closure over JSON, with a schema known at run time.
+///
+/// ```
+/// use haft::dynamic_tool;
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]});
+/// let lookup = dynamic_tool("lookup", "Looks a customer up.", schema, |args, _cx| async move {
+///     Ok(format!("customer {}", args["id"]))
+/// })
+/// .reaches("crm.example.com");
+/// # haft::Registry::new().with(lookup).unwrap();
+/// ```
+pub fn dynamic_tool<O, F, Fut>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    schema: Value,
+    call: F,
+) -> DynamicTool<F>
+where
+    O: IntoOutput,
+    F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    DynamicTool { facts: Facts::new(name, description), schema, output_schema: None, call }
+}
+
+/// A closure over a typed input, on its way to a tool. See [`tool`].
+#[must_use]
+pub struct FnTool<I, F> {
+    facts: Facts<I>,
+    call: F,
+    input: PhantomData<fn(I)>,
+}
+
+/// A closure over JSON, on its way to a tool. See [`dynamic_tool`].
+#[must_use]
+pub struct DynamicTool<F> {
+    facts: Facts<Value>,
+    schema: Value,
+    output_schema: Option<Value>,
+    call: F,
+}
+
+impl<F> DynamicTool<F> {
+    /// The schema of what it gives back.
+    pub fn output_schema(mut self, schema: Value) -> DynamicTool<F> {
+        self.output_schema = Some(schema);
+        self
+    }
+}
+
+type Judge<I, T> = Arc<dyn Fn(&I) -> T + Send + Sync>;
+type Check<I> = Arc<dyn Fn(&I, &Context) -> BoxFuture<'static, Result<(), ToolError>> + Send + Sync>;
+type Show = Arc<dyn Fn(&Stage<'_>) -> Option<View> + Send + Sync>;
+
+/// Everything that a builder collects besides the closure itself.
+struct Facts<I> {
+    spec: ToolSpec,
+    effects: Option<Judge<I, Effects>>,
+    check: Option<Check<I>>,
+    opinion: Option<Judge<I, Opinion>>,
+    describe: Option<Judge<I, String>>,
+    enabled: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    view: Option<Show>,
+}
+
+impl<I> Clone for Facts<I> {
+    fn clone(&self) -> Facts<I> {
+        Facts {
+            spec: self.spec.clone(),
+            effects: self.effects.clone(),
+            check: self.check.clone(),
+            opinion: self.opinion.clone(),
+            describe: self.describe.clone(),
+            enabled: self.enabled.clone(),
+            view: self.view.clone(),
+        }
+    }
+}
+
+impl<I> Facts<I> {
+    fn new(name: impl Into<String>, description: impl Into<String>) -> Facts<I> {
+        Facts {
+            spec: ToolSpec::new(name.into()).description(description),
+            effects: None,
+            check: None,
+            opinion: None,
+            describe: None,
+            enabled: None,
+            view: None,
+        }
+    }
+}
+
+/// The builder methods that both kinds of closure share.
+macro_rules! builder {
+    ($input:ty, [$($generics:tt)*], $builder:ty) => {
+        impl<$($generics)*> $builder {
+            /// What a call will touch. Default: unknown.
+            pub fn effects(mut self, effects: impl Fn(&$input) -> Effects + Send + Sync + 'static) -> Self {
+                self.facts.effects = Some(Arc::new(effects));
+                self
+            }
+
+            /// Declares that every call looks something up at this host, beside what else is declared.
+            pub fn reaches(mut self, host: impl Into<String>) -> Self {
+                let host = host.into();
+                let before = self.facts.effects.take();
+                self.facts.effects = Some(Arc::new(move |input| {
+                    let reach = Effects::observes(host.clone());
+                    before.as_ref().map_or_else(|| reach.clone(), |before| before(input).and(reach.clone()))
+                }));
+                self
+            }
+
+            /// Whether the input makes sense. Default: whatever has the right shape does.
+            pub fn check<Fut>(mut self, check: impl Fn(&$input, &Context) -> Fut + Send + Sync + 'static) -> Self
+            where
+                Fut: Future<Output = Result<(), ToolError>> + Send + 'static,
+            {
+                self.facts.check = Some(Arc::new(move |input, cx| Box::pin(check(input, cx))));
+                self
+            }
+
+            /// The tool's own opinion on a call. Default: none.
+            pub fn permission(mut self, opinion: impl Fn(&$input) -> Opinion + Send + Sync + 'static) -> Self {
+                self.facts.opinion = Some(Arc::new(opinion));
+                self
+            }
+
+            /// What one call will do, in a sentence for a person.
+            pub fn describe(mut self, describe: impl Fn(&$input) -> String + Send + Sync + 'static) -> Self {
+                self.facts.describe = Some(Arc::new(describe));
+                self
+            }
+
+            /// Whether the tool is offered now. Default: yes.
+            pub fn enabled(mut self, enabled: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+                self.facts.enabled = Some(Arc::new(enabled));
+                self
+            }
+
+            /// What a person sees at a stage of the call.
+            pub fn view(mut self, view: impl Fn(&Stage<'_>) -> Option<View> + Send + Sync + 'static) -> Self {
+                self.facts.view = Some(Arc::new(view));
+                self
+            }
+
+            /// Adds a guard over the JSON input at the end of the chain.
+            pub fn guard<G, Fut>(self, guard: G) -> Self
+            where
+                G: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+                Fut: Future<Output = Result<Value, GuardDenied>> + Send + 'static,
+            {
+                self.spec(|spec| spec.guard(guard))
+            }
+
+            /// See [`ToolSpec::alias`].
+            pub fn alias(self, alias: impl Into<String>) -> Self {
+                self.spec(|spec| spec.alias(alias))
+            }
+
+            /// See [`ToolSpec::result_limit`].
+            pub fn result_limit(self, limit: impl Into<ResultLimit>) -> Self {
+                self.spec(|spec| spec.result_limit(limit))
+            }
+
+            /// See [`ToolSpec::exposure`].
+            pub fn exposure(self, exposure: Exposure) -> Self {
+                self.spec(|spec| spec.exposure(exposure))
+            }
+
+            /// See [`ToolSpec::search_hint`].
+            pub fn search_hint(self, hint: impl Into<String>) -> Self {
+                self.spec(|spec| spec.search_hint(hint))
+            }
+
+            /// See [`ToolSpec::concurrency`].
+            pub fn concurrency(self, calls: usize) -> Self {
+                self.spec(|spec| spec.concurrency(calls))
+            }
+
+            /// See [`ToolSpec::timeout`].
+            pub fn timeout(self, timeout: impl Into<Timeout>) -> Self {
+                self.spec(|spec| spec.timeout(timeout))
+            }
+
+            /// Shorthand for a time limit in milliseconds.
+            pub fn timeout_ms(self, ms: u64) -> Self {
+                self.timeout(Duration::from_millis(ms))
+            }
+
+            /// See [`ToolSpec::retry`].
+            pub fn retry(self, retry: Retry) -> Self {
+                self.spec(|spec| spec.retry(retry))
+            }
+
+            /// See [`ToolSpec::interrupt`].
+            pub fn interrupt(self, interrupt: Interrupt) -> Self {
+                self.spec(|spec| spec.interrupt(interrupt))
+            }
+
+            /// See [`ToolSpec::on_error`].
+            pub fn on_error(self, policy: SiblingPolicy) -> Self {
+                self.spec(|spec| spec.on_error(policy))
+            }
+
+            /// See [`ToolSpec::needs_user`].
+            pub fn needs_user(self) -> Self {
+                self.spec(ToolSpec::needs_user)
+            }
+
+            /// See [`ToolSpec::needs`].
+            pub fn needs(self, port: Port) -> Self {
+                self.spec(|spec| spec.needs(port))
+            }
+
+            /// See [`ToolSpec::blocking`].
+            pub fn blocking(self) -> Self {
+                self.spec(ToolSpec::blocking)
+            }
+
+            /// See [`ToolSpec::group`].
+            pub fn group(self, group: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+                self.spec(|spec| spec.group(group))
+            }
+
+            /// Changes the fixed facts.
+            pub fn spec(mut self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Self {
+                self.facts.spec = change(self.facts.spec);
+                self
+            }
+        }
+    };
+}
+
+builder!(I, [I, F], FnTool<I, F>);
+builder!(Value, [F], DynamicTool<F>);
+
+/// Marks a closure for [`IntoTools`].
+pub struct OfFn<O, Fut>(PhantomData<fn() -> (O, Fut)>);
+
+impl<I, O, F, Fut> IntoTools<OfFn<O, Fut>> for FnTool<I, F>
+where
+    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    O: IntoOutput,
+    F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        let spec = self.facts.spec.clone();
+        let schema = InputSchema::derive::<I>().map_err(|error| BadTool::schema(&spec.name, error))?;
+        let body = FnBody { facts: Arc::new(self.facts), call: Arc::new(self.call), decode: decode::<I> };
+        Ok(vec![AnyTool::of(spec, schema, O::output_schema(), Box::new(body))?])
+    }
+}
+
+impl<O, F, Fut> IntoTools<OfFn<O, Fut>> for DynamicTool<F>
+where
+    O: IntoOutput,
+    F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        let spec = self.facts.spec.clone();
+        let schema = InputSchema::given(self.schema).map_err(|error| BadTool::schema(&spec.name, error))?;
+        let as_it_is = |input: &Value| Ok(input.clone());
+        let body = FnBody { facts: Arc::new(self.facts), call: Arc::new(self.call), decode: as_it_is };
+        let output_schema = self.output_schema.or_else(O::output_schema);
+        Ok(vec![AnyTool::of(spec, schema, output_schema, Box::new(body))?])
+    }
+}
+
+struct FnBody<I, F> {
+    facts: Arc<Facts<I>>,
+    call: Arc<F>,
+    decode: fn(&Value) -> Result<I, Violation>,
+}
+
+impl<I, O, F, Fut> Body for FnBody<I, F>
+where
+    I: Send + Sync + 'static,
+    O: IntoOutput,
+    F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        let input = (self.decode)(input)?;
+        Ok(Box::new(FnCall { facts: self.facts.clone(), call: self.call.clone(), input }))
+    }
+
+    fn enabled(&self) -> bool {
+        self.facts.enabled.as_ref().is_none_or(|enabled| enabled())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        self.facts.view.as_ref().and_then(|view| view(stage))
+    }
+}
+
+struct FnCall<I, F> {
+    facts: Arc<Facts<I>>,
+    call: Arc<F>,
+    input: I,
+}
+
+impl<I, O, F, Fut> Invocation for FnCall<I, F>
+where
+    I: Send + Sync + 'static,
+    O: IntoOutput,
+    F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn effects(&self) -> Effects {
+        self.facts.effects.as_ref().map_or_else(Effects::unknown, |effects| effects(&self.input))
+    }
+
+    fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
+        match &self.facts.check {
+            Some(check) => check(&self.input, cx),
+            None => Box::pin(super::Sensible(Nothing::new())),
+        }
+    }
+
+    fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Opinion> {
+        match &self.facts.opinion {
+            Some(opinion) => Box::pin(std::future::ready(opinion(&self.input))),
+            None => Box::pin(Nothing::new()),
+        }
+    }
+
+    fn describe(&self) -> Option<String> {
+        self.facts.describe.as_ref().map(|describe| describe(&self.input))
+    }
+
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+        Box::pin(async move { (self.call)(self.input, cx).await?.into_output() })
+    }
+}

@@ -1,0 +1,268 @@
+//! A tool without its types: what the registry holds and the engine runs.
+//!
+//! Typed code becomes JSON code here and nowhere else. An [`Invocation`] is one attempt of one call: the tool and its
+//! decoded input in one box, from which everything that needs the typed input is asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Opinion, Tool, ToolSpec};
+use crate::content::{IntoOutput, Output};
+use crate::context::Context;
+use crate::effects::Effects;
+use crate::error::ToolError;
+use crate::future::BoxFuture;
+use crate::schema::{InputSchema, SchemaError, Violation, decode};
+use crate::view::{Stage, View};
+
+/// A tool of any type: immutable and cheap to clone.
+#[derive(Clone)]
+pub struct AnyTool(Arc<Inner>);
+
+struct Inner {
+    spec: ToolSpec,
+    description: String,
+    schema: InputSchema,
+    output_schema: Option<Value>,
+    body: Box<dyn Body>,
+}
+
+/// The behaviour of a tool over JSON.
+pub(super) trait Body: Send + Sync {
+    /// Decodes the input for one attempt.
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation>;
+    fn enabled(&self) -> bool;
+    fn view(&self, stage: &Stage<'_>) -> Option<View>;
+}
+
+/// One attempt of one call, input decoded.
+pub(crate) trait Invocation: Send + Sync {
+    fn effects(&self) -> Effects;
+    fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>>;
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion>;
+    fn describe(&self) -> Option<String>;
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>>;
+}
+
+impl AnyTool {
+    /// Wraps a typed tool.
+    ///
+    /// # Errors
+    /// The input isn't an object, its schema is too large, or the tool has no description.
+    pub fn typed<T: Tool>(tool: T) -> Result<AnyTool, BadTool> {
+        let spec = tool.spec();
+        let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
+        AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(TypedBody(Arc::new(tool))))
+    }
+
+    pub(super) fn of(
+        spec: ToolSpec,
+        schema: InputSchema,
+        output_schema: Option<Value>,
+        body: Box<dyn Body>,
+    ) -> Result<AnyTool, BadTool> {
+        let described = spec.description.clone().or_else(|| schema.description().map(str::to_owned));
+        let description = described.unwrap_or_default().trim().to_owned();
+        if description.is_empty() {
+            return Err(BadTool {
+                name: spec.name.to_string(),
+                reason: "has no description; write a doc comment on its input, or give `description`".into(),
+            });
+        }
+        legal(&spec.name)?;
+        spec.aliases.iter().try_for_each(|alias| legal(alias))?;
+        Ok(AnyTool(Arc::new(Inner { spec, description, schema, output_schema, body })))
+    }
+
+    /// The name by which it is called.
+    pub fn name(&self) -> &str {
+        &self.0.spec.name
+    }
+
+    /// What the model is told.
+    pub fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    /// The JSON Schema of its input.
+    pub fn input_schema(&self) -> &Value {
+        self.0.schema.as_value()
+    }
+
+    /// The JSON Schema of its output, where known.
+    pub fn output_schema(&self) -> Option<&Value> {
+        self.0.output_schema.as_ref()
+    }
+
+    /// What is true of it whatever the input.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.0.spec
+    }
+
+    /// Whether it is offered now; a panic says no.
+    pub fn enabled(&self) -> bool {
+        crate::future::guarded(|| self.0.body.enabled()).unwrap_or(false)
+    }
+
+    pub(crate) fn schema(&self) -> &InputSchema {
+        &self.0.schema
+    }
+
+    pub(crate) fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        self.0.body.invoke(input)
+    }
+
+    /// What a person sees; the default view where the tool has none or panics.
+    pub fn view(&self, stage: &Stage<'_>) -> View {
+        let own = crate::future::guarded(|| self.0.body.view(stage)).ok().flatten();
+        own.unwrap_or_else(|| View::default_for(self.name(), stage)).harmless()
+    }
+
+    /// Gives the tool another description of its fixed facts.
+    pub(crate) fn respec(&self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Result<AnyTool, BadTool>
+    where
+        Self: Sized,
+    {
+        let spec = change(self.0.spec.clone());
+        AnyTool::of(spec, self.0.schema.clone(), self.0.output_schema.clone(), Box::new(Shared(self.clone())))
+    }
+}
+
+impl fmt::Debug for AnyTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyTool").field(&self.name()).finish()
+    }
+}
+
+/// Another tool's behaviour under other facts.
+struct Shared(AnyTool);
+
+impl Body for Shared {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        self.0.invoke(input)
+    }
+    fn enabled(&self) -> bool {
+        self.0.0.body.enabled()
+    }
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        self.0.0.body.view(stage)
+    }
+}
+
+/// Names that every provider takes: letters, digits, `_` and `-`, at most 64 of them.
+fn legal(name: &str) -> Result<(), BadTool> {
+    let fits = !name.is_empty() && name.len() <= crate::limits::NAME_CHARS_MAX;
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if fits && plain && begins {
+        return Ok(());
+    }
+    let reason = "is not a legal name; up to 64 letters, digits, `_` and `-` are, beginning with a letter or `_`";
+    Err(BadTool { name: name.to_owned(), reason: reason.into() })
+}
+
+/// A tool that can't be registered, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadTool {
+    /// The tool's name.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl BadTool {
+    pub(super) fn schema(name: &str, error: SchemaError) -> BadTool {
+        BadTool { name: name.to_owned(), reason: error.to_string() }
+    }
+}
+
+impl fmt::Display for BadTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tool `{}` {}", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for BadTool {}
+
+/// Anything that `Registry::with` takes: a [`Tool`], an [`AnyTool`], a closure's builder, or a list of tools.
+///
+/// The parameter only keeps the implementations apart; it is always inferred.
+pub trait IntoTools<Kind> {
+    /// The tools.
+    ///
+    /// # Errors
+    /// One that can't be registered.
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool>;
+}
+
+/// Marks a typed tool for [`IntoTools`].
+pub struct OfType;
+
+impl<T: Tool> IntoTools<OfType> for T {
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        Ok(vec![AnyTool::typed(self)?])
+    }
+}
+
+impl IntoTools<()> for AnyTool {
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        Ok(vec![self])
+    }
+}
+
+impl IntoTools<()> for Vec<AnyTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        Ok(self)
+    }
+}
+
+impl IntoTools<()> for Result<AnyTool, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        Ok(vec![self?])
+    }
+}
+
+struct TypedBody<T>(Arc<T>);
+
+impl<T: Tool> Body for TypedBody<T> {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        Ok(Box::new(TypedCall { tool: self.0.clone(), input: decode::<T::Input>(input)? }))
+    }
+
+    fn enabled(&self) -> bool {
+        self.0.enabled()
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        self.0.view(stage)
+    }
+}
+
+struct TypedCall<T: Tool> {
+    tool: Arc<T>,
+    input: T::Input,
+}
+
+impl<T: Tool> Invocation for TypedCall<T> {
+    fn effects(&self) -> Effects {
+        self.tool.effects(&self.input)
+    }
+
+    fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(self.tool.check(&self.input, cx))
+    }
+
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+        Box::pin(self.tool.permission(&self.input, cx))
+    }
+
+    fn describe(&self) -> Option<String> {
+        self.tool.describe(&self.input)
+    }
+
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+        Box::pin(async move { self.tool.call(self.input, &cx).await?.into_output() })
+    }
+}

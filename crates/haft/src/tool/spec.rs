@@ -1,0 +1,291 @@
+//! The fixed facts of a tool.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::future::BoxFuture;
+use crate::limits;
+use crate::ports::Port;
+use crate::results::ResultLimit;
+
+/// What is true of a tool whatever its input. Built once, when the tool is registered.
+///
+/// ```
+/// use haft::{Chars, Interrupt, ToolSpec};
+/// use std::time::Duration;
+///
+/// let spec = ToolSpec::new("fetch_page")
+///     .alias("get_page")
+///     .result_limit(Chars(20_000))
+///     .timeout(Duration::from_secs(30))
+///     .interrupt(Interrupt::Cancel)
+///     .concurrency(4);
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct ToolSpec {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) description: Option<String>,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) result_limit: ResultLimit,
+    pub(crate) exposure: Exposure,
+    pub(crate) search_hint: Option<String>,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) timeout: Timeout,
+    pub(crate) retry: Retry,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) on_error: Option<SiblingPolicy>,
+    pub(crate) needs_user: bool,
+    pub(crate) needs: Vec<Port>,
+    pub(crate) blocking: bool,
+    pub(crate) isolated: bool,
+    pub(crate) finds_tools: bool,
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) feature: Option<Cow<'static, str>>,
+    pub(crate) guards: Vec<Guard>,
+}
+
+impl ToolSpec {
+    /// The facts of a tool with this name and safe answers to everything else.
+    pub fn new(name: impl Into<Cow<'static, str>>) -> ToolSpec {
+        ToolSpec {
+            name: name.into(),
+            description: None,
+            aliases: Vec::new(),
+            result_limit: ResultLimit::default(),
+            exposure: Exposure::Normal,
+            search_hint: None,
+            concurrency: None,
+            timeout: Timeout::After(limits::CALL_TIMEOUT),
+            retry: Retry::NEVER,
+            interrupt: Interrupt::Block,
+            on_error: None,
+            needs_user: false,
+            needs: Vec::new(),
+            blocking: false,
+            isolated: false,
+            finds_tools: false,
+            group: Cow::Borrowed("other"),
+            feature: None,
+            guards: Vec::new(),
+        }
+    }
+
+    /// What the model is told. Typed tools take it from the doc comment of their input.
+    pub fn description(mut self, description: impl Into<String>) -> ToolSpec {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Another name that finds this tool, for old transcripts.
+    pub fn alias(mut self, alias: impl Into<String>) -> ToolSpec {
+        self.aliases.push(alias.into());
+        self
+    }
+
+    /// How much of a result the model sees at once. Over it, the whole goes to a file. Default: 100,000 characters.
+    pub fn result_limit(mut self, limit: impl Into<ResultLimit>) -> ToolSpec {
+        self.result_limit = limit.into();
+        self
+    }
+
+    /// Whether the model sees the schema from the start. Default: [`Exposure::Normal`].
+    pub fn exposure(mut self, exposure: Exposure) -> ToolSpec {
+        self.exposure = exposure;
+        self
+    }
+
+    /// Words by which a deferred tool is found.
+    pub fn search_hint(mut self, hint: impl Into<String>) -> ToolSpec {
+        self.search_hint = Some(hint.into());
+        self
+    }
+
+    /// How many calls of this tool may run at once, over all agents that share it. Default: no limit of its own.
+    pub fn concurrency(mut self, calls: usize) -> ToolSpec {
+        self.concurrency = Some(calls.max(1));
+        self
+    }
+
+    /// How long one call may run. Default: ten minutes.
+    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> ToolSpec {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Whether the engine tries again by itself. Default: never.
+    ///
+    /// Only errors that say so are retried, and only calls whose effects allow to be run again.
+    pub fn retry(mut self, retry: Retry) -> ToolSpec {
+        self.retry = retry;
+        self
+    }
+
+    /// What an interrupt by the user does to a running call. Default: [`Interrupt::Block`].
+    pub fn interrupt(mut self, interrupt: Interrupt) -> ToolSpec {
+        self.interrupt = interrupt;
+        self
+    }
+
+    /// What a failure of this tool does to calls that run beside it. Default: what the session says.
+    pub fn on_error(mut self, policy: SiblingPolicy) -> ToolSpec {
+        self.on_error = Some(policy);
+        self
+    }
+
+    /// The tool talks to the user; without one its calls are errors and it isn't offered.
+    pub fn needs_user(mut self) -> ToolSpec {
+        self.needs_user = true;
+        self
+    }
+
+    /// The tool can't work without this port; where it is absent the tool isn't offered.
+    pub fn needs(mut self, port: Port) -> ToolSpec {
+        self.needs.push(port);
+        self
+    }
+
+    /// The tool blocks its thread, so each call gets a thread of its own.
+    ///
+    /// A call that doesn't end in time is answered, and its thread abandoned and counted: nothing can stop a thread.
+    pub fn blocking(mut self) -> ToolSpec {
+        self.blocking = true;
+        self
+    }
+
+    /// The tool can be rebuilt by name in a child process.
+    pub(crate) fn isolated(mut self) -> ToolSpec {
+        self.isolated = true;
+        self
+    }
+
+    /// The tool searches for tools that were deferred. Deferral is on only where such a tool is offered.
+    pub fn finds_tools(mut self) -> ToolSpec {
+        self.finds_tools = true;
+        self
+    }
+
+    /// The group under which the tool is listed and can be switched off.
+    pub fn group(mut self, group: impl Into<Cow<'static, str>>) -> ToolSpec {
+        self.group = group.into();
+        self
+    }
+
+    /// The build feature that brought the tool in.
+    pub fn feature(mut self, feature: impl Into<Cow<'static, str>>) -> ToolSpec {
+        self.feature = Some(feature.into());
+        self
+    }
+
+    /// Adds a guard at the end of the chain.
+    pub fn guard<F, Fut>(mut self, guard: F) -> ToolSpec
+    where
+        F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Value, GuardDenied>> + Send + 'static,
+    {
+        self.guards.push(Guard::new(guard));
+        self
+    }
+}
+
+/// Whether a model sees a tool's schema from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exposure {
+    /// Yes, unless it comes from outside and there are too many tools.
+    #[default]
+    Normal,
+    /// Only after it was searched for, once there are too many tools.
+    Deferred,
+    /// Always.
+    AlwaysLoaded,
+}
+
+/// How long a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timeout {
+    /// This long.
+    After(Duration),
+    /// As long as it takes; for tools that are bounded by what they start.
+    Never,
+}
+
+impl From<Duration> for Timeout {
+    fn from(after: Duration) -> Timeout {
+        Timeout::After(after)
+    }
+}
+
+/// Whether the engine repeats a failed call by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How often the tool is tried in all; bounded by [`limits::ATTEMPTS_MAX`].
+    pub attempts: u32,
+    /// The pause before the second attempt; each further one is twice as long.
+    pub pause: Duration,
+}
+
+impl Retry {
+    /// One attempt, no repetition.
+    pub const NEVER: Retry = Retry { attempts: 1, pause: Duration::ZERO };
+
+    /// At most this many attempts, with growing pauses from 200 ms on.
+    pub fn up_to(attempts: u32) -> Retry {
+        Retry { attempts: attempts.clamp(1, limits::ATTEMPTS_MAX), pause: Duration::from_millis(200) }
+    }
+}
+
+/// What an interrupt by the user does to a running call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interrupt {
+    /// The call goes on to its end, and the user's message waits.
+    #[default]
+    Block,
+    /// The call is stopped and its result dropped.
+    Cancel,
+}
+
+/// What a failing call does to the calls that run beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SiblingPolicy {
+    /// Nothing.
+    #[default]
+    Never,
+    /// It stops them.
+    OnError,
+}
+
+type GuardFn = dyn Fn(Value, Context) -> BoxFuture<'static, Result<Value, GuardDenied>> + Send + Sync;
+
+/// A check of a tool over its JSON input that may rewrite it or deny the call. A guard that panics denies.
+#[derive(Clone)]
+pub struct Guard(Arc<GuardFn>);
+
+impl Guard {
+    /// A guard from a function.
+    pub fn new<F, Fut>(guard: F) -> Guard
+    where
+        F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Value, GuardDenied>> + Send + 'static,
+    {
+        Guard(Arc::new(move |input, cx| Box::pin(guard(input, cx))))
+    }
+
+    pub(crate) fn pass(&self, input: Value, cx: Context) -> BoxFuture<'static, Result<Value, GuardDenied>> {
+        (self.0)(input, cx)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guard")
+    }
+}
+
+/// A guard's no, with the reason for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardDenied(pub String);

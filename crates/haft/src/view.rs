@@ -1,0 +1,270 @@
+//! What a person is shown of a call: data that a screen lays out, never text with escape codes.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::content::Output;
+use crate::error::{ToolError, bound};
+use crate::limits;
+
+/// The moment of a call that a view is asked for.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Stage<'a> {
+    /// The call as the model asks for it. While the input is still streaming in, `complete` is false and parts of
+    /// the input are missing.
+    Use {
+        /// The input, as far as it came.
+        input: &'a Value,
+        /// Whether that is all of it.
+        complete: bool,
+    },
+    /// The call runs.
+    Progress {
+        /// The input.
+        input: &'a Value,
+        /// How far it is.
+        progress: &'a Progress,
+    },
+    /// The call succeeded.
+    Result {
+        /// The input.
+        input: &'a Value,
+        /// What came back.
+        output: &'a Output,
+    },
+    /// The call failed.
+    Error {
+        /// The input.
+        input: &'a Value,
+        /// Why.
+        error: &'a ToolError,
+    },
+    /// The user said no, or a rule did.
+    Rejected {
+        /// The input.
+        input: &'a Value,
+        /// The reason that was given.
+        reason: &'a str,
+    },
+}
+
+impl<'a> Stage<'a> {
+    /// The input, as far as it is known.
+    pub fn input(&self) -> &'a Value {
+        match *self {
+            Stage::Use { input, .. }
+            | Stage::Progress { input, .. }
+            | Stage::Result { input, .. }
+            | Stage::Error { input, .. }
+            | Stage::Rejected { input, .. } => input,
+        }
+    }
+
+    /// A text field of the input, if it is there already.
+    pub fn text(&self, field: &str) -> Option<&'a str> {
+        self.input().get(field)?.as_str()
+    }
+}
+
+/// How far a running call is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Progress {
+    /// Between 0 and 1, where it can be known.
+    pub fraction: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+/// What to show.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct View {
+    /// What the call is about, for example a path. One line.
+    pub title: String,
+    /// What came of it, for example `214 lines`. One line.
+    pub summary: Option<String>,
+    /// More, for those who look closer.
+    pub body: Vec<Part>,
+}
+
+/// A part of a view's body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Part {
+    /// Running text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Text in fixed width.
+    Code {
+        /// The language, where known.
+        language: Option<String>,
+        /// The text.
+        text: String,
+    },
+    /// A change to a file.
+    Diff {
+        /// The file.
+        path: String,
+        /// The lines, each with what happened to it.
+        lines: Vec<DiffLine>,
+    },
+}
+
+/// A line of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DiffLine {
+    /// What happened to it.
+    pub change: Change,
+    /// Its number, in the new file if it is there, else in the old one.
+    pub number: usize,
+    /// The line without its end.
+    pub text: String,
+}
+
+/// What happened to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Stayed.
+    Same,
+    /// Is new.
+    Added,
+    /// Is gone.
+    Removed,
+}
+
+impl View {
+    /// A view with a title.
+    pub fn titled(title: impl Into<String>) -> View {
+        View { title: title.into(), ..View::default() }
+    }
+
+    /// Says what came of it.
+    #[must_use]
+    pub fn summary(mut self, summary: impl Into<String>) -> View {
+        self.summary = Some(summary.into());
+        self
+    }
+
+    /// Adds a part.
+    #[must_use]
+    pub fn with(mut self, part: Part) -> View {
+        self.body.push(part);
+        self
+    }
+
+    /// The view of a tool that has none of its own.
+    pub(crate) fn default_for(_tool: &str, stage: &Stage<'_>) -> View {
+        let view = View::titled(arguments(stage.input()));
+        match stage {
+            Stage::Use { .. } => view,
+            Stage::Progress { progress, .. } => {
+                View { summary: progress.message.clone().or_else(|| percent(progress.fraction)), ..view }
+            }
+            Stage::Result { output, .. } => {
+                let text = output.to_text();
+                let lines = text.lines().count();
+                let summary = if lines > 1 { format!("{lines} lines") } else { text.clone() };
+                let text_part = (lines > 1).then_some(Part::Text { text });
+                View { summary: Some(summary), body: text_part.into_iter().collect(), ..view }
+            }
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+        }
+    }
+
+    /// The view with everything that a terminal would obey made visible, and with bounded lengths.
+    pub(crate) fn harmless(mut self) -> View {
+        self.title = one_line(&self.title);
+        self.summary = self.summary.as_deref().map(one_line);
+        self.body.truncate(limits::VIEW_PARTS_MAX);
+        for part in &mut self.body {
+            match part {
+                Part::Text { text } | Part::Code { text, .. } => {
+                    *text = visible(text);
+                    bound(text, limits::VIEW_CHARS_MAX);
+                }
+                Part::Diff { path, lines } => {
+                    *path = one_line(path);
+                    lines.truncate(limits::VIEW_LINES_MAX);
+                    lines.iter_mut().for_each(|line| line.text = one_line(&line.text));
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The arguments of a call on one line: a single text as it is, else compact JSON.
+fn arguments(input: &Value) -> String {
+    match input.as_object() {
+        Some(fields) if fields.len() == 1 => match fields.values().next() {
+            Some(Value::String(text)) => text.clone(),
+            _ => input.to_string(),
+        },
+        Some(fields) if fields.is_empty() => String::new(),
+        _ => input.to_string(),
+    }
+}
+
+fn percent(fraction: Option<f64>) -> Option<String> {
+    fraction.map(|fraction| format!("{:.0} %", fraction.clamp(0.0, 1.0) * 100.0))
+}
+
+/// Makes control characters, and those that reorder or hide text, visible; line ends and tabs stay.
+pub(crate) fn visible(text: &str) -> String {
+    let hidden = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    if !text.contains(hidden) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hidden(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = visible(text).replace(['\n', '\t'], " ");
+    bound(&mut line, limits::VIEW_TITLE_CHARS_MAX);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let view = View::titled("a\x1b[31mb\nc").summary("\u{202e}evil").with(Part::Text { text: "x\x07\ny".into() });
+        let view = view.harmless();
+        assert_eq!(view.title, "a\\u{1b}[31mb c");
+        assert_eq!(view.summary.as_deref(), Some("\\u{202e}evil"));
+        assert_eq!(view.body, [Part::Text { text: "x\\u{7}\ny".into() }]);
+    }
+
+    #[test]
+    fn the_default_view_shows_arguments_and_outcome() {
+        let input = json!({"path": "a.txt"});
+        let view = View::default_for("t", &Stage::Use { input: &input, complete: false });
+        assert_eq!(view.title, "a.txt");
+        let progress = Progress { fraction: Some(0.5), message: None };
+        let view = View::default_for("t", &Stage::Progress { input: &input, progress: &progress });
+        assert_eq!(view.summary.as_deref(), Some("50 %"));
+        let output = Output::new(vec![crate::Content::text("one\ntwo")]);
+        let view = View::default_for("t", &Stage::Result { input: &input, output: &output });
+        assert_eq!(view.summary.as_deref(), Some("2 lines"));
+    }
+}
