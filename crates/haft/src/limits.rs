@@ -1,2 +1,42 @@
 //! Every bound of the engine, in one place: what grows has a limit, and the limit has a name.
 
+/// The longest JSON text of one input, in bytes.
+pub const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How deep objects and arrays of an input may nest. Every walk over an input recurses at most this far.
+pub const INPUT_DEPTH_MAX: usize = 64;
+
+/// The longest run-time schema, in bytes of its compact JSON.
+pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+/// How deep the JSON of a run-time schema may nest.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+/// How many subschemas a run-time schema may have once its `$ref`s are unrolled; cycles count once.
+pub const SCHEMA_NODES_MAX: usize = 100_000;
+/// How deep a run-time schema may nest once its `$ref`s are unrolled; cycles count once.
+pub const SCHEMA_UNROLLED_DEPTH_MAX: usize = 256;
+/// How many subschemas may apply to the same value one inside the other (`allOf`, `$ref`, …).
+/// Together with [`INPUT_DEPTH_MAX`] it bounds the stack that validation needs.
+pub const SCHEMA_HOPS_MAX: usize = 24;
+/// How many regular expressions a run-time schema may hold.
+pub const SCHEMA_PATTERNS_MAX: usize = 256;
+/// The size of one compiled regular expression, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+
+/// How many problems of one input are shown; the rest is counted.
+pub const VIOLATIONS_MAX: usize = 20;
+/// The longest message of one problem, in characters.
+pub const VIOLATION_CHARS_MAX: usize = 400;
+/// The longest path of one problem, in characters.
+pub const VIOLATION_PATH_CHARS_MAX: usize = 120;
+/// How much of an offending value is shown, in characters.
+pub const VALUE_CHARS_MAX: usize = 60;
+/// Inputs with more values than this report their first problem only, because all problems of a
+/// large input would take far more memory than the input itself.
+pub const VIOLATION_NODES_MAX: usize = 20_000;
+/// How many explanations one problem may branch into where a schema contains itself through
+/// alternatives; inputs so deep that there could be more are told that they do not fit, and no more.
+pub const VIOLATION_PATHS_MAX: usize = 100_000;
+/// How many nested subschemas the explanation of a problem may go through where a schema contains
+/// itself. Explaining takes several times the stack of validating.
+pub const VIOLATION_LEVELS_MAX: usize = 256;
+/// How many steps one attempt to coerce an input may take.
+pub const COERCE_STEPS_MAX: usize = 100_000;

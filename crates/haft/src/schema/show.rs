@@ -1,0 +1,178 @@
+//! Small pieces of text: values shortened to be shown, JSON pointers, near names.
+//!
+//! Everything here is bounded whatever it is given, because what it is given came from a model.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::limits::VALUE_CHARS_MAX;
+
+/// Returns the JSON of a value, cut to [`VALUE_CHARS_MAX`] characters.
+pub(crate) fn shown(value: &Value) -> String {
+    // Cutting after a full `to_string` would copy an input of megabytes for a line of message.
+    let mut cut = Cut { bytes: Vec::new(), room: VALUE_CHARS_MAX * 4 + 4 };
+    // The only error is the one of `Cut`, which means that there is enough to show.
+    let _ = serde_json::to_writer(&mut cut, value);
+    shorten(&String::from_utf8_lossy(&cut.bytes), VALUE_CHARS_MAX)
+}
+
+/// A writer that takes so many bytes and then refuses.
+struct Cut {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+impl Write for Cut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.room);
+        if taken == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        self.room -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns `text` cut to `chars_max` characters, the last of which is `…` if something is missing.
+pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
+    if text.len() <= chars_max || text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Returns `text` with control characters written out, so that one line stays one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() || char == '\u{2028}' || char == '\u{2029}' {
+            line.extend(char.escape_default());
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
+/// Returns one step of a JSON pointer, escaped.
+pub(crate) fn escape(step: &str) -> String {
+    if step.contains(['~', '/']) { step.replace('~', "~0").replace('/', "~1") } else { step.to_owned() }
+}
+
+/// Returns the name in `names` that is nearest to `name`, if one is near enough to be meant.
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+    let wanted: Vec<char> = plain(name).chars().take(64).collect();
+    names
+        .map(|other| (distance(&wanted, &plain(other).chars().take(64).collect::<Vec<_>>()), other))
+        .filter(|(distance, _)| *distance <= (wanted.len() / 3).min(3))
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// The number of insertions, deletions, replacements and swaps of neighbours between two words.
+fn distance(left: &[char], right: &[char]) -> usize {
+    let width = right.len() + 1;
+    let mut rows = vec![0; (left.len() + 1) * width];
+    for row in 0..=left.len() {
+        for column in 0..width {
+            let at = row * width + column;
+            rows[at] = if row == 0 || column == 0 {
+                row + column
+            } else {
+                let replaced = rows[at - width - 1] + usize::from(left[row - 1] != right[column - 1]);
+                let mut least = replaced.min(rows[at - 1] + 1).min(rows[at - width] + 1);
+                if row > 1
+                    && column > 1
+                    && left[row - 1] == right[column - 2]
+                    && left[row - 2] == right[column - 1]
+                {
+                    least = least.min(rows[at - 2 * width - 2] + 1);
+                }
+                least
+            };
+        }
+    }
+    rows[rows.len() - 1]
+}
+
+/// Returns what a same-document reference (`#`, `#/…`) points to. Anchors are not looked for.
+pub(crate) fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let fragment = reference.strip_prefix('#')?;
+    if fragment.is_empty() {
+        return Some(root);
+    }
+    if !fragment.contains('%') {
+        return root.pointer(fragment);
+    }
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first == b'%' {
+            let [high, low, tail @ ..] = rest else { return None };
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
+            rest = tail;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    root.pointer(&String::from_utf8(bytes).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_cut_between_characters() {
+        assert_eq!(shown(&json!({"a": [1, null]})), r#"{"a":[1,null]}"#);
+        let long = shown(&json!("é".repeat(1_000_000)));
+        assert_eq!(long.chars().count(), VALUE_CHARS_MAX);
+        assert!(long.ends_with("é…"), "{long}");
+        assert_eq!(shorten("abc", 3), "abc");
+        assert_eq!(shorten("ééé", 3), "ééé");
+        assert_eq!(shorten("éééé", 3), "éé…");
+        assert_eq!(shorten("ab", 0), "…");
+    }
+
+    #[test]
+    fn one_line_stays_one() {
+        assert_eq!(one_line("a\n\u{1b}[0mé"), "a\\n\\u{1b}[0mé");
+    }
+
+    #[test]
+    fn near_names() {
+        #[track_caller]
+        fn check(name: &str, expected: Option<&str>) {
+            assert_eq!(nearest(name, ["path", "head_limit", "old_string"].into_iter()), expected, "{name}");
+        }
+        check("paht", Some("path"));
+        check("headLimit", Some("head_limit"));
+        check("oldString", Some("old_string"));
+        check("pth", Some("path"));
+        check("colour", None);
+        check("x", None);
+        check("", None);
+    }
+
+    #[test]
+    fn references_of_the_same_document() {
+        let root = json!({"$defs": {"a/b": 1, "c d": 2}});
+        assert_eq!(target(&root, "#"), Some(&root));
+        assert_eq!(target(&root, "#/$defs/a~1b"), Some(&json!(1)));
+        assert_eq!(target(&root, "#/%24defs/c%20d"), Some(&json!(2)));
+        assert_eq!(target(&root, "#/$defs/%"), None);
+        assert_eq!(target(&root, "#/$defs/%ff"), None);
+        assert_eq!(target(&root, "http://a/#"), None);
+    }
+}
