@@ -1,4 +1,5 @@
 //! The tool system of a language-model agent.
 #![warn(missing_docs)]
 
+pub mod files;
 pub mod limits;
