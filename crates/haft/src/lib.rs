@@ -1,5 +1,6 @@
 //! The tool system of a language-model agent.
 #![warn(missing_docs)]
 
+pub mod files;
 pub mod limits;
 pub mod schema;

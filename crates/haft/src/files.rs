@@ -1,0 +1,270 @@
+//! Files as tools see them: a port that opens only what a call was granted.
+//!
+//! Whoever authorizes a call writes down what it may touch as an [`Access`]: real paths, each one file or a whole
+//! subtree. A tool holds a [`ScopedFiles`](scoped::ScopedFiles), which pairs that access with a [`Files`] and the
+//! working directory; it cannot name the access, so it cannot widen it. [`DirFiles`](dir::DirFiles) is the file
+//! system of the machine; tests and remote workspaces bring their own.
+//!
+//! Deliberately absent: rules and questions (the access is their result), effects (they use
+//! [`resolve`](resolve::resolve) and decide before), and processes, which are held back by the sandbox instead.
+//!
+//! The decision to question: authority is not a comparison of paths. Comparing says what a path was; opening says
+//! what it is, and between the two a link can be swapped in. So the file is opened in a way that cannot leave the
+//! root, and everything after that happens on the descriptor. Comparing component by component only chooses
+//! *which* root to open through.
+
+pub mod dir;
+pub mod error;
+mod nolink;
+mod replace;
+pub mod resolve;
+pub mod scoped;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::SystemTime;
+
+use self::error::FileError;
+use self::resolve::{FileId, beneath};
+
+/// A boxed future that may borrow from its caller.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What one call may touch: decided by whoever authorized it, read by [`Files`].
+///
+/// The default grants nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// What may be read.
+    pub read: Vec<Root>,
+    /// What may be written; it may be read too.
+    pub write: Vec<Root>,
+}
+
+impl Access {
+    /// Whether a real path may be read. For decisions and messages; opening checks again by descriptor.
+    pub fn may_read(&self, real: &Path) -> bool {
+        self.root_for(Need::Read, real).is_some()
+    }
+
+    /// Whether a real path may be written. For decisions and messages; writing checks again by descriptor.
+    pub fn may_write(&self, real: &Path) -> bool {
+        self.root_for(Need::Write, real).is_some()
+    }
+
+    pub(crate) fn roots(&self, need: Need) -> impl Iterator<Item = &Root> {
+        let read: &[Root] = if need == Need::Read { &self.read } else { &[] };
+        read.iter().chain(&self.write)
+    }
+
+    pub(crate) fn root_for(&self, need: Need, path: &Path) -> Option<&Root> {
+        self.roots(need).find(|root| root.covers(path))
+    }
+}
+
+/// What an operation needs of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    Read,
+    Write,
+}
+
+impl Need {
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Need::Read => "read",
+            Need::Write => "write",
+        }
+    }
+}
+
+/// One granted place.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Root {
+    /// Its real path: absolute and free of links, as [`resolve`](resolve::resolve) gives it.
+    ///
+    /// A root whose path leads through a link, or is relative, grants nothing.
+    pub path: PathBuf,
+    /// How far the grant reaches.
+    pub extent: Extent,
+}
+
+/// How far a grant reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Extent {
+    /// Exactly the file of that name.
+    File,
+    /// The directory and everything beneath it.
+    Subtree,
+}
+
+impl Root {
+    /// Grants exactly one file.
+    pub fn file(path: impl Into<PathBuf>) -> Root {
+        Root { path: path.into(), extent: Extent::File }
+    }
+
+    /// Grants a directory and everything beneath it.
+    pub fn subtree(path: impl Into<PathBuf>) -> Root {
+        Root { path: path.into(), extent: Extent::Subtree }
+    }
+
+    /// Whether the grant covers a real path, compared by components.
+    pub fn covers(&self, real: &Path) -> bool {
+        beneath(real, &self.path) && (self.extent == Extent::Subtree || real == self.path)
+    }
+}
+
+/// The file system behind the tools.
+///
+/// # Who calls it
+/// [`ScopedFiles`](scoped::ScopedFiles), on behalf of one call, from that call's task; many calls at the same time,
+/// in any order. Calls that touch the same files are kept apart by the scheduler, not here. Paths are absolute and
+/// otherwise as the model wrote them: `.`, `..` and links are allowed.
+///
+/// # What an implementer promises
+/// - Nothing is opened, changed or made visible that the [`Access`] of that very operation does not cover, whatever
+///   other processes do to the directories meanwhile. In doubt the answer is
+///   [`NotGranted`](error::FileErrorKind::NotGranted).
+/// - A refusal tells nothing about what lies outside, not even whether it exists.
+/// - No operation waits for another process: pipes, sockets and devices are refused, not read.
+/// - An error leaves things as they were, except that missing parent directories may have been created.
+///
+/// # Cancel safety
+/// A future that is dropped stops at its next await. A write that has begun either finishes or leaves the old file
+/// whole; which of the two is not known to the one who dropped it.
+///
+/// # Example
+/// ```
+/// use haft::files::{Access, Root, dir::DirFiles, scoped::ScopedFiles};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let here = std::env::current_dir()?.canonicalize()?;
+/// let access = Access { read: vec![Root::subtree(&here)], ..Access::default() };
+/// let files = DirFiles::new();
+/// let scoped = ScopedFiles::new(&files, &access, &here);
+/// assert!(scoped.read_to_string("Cargo.toml".as_ref()).await?.contains("[package]"));
+/// assert!(scoped.read_to_string("/etc/passwd".as_ref()).await.is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Files: Send + Sync + 'static {
+    /// Opens a regular file for reading; links are followed as long as they stay inside of what may be read.
+    fn open<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>>;
+
+    /// Says what is at a path, following links. Needs a read grant.
+    fn metadata<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Metadata, FileError>>;
+
+    /// Lists one directory, sorted by the bytes of the names, without `.` and `..`. Needs a read grant.
+    ///
+    /// More than [`LIST_ENTRIES_MAX`](crate::limits::LIST_ENTRIES_MAX) entries are an error, never a silent cut.
+    fn list<'a>(&'a self, access: &'a Access, path: &'a Path)
+    -> BoxFuture<'a, Result<Vec<Entry>, FileError>>;
+
+    /// Writes a whole file, all of it or nothing, and creates missing parent directories.
+    ///
+    /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at the
+    /// end of the path is written *at its target*, which must be covered. The file is replaced, not written into:
+    /// its mode and, where possible, its owner are kept; its other hard links keep the old content, so a second
+    /// name that lies outside cannot be written through. A file that the user made read-only is refused.
+    fn write<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        bytes: &'a [u8],
+        how: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FileError>>;
+
+    /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
+    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>>;
+
+    /// Renames a file, a link (never its target) or a directory; an existing file at `to` is replaced.
+    ///
+    /// Needs write grants for both names, of whole subtrees if it is a directory. Missing parents of `to` are created.
+    fn rename<'a>(
+        &'a self,
+        access: &'a Access,
+        from: &'a Path,
+        to: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>>;
+
+    /// Creates a directory and its missing parents; that it exists already is an error.
+    fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>>;
+}
+
+/// A regular file that was opened for reading. It stays readable whatever happens to its name.
+pub trait OpenFile: Send {
+    /// What was known when it was opened; a file that is being written may have changed since.
+    fn metadata(&self) -> &Metadata;
+
+    /// Reads up to `max` bytes from the current offset and moves it; empty means the end (or `max` 0).
+    ///
+    /// Fewer bytes than `max` are not the end. Dropping the future leaves the offset where it was.
+    fn read<'a>(&'a mut self, max: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>>;
+
+    /// Sets the offset of the next read, in bytes from the start; beyond the end the next read is empty.
+    fn seek(&mut self, offset: u64);
+}
+
+/// What is at a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: Kind,
+    /// Its length in bytes.
+    pub len: u64,
+    /// When its content last changed, where that is known.
+    pub modified: Option<SystemTime>,
+    /// Who it is.
+    pub id: FileId,
+}
+
+/// What an entry of the file system is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; only in listings, since everything else follows links.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name, which need not be UTF-8.
+    pub name: OsString,
+    /// What it is; links are not followed.
+    pub kind: Kind,
+}
+
+/// What a write does about a file that exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteMode {
+    /// The file must not exist, also not at the last moment.
+    Create,
+    /// The file is created or replaced.
+    Replace,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Whether there was a file before.
+    pub existed: bool,
+}

@@ -1,0 +1,487 @@
+//! The file system of this machine, opened only through what was granted.
+//!
+//! There is no state and no cache: a descriptor of a root that is kept would go on naming a directory that has been
+//! moved away. Every operation finds its way anew, in up to three steps:
+//!
+//! 1. If a root covers the path as written, the path is opened following no link (`nolink`). This is nearly every
+//!    operation, and one system call.
+//! 2. If there was a link and the root is a subtree, the path is opened beneath the root's descriptor; the kernel
+//!    follows links that stay inside and refuses those that do not.
+//! 3. If that was refused, or no root covers the path as written, or it contains `..`: the path is resolved, a root
+//!    is looked for that covers the *real* path, and that is opened following no link. This is for absolute links
+//!    into a root (virtual environments, nix) and for roots that are reached through a link. When a link has
+//!    appeared between resolving and opening, the step is repeated a bounded number of times.
+//!
+//! Whatever changes something takes step 3 only, down to the parent directory, and then works on names in that
+//! directory's descriptor.
+//!
+//! Waiting: metadata and small reads run on the calling task. Large reads, large directories and everything that
+//! waits for the disk (a write ends with `fsync`) go to tokio's blocking threads, if there is a runtime.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::{Errno, pread};
+
+use super::error::{FileError, FileErrorKind, show};
+use super::nolink::{self, Kernel, is_dir, is_link};
+use super::replace::replace;
+use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
+use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
+use super::{Access, BoxFuture, Entry, Extent, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written};
+use crate::limits;
+
+/// The file system of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirFiles {
+    kernel: Kernel,
+}
+
+impl DirFiles {
+    /// The file system of this machine.
+    pub fn new() -> DirFiles {
+        DirFiles::default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn walking() -> DirFiles {
+        DirFiles { kernel: Kernel::Walk }
+    }
+}
+
+impl Files for DirFiles {
+    fn open<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
+        Box::pin(async move { self.open_file(access, path).map(|file| Box::new(file) as Box<dyn OpenFile>) })
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Metadata, FileError>> {
+        Box::pin(async move {
+            let file = self.reach(access, path, OFlags::PATH)?;
+            stat_of(&file, path).map(|stat| metadata(&stat))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+        Box::pin(async move {
+            let dir = self.reach(access, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
+            // The size of a directory grows with its entries on every common file system.
+            let large = metadata(&stat_of(&dir, path)?).len > limits::INLINE_IO_BYTES as u64;
+            let path = path.to_owned();
+            if large { offload(move || entries(dir, &path)).await } else { entries(dir, &path) }
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        bytes: &'a [u8],
+        how: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
+        let files = *self;
+        let (access, path, bytes) = (access.clone(), path.to_owned(), bytes.to_vec());
+        Box::pin(offload(move || {
+            settle(&path, || {
+                let place = files.place(&access, Need::Write, &path)?;
+                let Some((dir, name)) = files.parent(&place, Parents::Create, &path)? else {
+                    return Ok(None);
+                };
+                replace(&dir, &name, &path, &bytes, how)
+            })
+        }))
+    }
+
+    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        Box::pin(async move {
+            settle(path, || {
+                let place = self.entry(access, path)?;
+                let Some((dir, name)) = self.parent(&place, Parents::Find, path)? else { return Ok(None) };
+                let fail = |errno| FileError::from_io("removed", path, errno);
+                let found = statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
+                let how = if is_dir(&found) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                unlinkat(&dir, &name, how).map_err(fail).map(Some)
+            })
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        access: &'a Access,
+        from: &'a Path,
+        to: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        Box::pin(async move {
+            settle(from, || {
+                let (old, new) = (self.entry(access, from)?, self.entry(access, to)?);
+                let Some((old_dir, old_name)) = self.parent(&old, Parents::Find, from)? else {
+                    return Ok(None);
+                };
+                let found = statat(&old_dir, &old_name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_err(|errno| FileError::from_io("renamed", from, errno))?;
+                if is_dir(&found) {
+                    // The grant of one file must not move a whole tree.
+                    for (place, path) in [(&old, from), (&new, to)] {
+                        let whole =
+                            |root: &super::Root| root.extent == Extent::Subtree && root.covers(&place.real);
+                        if !access.roots(Need::Write).any(whole) {
+                            return Err(FileError::not_granted(access, Need::Write, path, false));
+                        }
+                    }
+                }
+                let Some((new_dir, new_name)) = self.parent(&new, Parents::Create, to)? else {
+                    return Ok(None);
+                };
+                match renameat(&old_dir, &old_name, &new_dir, &new_name) {
+                    Ok(()) => Ok(Some(())),
+                    Err(errno @ (Errno::ISDIR | Errno::NOTDIR | Errno::EXIST | Errno::NOTEMPTY)) => {
+                        Err(FileError::from_io("replaced", to, errno))
+                    }
+                    Err(errno) => Err(FileError::from_io("renamed", from, errno)),
+                }
+            })
+        })
+    }
+
+    fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        Box::pin(async move {
+            settle(path, || {
+                let place = self.place(access, Need::Write, path)?;
+                let Some((dir, name)) = self.parent(&place, Parents::Create, path)? else { return Ok(None) };
+                mkdirat(&dir, &name, Mode::from_raw_mode(0o777))
+                    .map_err(|errno| FileError::from_io("created", path, errno))
+                    .map(Some)
+            })
+        })
+    }
+}
+
+/// What to do about parent directories that do not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parents {
+    Find,
+    Create,
+}
+
+impl DirFiles {
+    fn open_file(&self, access: &Access, path: &Path) -> Result<LocalFile, FileError> {
+        // Without NONBLOCK a pipe would wait here for its writer; without NOCTTY a terminal would become ours.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.reach(access, path, flags)?;
+        let stat = stat_of(&file, path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => {
+                let text = format!("`{}` is a directory, not a file; list it instead", show(path));
+                return Err(FileError::new(FileErrorKind::IsDirectory, text));
+            }
+            FileType::Fifo => return Err(not_a_file(path, "a pipe")),
+            FileType::Socket => return Err(not_a_file(path, "a socket")),
+            FileType::CharacterDevice | FileType::BlockDevice => return Err(not_a_file(path, "a device")),
+            _ => return Err(not_a_file(path, "of an unknown kind")),
+        }
+        // `/proc/PID/mem` and `/proc/PID/environ` call themselves regular files of length 0. They are the memory
+        // and the secrets of processes, our own among them.
+        let procfs =
+            stat.st_size == 0 && on_procfs(&file).map_err(|errno| FileError::from_io("read", path, errno))?;
+        if procfs {
+            return Err(not_a_file(path, "a view of the kernel"));
+        }
+        Ok(LocalFile { file: Arc::new(file), path: path.to_owned(), metadata: metadata(&stat), offset: 0 })
+    }
+
+    /// Opens what is at `path` for reading, by the three steps above.
+    fn reach(&self, access: &Access, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+        must_be_usable(path)?;
+        if let Some(root) = access.root_for(Need::Read, path) {
+            match nolink::open(self.kernel, path, flags) {
+                Ok(file) => return Ok(file),
+                Err(Errno::LOOP) => {}
+                Err(errno) => return Err(FileError::from_io("read", path, errno)),
+            }
+            if let (Extent::Subtree, Kernel::Openat2, Ok(relative)) =
+                (root.extent, self.kernel, path.strip_prefix(&root.path))
+                && let Ok(file) = nolink::open_beneath(&root.path, relative, flags)
+            {
+                return Ok(file);
+            }
+        }
+        settle(path, || {
+            let place = self.place(access, Need::Read, path)?;
+            match nolink::open(self.kernel, &place.real, flags) {
+                Ok(file) => Ok(Some(file)),
+                Err(Errno::LOOP) => Ok(None),
+                Err(errno) => Err(FileError::from_io("read", path, errno)),
+            }
+        })
+    }
+
+    /// Resolves a path, following links, and finds a root that covers where it really leads.
+    fn place(&self, access: &Access, need: Need, path: &Path) -> Result<RealPath, FileError> {
+        must_be_usable(path)?;
+        covered(access, need, path, resolve_with(self.kernel, Path::new("/"), path))
+    }
+
+    /// The same for the name itself: a link at the end is not followed.
+    fn entry(&self, access: &Access, path: &Path) -> Result<RealPath, FileError> {
+        must_be_usable(path)?;
+        covered(access, Need::Write, path, resolve_entry_with(self.kernel, Path::new("/"), path))
+    }
+
+    /// Opens the directory that holds a real path; none if a link has appeared on the way to it.
+    fn parent(
+        &self,
+        place: &RealPath,
+        parents: Parents,
+        path: &Path,
+    ) -> Result<Option<(OwnedFd, OsString)>, FileError> {
+        let (Some(parent), Some(name)) = (place.real.parent(), place.real.file_name()) else {
+            return Err(FileError::new(FileErrorKind::IsDirectory, "`/` is the root directory"));
+        };
+        // Readable, so that it can be synced; a directory that may be searched but not read works without.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let found = match nolink::open(self.kernel, parent, flags) {
+            Err(Errno::ACCESS) => nolink::open(self.kernel, parent, OFlags::PATH | OFlags::DIRECTORY),
+            Err(Errno::NOENT) if parents == Parents::Create => self.create_path(parent),
+            found => found,
+        };
+        match found {
+            Ok(dir) => Ok(Some((dir, name.to_owned()))),
+            Err(Errno::LOOP) => Ok(None),
+            Err(errno) => Err(FileError::from_io("reached", path, errno)),
+        }
+    }
+
+    /// Creates the missing directories of a real path, each in the descriptor of the one before.
+    fn create_path(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let mut missing: Vec<&OsStr> = Vec::new();
+        let mut existing = path;
+        let mut at = loop {
+            match nolink::open(self.kernel, existing, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(at) => break at,
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+            let (Some(name), Some(parent)) = (existing.file_name(), existing.parent()) else {
+                return Err(Errno::NOENT);
+            };
+            missing.push(name);
+            existing = parent;
+        };
+        for name in missing.into_iter().rev() {
+            match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            at = match openat(&at, name, flags, Mode::empty()) {
+                // Somebody put a link here since; the caller looks again.
+                Err(Errno::NOTDIR) if is_link(&statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)?) => {
+                    return Err(Errno::LOOP);
+                }
+                opened => opened?,
+            };
+        }
+        Ok(at)
+    }
+}
+
+/// Tries again while links appear between resolving and opening, a bounded number of times.
+fn settle<T>(path: &Path, mut attempt: impl FnMut() -> Result<Option<T>, FileError>) -> Result<T, FileError> {
+    for _ in 0..limits::RESOLVE_TRIES_MAX {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+    }
+    let text = format!("`{}` keeps changing while it is being opened; try again later", show(path));
+    Err(FileError::new(FileErrorKind::Io, text))
+}
+
+fn must_be_usable(path: &Path) -> Result<(), FileError> {
+    let wrong = if !path.is_absolute() {
+        "is not an absolute path"
+    } else if path.as_os_str().as_bytes().contains(&0) {
+        "contains a NUL byte"
+    } else {
+        return Ok(());
+    };
+    Err(FileError::new(FileErrorKind::NotFound, format!("`{}` {wrong}", show(path))))
+}
+
+fn covered(
+    access: &Access,
+    need: Need,
+    path: &Path,
+    resolved: Result<RealPath, ResolveError>,
+) -> Result<RealPath, FileError> {
+    match resolved {
+        Ok(place) if access.root_for(need, &place.real).is_some() => Ok(place),
+        Ok(place) => {
+            // A path that is covered as written got out by a link.
+            let by_link = access.root_for(need, &place.given).is_some();
+            Err(FileError::not_granted(access, need, path, by_link))
+        }
+        // What went wrong outside is nobody's business in here.
+        Err(error) if access.root_for(need, &error.at).is_none() => {
+            Err(FileError::not_granted(access, need, path, false))
+        }
+        Err(error) => {
+            let kind = match error.kind {
+                ResolveErrorKind::NotADirectory => FileErrorKind::NotADirectory,
+                ResolveErrorKind::MagicLink => FileErrorKind::NotGranted,
+                _ => FileErrorKind::Io,
+            };
+            Err(FileError::new(kind, error.to_string()).with_source(std::io::Error::other(error)))
+        }
+    }
+}
+
+fn not_a_file(path: &Path, what: &str) -> FileError {
+    let text = format!("`{}` is {what}; only regular files can be read", show(path));
+    FileError::new(FileErrorKind::NotAFile, text)
+}
+
+fn stat_of(file: &OwnedFd, path: &Path) -> Result<Stat, FileError> {
+    fstat(file).map_err(|errno| FileError::from_io("read", path, errno))
+}
+
+fn metadata(stat: &Stat) -> Metadata {
+    Metadata {
+        kind: kind(FileType::from_raw_mode(stat.st_mode)),
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: modified(stat),
+        id: FileId::of(stat),
+    }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the fields have other widths on other architectures")]
+fn modified(stat: &Stat) -> Option<SystemTime> {
+    let (seconds, nanos) = (stat.st_mtime as i64, stat.st_mtime_nsec as u64);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = SystemTime::UNIX_EPOCH;
+    let base = if seconds < 0 { base.checked_sub(whole) } else { base.checked_add(whole) };
+    base?.checked_add(Duration::from_nanos(nanos))
+}
+
+fn kind(of: FileType) -> Kind {
+    match of {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
+    let fail = |errno| FileError::from_io("listed", path, errno);
+    let mut entries = Vec::new();
+    let mut stream = Dir::new(dir).map_err(fail)?;
+    while let Some(entry) = stream.read() {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if entries.len() == limits::LIST_ENTRIES_MAX {
+            let text = format!("`{}` has more than {} entries", show(path), limits::LIST_ENTRIES_MAX);
+            return Err(FileError::new(FileErrorKind::TooLarge, text));
+        }
+        let kind = match entry.file_type() {
+            // Some file systems don't say; an entry that has vanished since is left out.
+            FileType::Unknown => {
+                let dir = stream.fd().map_err(fail)?;
+                match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => kind(FileType::from_raw_mode(stat.st_mode)),
+                    Err(Errno::NOENT) => continue,
+                    Err(errno) => return Err(fail(errno)),
+                }
+            }
+            known => kind(known),
+        };
+        entries.push(Entry { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
+    }
+    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+/// Runs something that waits for the disk on a thread for that, or right here without a runtime.
+async fn offload<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
+) -> Result<T, FileError> {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
+    match runtime.spawn_blocking(work).await {
+        Ok(answer) => answer,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(FileError::new(FileErrorKind::Io, "the runtime is shutting down")),
+    }
+}
+
+struct LocalFile {
+    file: Arc<OwnedFd>,
+    path: PathBuf,
+    metadata: Metadata,
+    offset: u64,
+}
+
+impl OpenFile for LocalFile {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn read<'a>(&'a mut self, max: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>> {
+        Box::pin(async move {
+            // No more memory than the rest of the file needs, and a little, to notice that it grew.
+            let rest = self.metadata.len.saturating_sub(self.offset).min(limits::FILE_BYTES_MAX) as usize;
+            let room = max.min(rest + READ_SLACK_BYTES);
+            let bytes = if room > limits::INLINE_IO_BYTES {
+                let (file, path, offset) = (Arc::clone(&self.file), self.path.clone(), self.offset);
+                offload(move || read_at(&file, &path, offset, room)).await?
+            } else {
+                read_at(&self.file, &self.path, self.offset, room)?
+            };
+            self.offset += bytes.len() as u64;
+            Ok(bytes)
+        })
+    }
+
+    fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+}
+
+/// How much room a read keeps beyond the length that the file had when it was opened.
+const READ_SLACK_BYTES: usize = 512;
+
+fn read_at(file: &OwnedFd, path: &Path, offset: u64, room: usize) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::with_capacity(room);
+    // Offsets that the kernel cannot express are beyond the end of any file.
+    if room == 0 || offset > i64::MAX as u64 {
+        return Ok(bytes);
+    }
+    rustix::io::retry_on_intr(|| pread(file, spare_capacity(&mut bytes), offset))
+        .map_err(|errno| FileError::from_io("read", path, errno))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+#[path = "dir_tests.rs"]
+mod tests;

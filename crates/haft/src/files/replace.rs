@@ -1,0 +1,153 @@
+//! Writing a file so that it is whole at every moment.
+//!
+//! The bytes go to a new file with a random name in the same directory, are synced, and then take the old file's
+//! name in one step. A reader sees the old file or the new one; a crash leaves one of the two and at worst a
+//! `.haft-….tmp` beside it. A file with several hard links is replaced under this name only: the other names keep
+//! the old content. This is wanted, for a second name may lie outside of what was granted.
+//!
+//! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile can
+//! lead the write elsewhere. Extended attributes and access lists of the old file are not carried over.
+
+use std::ffi::OsStr;
+use std::hash::{BuildHasher as _, RandomState};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{
+    Access as Permission, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, accessat, fchmod, fchown,
+    fstat, fsync, linkat, openat, renameat, renameat_with, statat, unlinkat,
+};
+use rustix::io::{Errno, write};
+use rustix::process::{Gid, Uid};
+
+use super::error::{FileError, FileErrorKind, show};
+use super::{WriteMode, Written};
+use crate::limits;
+
+/// Writes `bytes` under `name` in `dir`; `path` is for messages. None if there is a link of that name.
+pub(super) fn replace(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    bytes: &[u8],
+    how: WriteMode,
+) -> Result<Option<Written>, FileError> {
+    let fail = |errno| FileError::from_io("written", path, errno);
+    let old = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(old) => Some(old),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(fail(errno)),
+    };
+    if let Some(old) = &old {
+        match FileType::from_raw_mode(old.st_mode) {
+            FileType::Symlink => return Ok(None),
+            FileType::Directory => return Err(fail(Errno::ISDIR)),
+            _ if how == WriteMode::Create => return Err(fail(Errno::EXIST)),
+            FileType::RegularFile => {}
+            _ => {
+                let text =
+                    format!("`{}` is a pipe, a socket or a device; only files can be written", show(path));
+                return Err(FileError::new(FileErrorKind::NotAFile, text));
+            }
+        }
+        // Renaming over a file asks nobody whether the file may be written; its owner may have said no.
+        if let Err(errno @ (Errno::ACCESS | Errno::ROFS)) =
+            accessat(dir, name, Permission::WRITE_OK, AtFlags::EACCESS)
+        {
+            return Err(fail(errno));
+        }
+    }
+
+    // A new file gets the mode that the kernel gives to any new file here; a replacement is private until it has
+    // the mode of the old one.
+    let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+    let mut temp = Temp::create(dir, mode).map_err(fail)?;
+    write_all(&temp.file, bytes).map_err(fail)?;
+    if let Some(old) = &old {
+        keep_mode(&temp.file, old).map_err(fail)?;
+    }
+    fsync(&temp.file).map_err(fail)?;
+    match how {
+        WriteMode::Replace => renameat(dir, &temp.name, dir, name).map_err(fail)?,
+        WriteMode::Create => match renameat_with(dir, &temp.name, dir, name, RenameFlags::NOREPLACE) {
+            // A file system without this flag can still refuse to make a second name.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                linkat(dir, &temp.name, dir, name, AtFlags::empty()).map_err(fail)?;
+                unlinkat(dir, &temp.name, AtFlags::empty()).map_err(fail)?;
+            }
+            renamed => renamed.map_err(fail)?,
+        },
+    }
+    temp.placed = true;
+    match fsync(dir) {
+        // The file is in place. Some file systems cannot sync a directory (EINVAL), and a directory that may not
+        // be read could only be opened as a path (EBADF).
+        Ok(()) | Err(Errno::INVAL | Errno::BADF) => {}
+        Err(errno) => return Err(fail(errno)),
+    }
+    Ok(Some(Written { existed: old.is_some() }))
+}
+
+/// A temporary file that removes itself unless it was placed.
+struct Temp<'a> {
+    dir: &'a OwnedFd,
+    name: String,
+    file: OwnedFd,
+    placed: bool,
+}
+
+impl<'a> Temp<'a> {
+    fn create(dir: &'a OwnedFd, mode: Mode) -> Result<Temp<'a>, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut answer = Errno::EXIST;
+        for _ in 0..limits::TEMP_NAME_TRIES_MAX {
+            // The standard library seeds this from the operating system: a random number without a dependency.
+            // Nothing rests on it, `EXCL` decides; it keeps two writers from waiting on each other's names.
+            let name = format!(".haft-{:016x}.tmp", RandomState::new().hash_one(std::process::id()));
+            match openat(dir, &name, flags, mode) {
+                Ok(file) => return Ok(Temp { dir, name, file, placed: false }),
+                Err(Errno::EXIST) => {}
+                Err(errno) => {
+                    answer = errno;
+                    break;
+                }
+            }
+        }
+        Err(answer)
+    }
+}
+
+impl Drop for Temp<'_> {
+    fn drop(&mut self) {
+        if !self.placed {
+            // Nothing more can be done about a failure here.
+            let _ = unlinkat(self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match write(file, bytes) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Gives the new file the owner and mode of the old one; the owner only where that is possible.
+fn keep_mode(file: &OwnedFd, old: &Stat) -> Result<(), Errno> {
+    let mut mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o7777);
+    let new = fstat(file)?;
+    let owner = (new.st_uid != old.st_uid).then(|| Uid::from_raw(old.st_uid));
+    let group = (new.st_gid != old.st_gid).then(|| Gid::from_raw(old.st_gid));
+    if (owner.is_some() || group.is_some()) && fchown(file, owner, group).is_err() {
+        // Set-user-id of somebody else must not become set-user-id of ours.
+        mode -= Mode::SUID | Mode::SGID;
+    }
+    // After the owner: changing the owner clears these bits.
+    fchmod(file, mode)
+}

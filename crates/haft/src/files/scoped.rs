@@ -1,0 +1,136 @@
+//! What a tool holds: the files of one call.
+//!
+//! A tool names paths; it never sees the [`Access`] they are held against. Relative paths are taken from the
+//! call's working directory. The bounds on what fits into memory are here, so that every implementation of
+//! [`Files`] has the same ones.
+
+use std::path::{Path, PathBuf};
+
+use super::error::{FileError, FileErrorKind, show};
+use super::{Access, Entry, Files, Metadata, OpenFile, WriteMode, Written};
+use crate::limits;
+
+/// The files that one call may touch.
+#[derive(Clone, Copy)]
+pub struct ScopedFiles<'a> {
+    files: &'a dyn Files,
+    access: &'a Access,
+    cwd: &'a Path,
+}
+
+impl<'a> ScopedFiles<'a> {
+    /// The files of a call that was granted `access` and works in `cwd`, an absolute path.
+    pub fn new(files: &'a dyn Files, access: &'a Access, cwd: &'a Path) -> ScopedFiles<'a> {
+        ScopedFiles { files, access, cwd }
+    }
+
+    /// The directory from which relative paths are taken.
+    pub fn cwd(&self) -> &'a Path {
+        self.cwd
+    }
+
+    /// Reads a whole file of at most [`FILE_BYTES_MAX`](limits::FILE_BYTES_MAX) bytes.
+    pub async fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        let path = self.absolute(path)?;
+        let mut file = self.files.open(self.access, &path).await?;
+        let len = file.metadata().len;
+        if len > limits::FILE_BYTES_MAX {
+            return Err(too_large(&path, len));
+        }
+        // One byte more than the bound: a file that grows while it is read is noticed, not cut.
+        let max = limits::FILE_BYTES_MAX as usize + 1;
+        let mut bytes = file.read(max).await?;
+        loop {
+            if bytes.len() >= max {
+                return Err(too_large(&path, bytes.len() as u64));
+            }
+            let more = file.read(max - bytes.len()).await?;
+            if more.is_empty() {
+                return Ok(bytes);
+            }
+            bytes.extend(more);
+        }
+    }
+
+    /// Reads a whole text file of at most [`FILE_BYTES_MAX`](limits::FILE_BYTES_MAX) bytes.
+    ///
+    /// # Errors
+    /// [`NotText`](FileErrorKind::NotText) says at which byte the text stops being UTF-8.
+    pub async fn read_to_string(&self, path: &Path) -> Result<String, FileError> {
+        let bytes = self.read(path).await?;
+        String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let path = show(path);
+            FileError::new(
+                FileErrorKind::NotText,
+                format!("`{path}` is not text: the bytes from offset {at} on are not valid UTF-8"),
+            )
+        })
+    }
+
+    /// Opens a file for reading in pieces.
+    pub async fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        self.files.open(self.access, &self.absolute(path)?).await
+    }
+
+    /// Says what is at a path, following links.
+    pub async fn metadata(&self, path: &Path) -> Result<Metadata, FileError> {
+        self.files.metadata(self.access, &self.absolute(path)?).await
+    }
+
+    /// Whether there is anything at a path. A path outside of what may be read is an error, not "no".
+    pub async fn exists(&self, path: &Path) -> Result<bool, FileError> {
+        match self.metadata(path).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == FileErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists one directory, sorted by name.
+    pub async fn list(&self, path: &Path) -> Result<Vec<Entry>, FileError> {
+        self.files.list(self.access, &self.absolute(path)?).await
+    }
+
+    /// Writes a whole file, all of it or nothing; see [`Files::write`].
+    pub async fn write(&self, path: &Path, bytes: &[u8], how: WriteMode) -> Result<Written, FileError> {
+        self.files.write(self.access, &self.absolute(path)?, bytes, how).await
+    }
+
+    /// Removes a file, a link or an empty directory.
+    pub async fn remove(&self, path: &Path) -> Result<(), FileError> {
+        self.files.remove(self.access, &self.absolute(path)?).await
+    }
+
+    /// Renames a file, a link or a directory.
+    pub async fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
+        self.files.rename(self.access, &self.absolute(from)?, &self.absolute(to)?).await
+    }
+
+    /// Creates a directory and its missing parents.
+    pub async fn create_dir(&self, path: &Path) -> Result<(), FileError> {
+        self.files.create_dir(self.access, &self.absolute(path)?).await
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf, FileError> {
+        // `cwd.join("")` is the directory itself, which nobody means by an empty path.
+        if path.as_os_str().is_empty() {
+            return Err(FileError::new(
+                FileErrorKind::NotFound,
+                "the path is empty; give the path of a file",
+            ));
+        }
+        Ok(self.cwd.join(path))
+    }
+}
+
+fn too_large(path: &Path, len: u64) -> FileError {
+    let max = limits::FILE_BYTES_MAX;
+    FileError::new(
+        FileErrorKind::TooLarge,
+        format!(
+            "`{}` has {len} bytes, more than the {max} that can be read whole; read a part of it",
+            show(path)
+        ),
+    )
+}
