@@ -4,3 +4,5 @@
 pub mod files;
 pub mod limits;
 pub mod schema;
+
+pub mod results;

@@ -1,0 +1,328 @@
+//! How much of a result the model sees, and where the rest of it stays.
+//!
+//! A result over its limit is not cut and forgotten: [`settle`] writes the whole of it to a file of the
+//! [`OffloadStore`] and gives the model the beginning, the end, the size, the path and how to read on. When all
+//! results of a turn are there, [`fit`] holds their sum to the turn's budget in the same way.
+//!
+//! Only text and structured blocks count, in characters, each as [`Content::to_text`] writes it; pictures,
+//! documents and links pass through untouched and are bounded by whoever makes them. What a tool says about its
+//! own limit lives with the tool; which results belong to one turn is the engine's knowledge. This part calls no
+//! tool, asks nobody and never fails: a file that can't be written costs the middle of the result, says so, and
+//! still keeps the limit. (Sending the full text instead, as others do, breaks the next request.)
+//!
+//! - `store` keeps files: private, never through a link, removed by age and size.
+//! - `preview` cuts text: pure, no files.
+//! - `budget` decides who shrinks when a turn's results are too much together.
+
+mod budget;
+mod preview;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+use crate::content::{Content, Output};
+use crate::limits;
+
+pub use budget::{Fit, fit};
+pub use preview::{Cut, Readers};
+pub use store::OffloadStore;
+
+use preview::{Rest, Source};
+
+/// How much of a result the model may see at once.
+///
+/// Written as a number, or as `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultLimit {
+    /// At most so many characters; a longer result goes to a file.
+    Chars(usize),
+    /// The tool pages by itself. Its results never go to a file; only a turn's budget shortens them.
+    Unlimited,
+}
+
+impl Default for ResultLimit {
+    fn default() -> ResultLimit {
+        ResultLimit::Chars(limits::RESULT_CHARS)
+    }
+}
+
+impl Serialize for ResultLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ResultLimit::Chars(chars) => chars.serialize(serializer),
+            ResultLimit::Unlimited => serializer.serialize_str("unlimited"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ResultLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ResultLimit, D::Error> {
+        struct Reader;
+        impl de::Visitor<'_> for Reader {
+            type Value = ResultLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of characters or \"unlimited\"")
+            }
+
+            fn visit_u64<E: de::Error>(self, chars: u64) -> Result<ResultLimit, E> {
+                // Where `usize` is smaller, a number that it can't hold is a limit nothing reaches.
+                Ok(ResultLimit::Chars(usize::try_from(chars).unwrap_or(usize::MAX)))
+            }
+
+            fn visit_i64<E: de::Error>(self, chars: i64) -> Result<ResultLimit, E> {
+                match u64::try_from(chars) {
+                    Ok(chars) => self.visit_u64(chars),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Signed(chars), &self)),
+                }
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ResultLimit, E> {
+                if text == "unlimited" {
+                    return Ok(ResultLimit::Unlimited);
+                }
+                Err(E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// A result as the model gets it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// What the model gets.
+    pub output: Output,
+    /// The file that holds the whole result, where it didn't go to the model whole.
+    pub offloaded_to: Option<PathBuf>,
+    /// What was left out, where something was.
+    pub cut: Option<Cut>,
+}
+
+impl Settled {
+    /// A result that goes to the model as it is, for example an error with its own bound.
+    pub fn whole(output: Output) -> Settled {
+        Settled { output, offloaded_to: None, cut: None }
+    }
+
+    /// Replaces the text of the output by at most `limit` characters of it, the whole going to a file.
+    ///
+    /// One that is a preview already becomes a shorter preview of the same file.
+    fn shorten(&mut self, tool: &str, limit: usize, store: &OffloadStore) {
+        let blocks = std::mem::take(&mut self.output).into_blocks();
+        let (text, cut) = if let Some((source, lost)) = earlier(&blocks, self.cut.as_ref()) {
+            let rest = match (&self.offloaded_to, lost) {
+                (Some(path), _) => Rest::File { path, readers: store.readers() },
+                (None, Some(why)) => Rest::Lost { why },
+                (None, None) => Rest::Page { tool },
+            };
+            preview::preview(&source, &rest, limit)
+        } else {
+            let (text, form) = whole_text(&blocks);
+            let source = Source::whole(&text, form == Form::Json);
+            let kept = store.keep(tool, form.extension(), text.as_bytes());
+            let why = kept.as_ref().err().map(reason);
+            self.offloaded_to = kept.ok();
+            let rest = match &self.offloaded_to {
+                Some(path) => Rest::File { path, readers: store.readers() },
+                None => Rest::Lost { why: why.as_deref().unwrap_or_default() },
+            };
+            preview::preview(&source, &rest, limit)
+        };
+        self.output = replace_text(blocks, text);
+        self.cut = Some(cut);
+    }
+
+    /// Replaces the text of the output by its first lines, at most `limit` characters, and no file.
+    fn turn_to_page(&mut self, tool: &str, limit: usize) {
+        let blocks = std::mem::take(&mut self.output).into_blocks();
+        let rest = Rest::Page { tool };
+        let (text, cut) = if let Some((source, _)) = earlier(&blocks, self.cut.as_ref()) {
+            preview::preview(&source, &rest, limit)
+        } else {
+            let (text, form) = whole_text(&blocks);
+            preview::preview(&Source::whole(&text, form == Form::Json), &rest, limit)
+        };
+        self.output = replace_text(blocks, text);
+        self.cut = Some(cut);
+    }
+}
+
+/// Brings one result below its limit.
+///
+/// A result within the limit comes back untouched and uncopied. Otherwise the whole text is in a file of `store`,
+/// and one text block stands in place of all text and structured blocks. `tool` names the file and is never
+/// trusted as a path.
+///
+/// ```
+/// use haft::content::{Content, Output};
+/// use haft::results::{OffloadStore, ResultLimit, settle};
+///
+/// let store = OffloadStore::temporary();
+/// let log: String = (1..=5_000).map(|line| format!("line {line}\n")).collect();
+/// let settled = settle(Output::new(vec![Content::text(log.as_str())]), "Bash", ResultLimit::Chars(1_000), &store);
+///
+/// assert!(settled.output.to_text().chars().count() <= 1_000);
+/// let path = settled.offloaded_to.expect("the temporary folder takes a file");
+/// assert_eq!(std::fs::read_to_string(path)?, log);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn settle(output: Output, tool: &str, limit: ResultLimit, store: &OffloadStore) -> Settled {
+    let mut settled = Settled::whole(output);
+    if let ResultLimit::Chars(limit) = limit
+        && exceeds(&settled.output, limit)
+    {
+        settled.shorten(tool, limit, store);
+    }
+    settled
+}
+
+/// Returns whether the output has more than `limit` characters.
+fn exceeds(output: &Output, limit: usize) -> bool {
+    // Bytes bound characters from above and cost nothing to count.
+    bytes(output) > limit && chars(output) > limit
+}
+
+/// Returns the bytes of all text, structured blocks included.
+fn bytes(output: &Output) -> usize {
+    let of = |part| match part {
+        Part::Text(text) => text.len(),
+        Part::Json(value) => Tally::of(value).bytes,
+    };
+    output.blocks().iter().filter_map(part).map(of).sum()
+}
+
+/// Returns the characters of all text, structured blocks included.
+fn chars(output: &Output) -> usize {
+    let of = |part| match part {
+        Part::Text(text) => text.chars().count(),
+        Part::Json(value) => Tally::of(value).chars,
+    };
+    output.blocks().iter().filter_map(part).map(of).sum()
+}
+
+/// A block that counts.
+enum Part<'a> {
+    Text(&'a str),
+    Json(&'a Value),
+}
+
+/// Returns what counts of a block; a structured string reads as its text, as in [`Content::to_text`].
+fn part(block: &Content) -> Option<Part<'_>> {
+    match block {
+        Content::Text(text) => Some(Part::Text(text)),
+        Content::Structured(Value::String(text)) => Some(Part::Text(text)),
+        Content::Structured(value) => Some(Part::Json(value)),
+        Content::Image(_) | Content::Document(_) | Content::Link(_) => None,
+    }
+}
+
+/// Measures compact JSON without building its text.
+#[derive(Default)]
+struct Tally {
+    bytes: usize,
+    chars: usize,
+}
+
+impl Tally {
+    fn of(value: &Value) -> Tally {
+        let mut tally = Tally::default();
+        serde_json::to_writer(&mut tally, value)
+            .expect("a JSON value has text keys, and counting can't fail");
+        tally
+    }
+}
+
+impl io::Write for Tally {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len();
+        // Every byte but the second to fourth of a character.
+        self.chars += bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the whole text of a result is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+impl Form {
+    fn extension(self) -> &'static str {
+        match self {
+            Form::Text => "txt",
+            Form::Json => "json",
+        }
+    }
+}
+
+/// Returns everything that counts as one text: values on many lines, one line break between blocks.
+///
+/// Compact JSON is one line, which no tool that reads by lines can page through.
+fn whole_text(blocks: &[Content]) -> (Cow<'_, str>, Form) {
+    let mut parts = blocks.iter().filter_map(part);
+    if let (Some(Part::Text(text)), None) = (parts.next(), parts.next()) {
+        return (Cow::Borrowed(text), Form::Text);
+    }
+    let mut whole = String::new();
+    let mut form = Form::Json;
+    for part in blocks.iter().filter_map(part) {
+        if !whole.is_empty() && !whole.ends_with('\n') {
+            whole.push('\n');
+        }
+        match part {
+            Part::Text(text) => {
+                form = Form::Text;
+                whole.push_str(text);
+            }
+            Part::Json(value) => whole.push_str(&format!("{value:#}")),
+        }
+    }
+    (Cow::Owned(whole), form)
+}
+
+/// Returns the preview that these blocks hold already, and why its rest is lost where it is.
+///
+/// Nothing if somebody changed the text since it was cut: then it is a new result.
+fn earlier<'a>(blocks: &'a [Content], cut: Option<&'a Cut>) -> Option<(Source<'a>, Option<&'a str>)> {
+    let cut = cut?;
+    let mut parts = blocks.iter().filter_map(part);
+    match (parts.next(), parts.next()) {
+        (Some(Part::Text(text)), None) => Some((Source::earlier(text, cut)?, cut.lost.as_deref())),
+        _ => None,
+    }
+}
+
+/// Puts one text in place of everything that counts, where the first of it stood.
+fn replace_text(blocks: Vec<Content>, text: String) -> Output {
+    let place = blocks.iter().position(|block| part(block).is_some()).unwrap_or(0);
+    let mut kept: Vec<Content> = Vec::with_capacity(blocks.len());
+    for (index, block) in blocks.into_iter().enumerate() {
+        if index == place {
+            kept.push(Content::text(text.as_str()));
+        }
+        if part(&block).is_none() {
+            kept.push(block);
+        }
+    }
+    Output::new(kept)
+}
+
+/// Returns why a file could not be written, short enough for a preview.
+fn reason(error: &io::Error) -> String {
+    error.to_string().chars().take(limits::OFFLOAD_REASON_CHARS).collect()
+}

@@ -1,0 +1,381 @@
+//! Cutting text: its beginning and its end, and between them words on what is missing and where it is.
+//!
+//! Pure: the file is already written, or is already known to be lost, when a preview is made. The words count
+//! towards the limit, so a short limit gets shorter words, down to a bare `[cut]`. They are measured at the widest
+//! they can get, with the largest numbers, and the text gets the room that remains; thus one pass is enough, and
+//! the limit holds without trimming the words themselves.
+//!
+//! A cut falls on a line boundary unless lines are so long that this would throw away half of the room.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+
+/// Lines longer than this on average can't be read by line numbers with any use.
+const LONG_LINE_CHARS: usize = 2_000;
+
+/// The words when there is no room for words.
+const LEAST: &str = "[cut]";
+
+/// What a preview leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cut {
+    /// Characters of the whole text.
+    pub chars: usize,
+    /// Lines of the whole text.
+    pub lines: usize,
+    /// Characters that the model doesn't see.
+    pub chars_left_out: usize,
+    /// Lines of which the model doesn't see all.
+    pub lines_left_out: usize,
+    /// Why the rest could not be kept, where it couldn't.
+    pub lost: Option<String>,
+    /// Where the pieces lie in the preview, to make a shorter one from it.
+    pieces: Pieces,
+}
+
+/// What has to be known of a preview to cut it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pieces {
+    head_bytes: usize,
+    tail_bytes: usize,
+    preview_bytes: usize,
+    tail_opens_line: bool,
+    newlines: usize,
+    is_json: bool,
+}
+
+impl Cut {
+    /// Returns the beginning and the end of the whole text within its `preview`.
+    #[cfg(test)]
+    pub(super) fn pieces<'a>(&self, preview: &'a str) -> (&'a str, &'a str) {
+        let source = Source::earlier(preview, self).expect("the preview this cut was made with");
+        (source.head, source.tail)
+    }
+}
+
+/// A text to cut: known whole, or as the two pieces of an earlier preview.
+pub(super) struct Source<'a> {
+    head: &'a str,
+    tail: &'a str,
+    tail_opens_line: bool,
+    chars: usize,
+    lines: usize,
+    newlines: usize,
+    is_json: bool,
+}
+
+impl<'a> Source<'a> {
+    /// A whole text.
+    pub(super) fn whole(text: &'a str, is_json: bool) -> Source<'a> {
+        let newlines = newlines(text);
+        Source {
+            head: text,
+            tail: text,
+            tail_opens_line: true,
+            chars: text.chars().count(),
+            lines: newlines + usize::from(!text.is_empty() && !text.ends_with('\n')),
+            newlines,
+            is_json: is_json || looks_like_json(text),
+        }
+    }
+
+    /// The text behind a preview, unless the preview isn't the one that `cut` describes.
+    pub(super) fn earlier(preview: &'a str, cut: &Cut) -> Option<Source<'a>> {
+        let pieces = &cut.pieces;
+        if preview.len() != pieces.preview_bytes {
+            return None;
+        }
+        Some(Source {
+            head: preview.get(..pieces.head_bytes)?,
+            tail: preview.get(preview.len().checked_sub(pieces.tail_bytes)?..)?,
+            tail_opens_line: pieces.tail_opens_line,
+            chars: cut.chars,
+            lines: cut.lines,
+            newlines: pieces.newlines,
+            is_json: pieces.is_json,
+        })
+    }
+
+    /// Says what is missing once these pieces are shown.
+    fn gap(&self, head: &str, tail: &str, tail_opens_line: bool) -> Gap {
+        let newlines_between = self.newlines.saturating_sub(newlines(head) + newlines(tail));
+        Gap {
+            chars: self.chars.saturating_sub(head.chars().count() + tail.chars().count()),
+            lines: newlines_between + usize::from(!tail_opens_line),
+            head_lines: newlines(head),
+            head_chars: head.chars().count(),
+        }
+    }
+}
+
+/// The tools that a preview tells the model to read a kept file with.
+///
+/// By default `Read` and `Grep`. Name only tools that the model is offered, or it will call one that isn't there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readers {
+    /// Reads a file by `offset` and `limit`.
+    pub read: Option<Arc<str>>,
+    /// Searches a file.
+    pub search: Option<Arc<str>>,
+}
+
+impl Default for Readers {
+    fn default() -> Readers {
+        Readers { read: Some("Read".into()), search: Some("Grep".into()) }
+    }
+}
+
+/// Where the text that isn't shown can be had.
+pub(super) enum Rest<'a> {
+    /// In a file.
+    File { path: &'a Path, readers: &'a Readers },
+    /// Nowhere.
+    Lost { why: &'a str },
+    /// From the same tool, called again.
+    Page { tool: &'a str },
+}
+
+/// What is missing between the two pieces.
+#[derive(Clone, Copy)]
+struct Gap {
+    chars: usize,
+    lines: usize,
+    head_lines: usize,
+    head_chars: usize,
+}
+
+/// How many words to make. Tried in this order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wording {
+    Full,
+    Short,
+    Shorter,
+    Bare,
+}
+
+/// Returns at most `limit` characters that stand for a text which is longer than that.
+///
+/// A limit too small for `[cut]` gets `[cut]`.
+pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (String, Cut) {
+    let (wording, room) = choose(source, rest, limit);
+    let head_room = if matches!(rest, Rest::Page { .. }) { room } else { room - room / 3 };
+    let head = match rest {
+        Rest::Page { .. } => head_of_page(source.head, head_room),
+        _ => head_of(source.head, head_room),
+    };
+    let (tail, tail_opens_line) = tail_of(source, room - head_room);
+    let gap = source.gap(head, tail, tail_opens_line);
+    let words = wording.map_or(Cow::Borrowed(LEAST), |wording| words(source, rest, gap, wording).into());
+
+    let mut text = String::with_capacity(head.len() + words.len() + tail.len() + 2);
+    text.push_str(head);
+    if !head.is_empty() && !head.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&words);
+    if !tail.is_empty() {
+        text.push('\n');
+        text.push_str(tail);
+    }
+    let pieces = Pieces {
+        head_bytes: head.len(),
+        tail_bytes: tail.len(),
+        preview_bytes: text.len(),
+        tail_opens_line,
+        newlines: source.newlines,
+        is_json: source.is_json,
+    };
+    let cut = Cut {
+        chars: source.chars,
+        lines: source.lines,
+        chars_left_out: gap.chars,
+        lines_left_out: gap.lines,
+        lost: if let Rest::Lost { why } = rest { Some((*why).to_owned()) } else { None },
+        pieces,
+    };
+    (text, cut)
+}
+
+/// Returns the longest wording that leaves room for text, and how many characters of text it leaves.
+fn choose(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (Option<Wording>, usize) {
+    for wording in [Wording::Full, Wording::Short, Wording::Shorter, Wording::Bare] {
+        let widest = widest(source, rest, wording);
+        // The two line breaks around the words count as well.
+        let room = limit.saturating_sub(widest + 2);
+        let fits = match wording {
+            // Long words on a short preview would say much about little.
+            Wording::Full => room >= widest,
+            _ => widest <= limit,
+        };
+        if fits {
+            return (Some(wording), room);
+        }
+    }
+    (None, 0)
+}
+
+/// Returns the most characters that the words can take, whatever the pieces turn out to be.
+fn widest(source: &Source<'_>, rest: &Rest<'_>, wording: Wording) -> usize {
+    let most =
+        Gap { chars: source.chars, lines: source.lines, head_lines: source.lines, head_chars: source.chars };
+    // Pages have other words where not even one line fits.
+    let no_line = Gap { head_lines: 0, ..most };
+    [most, no_line]
+        .map(|gap| words(source, rest, gap, wording).chars().count())
+        .into_iter()
+        .max()
+        .unwrap_or(0)
+}
+
+fn words(source: &Source<'_>, rest: &Rest<'_>, gap: Gap, wording: Wording) -> String {
+    let all = characters(source.chars);
+    match (rest, wording) {
+        (Rest::File { path, readers }, Wording::Full) => format!(
+            "[{}; the whole result is in {} ({all}, {}){}]",
+            missing(source, gap),
+            path.display(),
+            lines(source.lines),
+            reading(source, readers),
+        ),
+        (Rest::File { path, .. }, Wording::Short) => {
+            format!("[cut: {all}, whole in {}]", path.display())
+        }
+        (Rest::File { path, .. }, Wording::Shorter) => {
+            let name = path.file_name().unwrap_or_default();
+            format!("[cut: {all}, whole in file {}]", name.display())
+        }
+        (Rest::Lost { why }, Wording::Full) => format!(
+            "[{}; the whole result had {all}, {}; what is missing is lost, since it could not be kept in a file: \
+             {why}; if it matters, call the tool again for less]",
+            missing(source, gap),
+            lines(source.lines),
+        ),
+        (Rest::Lost { why }, Wording::Short) => format!("[cut: {all}, the rest is lost: {why}]"),
+        (Rest::Lost { .. }, Wording::Shorter) => format!("[cut: {all}, the rest is lost]"),
+        (Rest::Page { tool }, Wording::Full) if gap.head_lines > 0 => format!(
+            "[shown: lines 1–{} of the {} of this page ({} of {all}), since the results of this turn are too long \
+             together; call {tool} again for the part that follows, with an offset {} further on]",
+            gap.head_lines,
+            lines(source.lines),
+            number(gap.head_chars),
+            lines(gap.head_lines),
+        ),
+        (Rest::Page { tool }, Wording::Full) => format!(
+            "[shown: {} of {all} of this page, within its first line, since the results of this turn are too long \
+             together; call {tool} again alone, or for a smaller part]",
+            number(gap.head_chars),
+        ),
+        (Rest::Page { tool }, Wording::Short) if gap.head_lines > 0 => {
+            format!("[shown: {} of {} lines; call {tool} again for the rest]", gap.head_lines, source.lines)
+        }
+        (Rest::Page { tool }, Wording::Short) => format!("[cut: {all}; call {tool} again for the rest]"),
+        (Rest::Page { .. }, Wording::Shorter) => format!("[cut: {all}; call again for the rest]"),
+        (_, Wording::Bare) => format!("[cut: {all}]"),
+    }
+}
+
+/// Says how much is missing at this place, and who left it out.
+fn missing(source: &Source<'_>, gap: Gap) -> String {
+    let missing = format!("haft left out {} here", characters(gap.chars));
+    if source.lines <= 1 {
+        return missing;
+    }
+    format!("{missing}, {} from line {} on", lines(gap.lines), gap.head_lines + 1)
+}
+
+/// Says how to read on, naming only tools that are there.
+fn reading(source: &Source<'_>, readers: &Readers) -> String {
+    let mut text = match (&readers.read, &readers.search) {
+        (Some(read), Some(search)) => {
+            format!("; read it with {read} using offset and limit, or search it with {search}")
+        }
+        (Some(read), None) => format!("; read it with {read} using offset and limit"),
+        (None, Some(search)) => format!("; search it with {search}"),
+        (None, None) => String::new(),
+    };
+    if source.is_json {
+        text.push_str("; it is JSON: where there is a shell, `jq` picks out parts");
+    } else if source.chars / source.lines.max(1) > LONG_LINE_CHARS {
+        text.push_str("; its lines are long: where there is a shell, `cut -c` reads a part of each");
+    }
+    text
+}
+
+fn characters(count: usize) -> String {
+    format!("{} character{}", number(count), if count == 1 { "" } else { "s" })
+}
+
+pub(super) fn lines(count: usize) -> String {
+    format!("{} line{}", number(count), if count == 1 { "" } else { "s" })
+}
+
+/// Writes a number with a comma before every third digit.
+pub(super) fn number(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns at most so many characters from the beginning, up to a line's end if that wastes less than half.
+fn head_of(text: &str, room: usize) -> &str {
+    let piece = prefix(text, room);
+    match piece.rfind('\n') {
+        Some(at) if piece.len() < text.len() && at + 1 >= piece.len() / 2 => &piece[..=at],
+        _ => piece,
+    }
+}
+
+/// Returns at most so many characters from the beginning, up to a line's end if there is one.
+fn head_of_page(text: &str, room: usize) -> &str {
+    let piece = prefix(text, room);
+    match piece.rfind('\n') {
+        Some(at) if piece.len() < text.len() => &piece[..=at],
+        _ => piece,
+    }
+}
+
+/// Returns at most so many characters from the end, from a line's start if that wastes less than half, and whether
+/// they open a line.
+fn tail_of<'a>(source: &Source<'a>, room: usize) -> (&'a str, bool) {
+    let text = source.tail;
+    let piece = suffix(text, room);
+    if piece.len() == text.len() {
+        return (piece, source.tail_opens_line);
+    }
+    if text[..text.len() - piece.len()].ends_with('\n') {
+        return (piece, true);
+    }
+    match piece.find('\n') {
+        Some(at) if at < piece.len() / 2 => (&piece[at + 1..], true),
+        _ => (piece, false),
+    }
+}
+
+fn prefix(text: &str, chars: usize) -> &str {
+    text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end])
+}
+
+fn suffix(text: &str, chars: usize) -> &str {
+    let Some(before) = chars.checked_sub(1) else { return "" };
+    text.char_indices().rev().nth(before).map_or(text, |(start, _)| &text[start..])
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+/// Returns whether a text is a JSON object or array; many tools print one as text.
+fn looks_like_json(text: &str) -> bool {
+    // The first character decides for nearly all other text.
+    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
