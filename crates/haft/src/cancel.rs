@@ -29,7 +29,9 @@ pub enum Cause {
 
 impl Cause {
     fn of(flag: u8) -> Option<Cause> {
-        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown].into_iter().find(|cause| *cause as u8 == flag)
+        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown]
+            .into_iter()
+            .find(|cause| *cause as u8 == flag)
     }
 
     /// The cause in words that a model can't mistake for another.

@@ -12,9 +12,7 @@ use crate::error::bound;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles};
 use crate::limits;
-use crate::ports::{
-    Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex,
-};
+use crate::ports::{Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex};
 use crate::view::Progress;
 
 /// The surroundings of one call.

@@ -192,12 +192,18 @@ impl Effects {
 
     /// Reads named state.
     pub fn reads_state(resource: impl Into<Cow<'static, str>>) -> Effects {
-        Effects { state: vec![State { resource: resource.into(), access: Access::Observe }], ..Effects::none() }
+        Effects {
+            state: vec![State { resource: resource.into(), access: Access::Observe }],
+            ..Effects::none()
+        }
     }
 
     /// Changes named state.
     pub fn writes_state(resource: impl Into<Cow<'static, str>>) -> Effects {
-        Effects { state: vec![State { resource: resource.into(), access: Access::Change }], ..Effects::none() }
+        Effects {
+            state: vec![State { resource: resource.into(), access: Access::Change }],
+            ..Effects::none()
+        }
     }
 
     /// Starts calls that are judged one by one.
@@ -267,7 +273,8 @@ impl Effects {
             || !self.deletes.is_empty()
             || self.reaches.iter().any(|reach| reach.access == Access::Change)
             || self.state.iter().any(|state| state.access == Access::Change);
-        let removes = !self.deletes.is_empty() || self.reaches.iter().any(|reach| reach.access == Access::Change);
+        let removes =
+            !self.deletes.is_empty() || self.reaches.iter().any(|reach| reach.access == Access::Change);
         let anything = self.unknown || self.runs.iter().any(|command| command.effects.is_none());
         match self.claims {
             Claims { read_only: Some(true), .. } if changes || anything => {
@@ -324,7 +331,8 @@ impl fmt::Display for Effects {
         let paths = |verb: &str, sets: &[PathSet]| {
             (!sets.is_empty()).then(|| {
                 let names: Vec<_> = sets.iter().take(4).map(|set| set.path.display().to_string()).collect();
-                let more = if sets.len() > 4 { format!(" and {} more", sets.len() - 4) } else { String::new() };
+                let more =
+                    if sets.len() > 4 { format!(" and {} more", sets.len() - 4) } else { String::new() };
                 format!("{verb} {}{more}", names.join(", "))
             })
         };
@@ -383,7 +391,8 @@ mod tests {
 
     #[test]
     fn shown_in_a_few_words() {
-        let effects = Effects::reads("a").and(Effects::changes("x.io")).and(Effects::writes_state("session:tasks"));
+        let effects =
+            Effects::reads("a").and(Effects::changes("x.io")).and(Effects::writes_state("session:tasks"));
         assert_eq!(effects.to_string(), "reads a · changes x.io · changes session:tasks");
         assert_eq!(Effects::none().to_string(), "touches nothing");
     }

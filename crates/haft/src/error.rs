@@ -113,6 +113,13 @@ impl ToolError {
         self
     }
 
+    /// The same error in other words.
+    #[must_use]
+    pub(crate) fn saying(mut self, message: String) -> ToolError {
+        self.0.message = message;
+        self
+    }
+
     #[must_use]
     pub(crate) fn ending_turn(mut self) -> ToolError {
         self.0.ends_turn = true;

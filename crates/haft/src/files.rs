@@ -21,16 +21,15 @@ pub mod resolve;
 pub mod scoped;
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::time::SystemTime;
 
-use self::error::FileError;
-use self::resolve::{FileId, beneath};
+use crate::future::BoxFuture;
 
-/// A boxed future that may borrow from its caller.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use dir::DirFiles;
+pub use error::{FileError, FileErrorKind};
+pub use resolve::{FileId, RealPath, ResolveError, beneath, resolve, resolve_entry};
+pub use scoped::ScopedFiles;
 
 /// What one call may touch: decided by whoever authorized it, read by [`Files`].
 ///
@@ -92,7 +91,8 @@ pub struct Root {
 }
 
 /// How far a grant reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// Exactly the file of that name.
     File,

@@ -41,7 +41,11 @@ pub trait PermissionHook: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Answers, or leaves it to the user.
-    fn decide<'a>(&'a self, call: &'a HookCall<'a>, reason: &'a str) -> BoxFuture<'a, Result<Option<Decision>, HookError>>;
+    fn decide<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Decision>, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -55,7 +59,11 @@ pub trait PostHook: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Looks at the result.
-    fn after<'a>(&'a self, call: &'a HookCall<'a>, result: &'a ToolResult) -> BoxFuture<'a, Result<After, HookError>>;
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<After, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {

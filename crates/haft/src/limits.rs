@@ -1,5 +1,7 @@
 //! Every bound of the engine, in one place: what grows has a limit, and the limit has a name.
 
+use std::time::Duration;
+
 /// The longest JSON text of one input, in bytes.
 pub const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How deep objects and arrays of an input may nest. Every walk over an input recurses at most this far.
@@ -87,3 +89,56 @@ pub const OFFLOAD_NAME_TRIES: usize = 16;
 
 /// Characters of the reason that a preview gives for a result that could not be kept.
 pub const OFFLOAD_REASON_CHARS: usize = 120;
+
+/// How many calls of a turn run at once, unless the host says otherwise.
+pub const CONCURRENCY: usize = 10;
+/// How many calls of a turn are prepared at once. Calls that wait for the user don't count.
+pub const PREPARING_MAX: usize = 32;
+/// How often the input of one call may be rewritten by guards, hooks and the user.
+pub const REWRITES_MAX: usize = 3;
+/// How often one call may be tried.
+pub const ATTEMPTS_MAX: u32 = 10;
+/// The longest pause between two attempts.
+pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a call may run, unless its tool says otherwise.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a cancelled call has to end before it is answered in its place.
+pub const CANCEL_GRACE: Duration = Duration::from_millis(100);
+/// How long one hook may take, unless it says otherwise.
+pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the watchdog looks for calls that keep a thread busy.
+pub const WATCHDOG_PERIOD: Duration = Duration::from_millis(250);
+/// For how long a call may keep a thread busy before that is reported.
+pub const BLOCKING_REPORTED_AFTER: Duration = Duration::from_millis(500);
+/// How many threads of blocking calls that were given up there may be; then further blocking calls are refused.
+pub const ABANDONED_THREADS_MAX: usize = 64;
+/// How many calls of a session may run in the background.
+pub const TASKS_MAX: usize = 500;
+/// How many background tasks are remembered, ended ones included.
+pub const TASKS_KEPT_MAX: usize = 1_000;
+
+/// The longest name of a tool; what every provider takes.
+pub const NAME_CHARS_MAX: usize = 64;
+/// With more tools than this, those that can be are deferred.
+pub const DEFER_ABOVE: usize = 60;
+/// How many close names are given for an unknown one.
+pub const CLOSEST_MAX: usize = 3;
+
+/// The longest message of an error.
+pub const ERROR_CHARS_MAX: usize = 10_000;
+/// The longest words of one hook for the model.
+pub const NOTE_CHARS_MAX: usize = 10_000;
+/// How many hooks may say something about one call.
+pub const NOTES_MAX: usize = 16;
+/// The longest message of a progress event.
+pub const PROGRESS_CHARS_MAX: usize = 500;
+/// The longest part of output in one event.
+pub const PARTIAL_CHARS_MAX: usize = 16_000;
+/// The longest title or summary of a view.
+pub const VIEW_TITLE_CHARS_MAX: usize = 500;
+/// The longest text in a view.
+pub const VIEW_CHARS_MAX: usize = 100_000;
+/// How many lines a change in a view may have.
+pub const VIEW_LINES_MAX: usize = 5_000;
+/// How many parts a view may have.
+pub const VIEW_PARTS_MAX: usize = 32;

@@ -129,7 +129,7 @@ impl Registry {
         // Clashes are looked for among equals only: assembly decides between partitions.
         let mut taken: HashMap<&str, &str> = HashMap::new();
         for entry in self.entries.iter().filter(|entry| entry.origin == *origin) {
-            entry.names().for_each(|name| drop(taken.insert(name, entry.tool.name())));
+            taken.extend(entry.names().map(|name| (name, entry.tool.name())));
         }
         for tool in &tools {
             for name in std::iter::once(tool.name()).chain(tool.spec().aliases.iter().map(String::as_str)) {
@@ -286,7 +286,8 @@ impl Snapshot {
         if let Some((entry, why)) = withheld {
             return Err(NotFound::Withheld(entry.name().clone(), why.clone()));
         }
-        let aliases = pinned.aliases.iter().map(|(alias, index)| (alias.as_str(), Some(&*pinned.offers[*index].name)));
+        let aliases =
+            pinned.aliases.iter().map(|(alias, index)| (alias.as_str(), Some(&*pinned.offers[*index].name)));
         let names = pinned.offers.iter().map(|offer| (&*offer.name, None)).chain(aliases);
         Err(NotFound::Unknown(closest(name, names)))
     }
@@ -303,7 +304,8 @@ pub enum NotFound {
 }
 
 pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
-    let by_name: HashMap<_, _> = offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
+    let by_name: HashMap<_, _> =
+        offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
     let mut aliases = HashMap::new();
     for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.entry.origin == Origin::BuiltIn) {
         let free = offer.tool().spec().aliases.iter().filter(|alias| !by_name.contains_key(alias.as_str()));

@@ -192,7 +192,7 @@ fn exceeds(output: &Output, limit: usize) -> bool {
 }
 
 /// Returns the bytes of all text, structured blocks included.
-fn bytes(output: &Output) -> usize {
+pub(crate) fn bytes(output: &Output) -> usize {
     let of = |part| match part {
         Part::Text(text) => text.len(),
         Part::Json(value) => Tally::of(value).bytes,

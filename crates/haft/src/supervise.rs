@@ -43,6 +43,8 @@ pub(crate) trait Watched: Send + Sync {
     fn abandon(&self);
     /// The call keeps a thread busy that is not its own.
     fn blocks_thread(&self, since: Duration);
+    /// Whether it is being polled.
+    fn mark(&self) -> &Mark;
 }
 
 struct Watch {
@@ -50,7 +52,6 @@ struct Watch {
     deadline: Option<Instant>,
     warned: bool,
     cancel: Cancel,
-    mark: Arc<Mark>,
     /// The mark when the watchdog last looked, and for how long it has been the same.
     seen: (u32, Duration),
     reported: bool,
@@ -83,7 +84,6 @@ impl Supervisor {
         self: &Arc<Supervisor>,
         limit: Option<Duration>,
         cancel: Cancel,
-        mark: Arc<Mark>,
         call: Weak<dyn Watched>,
     ) -> Watching {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -91,7 +91,7 @@ impl Supervisor {
         watches.next_key += 1;
         let key = watches.next_key;
         let watch =
-            Watch { key, deadline, warned: false, cancel, mark, seen: (0, Duration::ZERO), reported: false, call };
+            Watch { key, deadline, warned: false, cancel, seen: (0, Duration::ZERO), reported: false, call };
         watches.list.push(watch);
         if !watches.watchdog {
             watches.watchdog = watchdog(Arc::downgrade(self));
@@ -136,9 +136,12 @@ impl Supervisor {
     fn look(&self, since_last: Duration) {
         let mut stuck = Vec::new();
         for watch in &mut lock(&self.watches).list {
-            let mark = watch.mark.0.load(Ordering::Relaxed);
+            let Some(mark) = watch.call.upgrade().map(|call| call.mark().0.load(Ordering::Relaxed)) else {
+                continue;
+            };
             let polled = mark % 2 == 1;
-            let for_how_long = if polled && mark == watch.seen.0 { watch.seen.1 + since_last } else { Duration::ZERO };
+            let for_how_long =
+                if polled && mark == watch.seen.0 { watch.seen.1 + since_last } else { Duration::ZERO };
             watch.seen = (mark, for_how_long);
             if for_how_long >= limits::BLOCKING_REPORTED_AFTER && !watch.reported {
                 watch.reported = true;
@@ -224,7 +227,10 @@ impl Threads {
     ) -> BoxFuture<'static, Result<T, ToolError>> {
         Box::pin(async move {
             if self.abandoned() >= limits::ABANDONED_THREADS_MAX {
-                let words = format!("{name} can't run: {} of its kind never ended and still hold threads", self.abandoned());
+                let words = format!(
+                    "{name} can't run: {} of its kind never ended and still hold threads",
+                    self.abandoned()
+                );
                 return Err(ToolError::of(ErrorKind::Failed, words));
             }
             let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -237,7 +243,9 @@ impl Threads {
                 thread_state.ended(&threads);
             };
             std::thread::Builder::new().name(format!("haft-{name}")).spawn(body).map_err(|error| {
-                ToolError::new(format!("{name} can't run: no thread could be started")).with_source(error).retryable()
+                ToolError::new(format!("{name} can't run: no thread could be started"))
+                    .with_source(error)
+                    .retryable()
             })?;
             let _given_up = GivenUp { state, threads: self };
             match receiver.await {
@@ -272,7 +280,8 @@ impl Drop for GivenUp {
     fn drop(&mut self) {
         // Counted before the flag is raised, so that the thread's own subtraction can't come first.
         self.threads.abandoned.fetch_add(1, Ordering::Relaxed);
-        let before = self.state.0.compare_exchange(0, ThreadState::GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+        let before =
+            self.state.0.compare_exchange(0, ThreadState::GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
         if before.is_err() {
             self.threads.abandoned.fetch_sub(1, Ordering::Relaxed);
         }

@@ -248,7 +248,9 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
-        let view = View::titled("a\x1b[31mb\nc").summary("\u{202e}evil").with(Part::Text { text: "x\x07\ny".into() });
+        let view = View::titled("a\x1b[31mb\nc")
+            .summary("\u{202e}evil")
+            .with(Part::Text { text: "x\x07\ny".into() });
         let view = view.harmless();
         assert_eq!(view.title, "a\\u{1b}[31mb c");
         assert_eq!(view.summary.as_deref(), Some("\\u{202e}evil"));

@@ -269,16 +269,6 @@ impl Scheduler {
         self.calls[call].state.begun()
     }
 
-    /// Whether the call has not begun.
-    pub(crate) fn is_waiting(&self, call: usize) -> bool {
-        self.calls[call].state == State::Pushed
-    }
-
-    /// How many calls there are.
-    pub(crate) fn len(&self) -> usize {
-        self.calls.len()
-    }
-
     /// Takes a call out of whatever it counts in.
     fn leave(&mut self, call: usize) {
         match self.calls[call].state {

@@ -91,25 +91,17 @@ impl Touch {
         self != before && !before.everything
     }
 
-    /// The files that a call changes, for the locks that serialise writers across agents.
-    pub(crate) fn changed(&self) -> impl Iterator<Item = &Path> {
-        self.changes.iter().filter_map(|spot| spot.names.last()).map(PathBuf::as_path)
-    }
-
-    /// Only what is changed, for those locks.
+    /// Only what is changed, for the locks that serialise writers across agents.
     pub(crate) fn only_changes(&self) -> Touch {
         Touch { reads: Vec::new(), named: Vec::new(), ..self.clone() }
-    }
-
-    /// Whether anything is changed on the disk.
-    pub(crate) fn changes_files(&self) -> bool {
-        !self.changes.is_empty()
     }
 }
 
 fn collect(effects: &Effects, named: &mut Vec<(Name, Access)>) {
     named.extend(effects.state.iter().map(|state| (Name::State(state.resource.to_string()), state.access)));
-    named.extend(effects.reaches.iter().map(|reach| (Name::Host(reach.host.to_ascii_lowercase()), reach.access)));
+    named.extend(
+        effects.reaches.iter().map(|reach| (Name::Host(reach.host.to_ascii_lowercase()), reach.access)),
+    );
     if effects.asks_user {
         named.push((Name::User, Access::Change));
     }

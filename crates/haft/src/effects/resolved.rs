@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::table::{Facts, Judgement};
 use super::{Effects, Extent, PathSet};
-use crate::files::{Access, RealPath, Root, beneath, resolve};
+use crate::files::{Access, RealPath, ResolveError, Root, beneath, resolve, resolve_entry};
 
 /// The directories that a session works in.
 #[derive(Debug, Clone)]
@@ -40,6 +40,11 @@ impl Workspace {
             readable: Vec::new(),
             protected: Vec::new(),
         })
+    }
+
+    /// Nothing is inside: everything that a call touches asks.
+    pub(crate) fn nowhere() -> Workspace {
+        Workspace { cwd: PathBuf::from("/"), dirs: Vec::new(), readable: Vec::new(), protected: Vec::new() }
     }
 
     /// Adds a directory that counts as inside.
@@ -149,17 +154,19 @@ impl Resolved {
 
     fn take(&mut self, effects: &Effects, cwd: &Path) {
         let failed = &mut self.failed;
-        let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet]| {
+        type Look = fn(&Path, &Path) -> Result<RealPath, ResolveError>;
+        let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet], look: Look| {
             for set in sets {
-                match resolve(cwd, &set.path) {
+                match look(cwd, &set.path) {
                     Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
                     Err(error) => *failed = Some(error.to_string()),
                 }
             }
         };
-        all(&mut self.reads, &effects.reads);
-        all(&mut self.writes, &effects.writes);
-        all(&mut self.deletes, &effects.deletes);
+        all(&mut self.reads, &effects.reads, resolve);
+        all(&mut self.writes, &effects.writes, resolve);
+        // Removing a link concerns the link and not what it leads to.
+        all(&mut self.deletes, &effects.deletes, resolve_entry);
         for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
             self.take(inner, cwd);
         }
@@ -168,7 +175,8 @@ impl Resolved {
     /// What the table needs to know.
     pub fn facts(&self, workspace: &Workspace, surroundings: Surroundings) -> Facts {
         Facts {
-            reads_outside: self.failed.is_some() || self.reads.iter().any(|path| !workspace.is_readable(&path.at)),
+            reads_outside: self.failed.is_some()
+                || self.reads.iter().any(|path| !workspace.is_readable(&path.at)),
             overwrites: !surroundings.checkpoints && self.writes.iter().any(|path| path.at.exists),
             confined: surroundings.confined,
         }

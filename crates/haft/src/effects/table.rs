@@ -116,7 +116,14 @@ pub struct Row {
     pub child: Child,
 }
 
-const fn row(declared: Declared, class: Class, asks: Asks, destroys: Destroys, rerun: bool, child: Child) -> Row {
+const fn row(
+    declared: Declared,
+    class: Class,
+    asks: Asks,
+    destroys: Destroys,
+    rerun: bool,
+    child: Child,
+) -> Row {
     Row { declared, class, asks, destroys, rerun, child }
 }
 
@@ -199,7 +206,10 @@ impl Effects {
             meet(true, if reach.access == Access::Observe { Declared::Observe } else { Declared::Change });
         }
         for state in &self.state {
-            meet(true, if state.access == Access::Observe { Declared::StateRead } else { Declared::StateWrite });
+            meet(
+                true,
+                if state.access == Access::Observe { Declared::StateRead } else { Declared::StateWrite },
+            );
         }
         let mut inner = 0;
         for command in &self.runs {
@@ -257,7 +267,10 @@ mod tests {
         let worst = Facts::unresolved();
         let confined = Facts { confined: true, ..inside };
         let listing = Effects {
-            runs: vec![super::super::Command { text: "ls".into(), effects: Some(Box::new(Effects::reads("."))) }],
+            runs: vec![super::super::Command {
+                text: "ls".into(),
+                effects: Some(Box::new(Effects::reads("."))),
+            }],
             ..Effects::none()
         };
         let check = |effects: &Effects, facts: &Facts, expected: &str| {
@@ -277,7 +290,11 @@ mod tests {
         check(&Effects::writes("a"), &worst, "WriteExclusive asks:Yes destructive:true rerun:false");
         check(&Effects::deletes("a"), &inside, "WriteExclusive asks:Yes destructive:true rerun:false");
         check(&Effects::changes("h"), &inside, "WriteExclusive asks:Yes destructive:true rerun:false");
-        check(&Effects::writes_state("s"), &inside, "WriteExclusive asks:ByTool destructive:false rerun:false");
+        check(
+            &Effects::writes_state("s"),
+            &inside,
+            "WriteExclusive asks:ByTool destructive:false rerun:false",
+        );
         check(&listing, &confined, "ReadOnly asks:No destructive:false rerun:true");
         check(&listing, &inside, "Unsafe asks:Yes destructive:true rerun:false");
         check(&Effects::runs("x"), &confined, "Unsafe asks:Yes destructive:true rerun:false");

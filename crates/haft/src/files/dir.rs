@@ -36,7 +36,8 @@ use super::nolink::{self, Kernel, is_dir, is_link};
 use super::replace::replace;
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
-use super::{Access, BoxFuture, Entry, Extent, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written};
+use super::{Access, Entry, Extent, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written};
+use crate::future::BoxFuture;
 use crate::limits;
 
 /// The file system of this machine.

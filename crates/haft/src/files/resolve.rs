@@ -62,6 +62,8 @@ pub struct RealPath {
     ///
     /// More than one name means that writing into the file in place would change it under its other names too.
     pub links: u64,
+    /// The real places of the links that the path led through. Changing one of them changes where the path leads.
+    pub links_on_the_way: Vec<PathBuf>,
 }
 
 impl RealPath {
@@ -78,11 +80,21 @@ impl RealPath {
             exists: true,
             is_dir: is_dir(stat),
             links: if is_dir(stat) { 1 } else { links(stat) },
+            links_on_the_way: Vec::new(),
         }
     }
 
     fn missing(given: PathBuf, real: PathBuf, ancestor: &Stat) -> RealPath {
-        RealPath { given, real, anchor: FileId::of(ancestor), exists: false, is_dir: false, links: 0 }
+        let links_on_the_way = Vec::new();
+        RealPath {
+            given,
+            real,
+            anchor: FileId::of(ancestor),
+            exists: false,
+            is_dir: false,
+            links: 0,
+            links_on_the_way,
+        }
     }
 }
 
@@ -247,7 +259,10 @@ pub(crate) fn resolve_entry_with(kernel: Kernel, cwd: &Path, path: &Path) -> Res
     }
     let (given, real) = (place.given.join(name), place.real.join(name));
     match statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(RealPath::existing(given, real, &stat)),
+        Ok(stat) => {
+            let links_on_the_way = place.links_on_the_way;
+            Ok(RealPath { links_on_the_way, ..RealPath::existing(given, real, &stat) })
+        }
         Err(Errno::NOENT) => Ok(RealPath { given, real, exists: false, is_dir: false, links: 0, ..place }),
         Err(errno) => Err(failure(path, &real, errno)),
     }
@@ -316,7 +331,8 @@ struct Walk<'a> {
     given: PathBuf,
     /// For each name in `given`, whether it is a link.
     given_links: Vec<bool>,
-    links: usize,
+    /// The links that were followed.
+    links: Vec<PathBuf>,
     /// What is still to do, last first.
     todo: Vec<Step>,
 }
@@ -347,7 +363,7 @@ impl<'a> Walk<'a> {
             missing: Vec::new(),
             given: root.to_owned(),
             given_links: Vec::new(),
-            links: 0,
+            links: Vec::new(),
             todo: Vec::new(),
         })
     }
@@ -365,11 +381,12 @@ impl<'a> Walk<'a> {
         if here.as_os_str().len() > limits::PATH_BYTES_MAX {
             return Err(self.fail(Errno::NAMETOOLONG));
         }
-        Ok(if self.missing.is_empty() {
+        let path = if self.missing.is_empty() {
             RealPath::existing(self.given, here, &self.stat)
         } else {
             RealPath::missing(self.given, here, &self.stat)
-        })
+        };
+        Ok(RealPath { links_on_the_way: self.links, ..path })
     }
 
     fn plan(&mut self, path: &OsStr, asked: bool) {
@@ -419,8 +436,8 @@ impl<'a> Walk<'a> {
     }
 
     fn follow(&mut self, link: &OwnedFd, name: &OsStr) -> Result<(), ResolveError> {
-        self.links += 1;
-        if self.links > limits::LINKS_MAX {
+        self.links.push(self.real.join(name));
+        if self.links.len() > limits::LINKS_MAX {
             return Err(self.fail(Errno::LOOP));
         }
         // Links in the directories of processes lead to what the kernel says, not to what their text says; only

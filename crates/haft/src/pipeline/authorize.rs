@@ -30,7 +30,11 @@ pub(crate) struct Allowed {
 
 /// What came of it.
 pub(super) enum Decided {
-    Allowed { resolved: Resolved, judgement: Judgement, allowed: Allowed },
+    Allowed {
+        resolved: Resolved,
+        judgement: Judgement,
+        allowed: Allowed,
+    },
     /// The user wants another input: back to step 2.
     Edited(Value),
     Refused(ToolError),
@@ -68,7 +72,9 @@ pub(super) async fn authorize(
         let reason = match judge(shared, opened, &request, cx, decision.as_ref()).await {
             Verdict::Allow(allowed) => return Decided::Allowed { resolved, judgement, allowed },
             Verdict::Deny(error) => return Decided::Refused(error),
-            Verdict::Unasked(reason) => return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask")),
+            Verdict::Unasked(reason) => {
+                return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
+            }
             Verdict::Ask(reason) => reason,
         };
         match ask_hooks(shared, opened, cx, &reason).await {
@@ -91,9 +97,9 @@ pub(super) async fn authorize(
         let approval = approval(shared, opened, &request, reason, asked_before);
         asking();
         tell(cx, || What::Asking);
-        let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or(Answer::NoBecause(
-            "the question could not be asked: the screen failed".into(),
-        ));
+        let answer = Guarded::new(|| asker.approve(&approval))
+            .await
+            .unwrap_or(Answer::NoBecause("the question could not be asked: the screen failed".into()));
         match answer {
             Answer::Once | Answer::Session | Answer::Always => {
                 let now = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
@@ -113,7 +119,10 @@ pub(super) async fn authorize(
             }
             Answer::Edit(input) => return Decided::Edited(input),
             Answer::No => {
-                let words = format!("the user said no to {} and ended the turn; wait for what they say", approval.tool);
+                let words = format!(
+                    "the user said no to {} and ended the turn; wait for what they say",
+                    approval.tool
+                );
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words).ending_turn());
             }
             Answer::NoBecause(because) => {
@@ -142,9 +151,13 @@ async fn judge(
         return Verdict::Deny(denied(tool, &because));
     }
     let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
-    let opinion = opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    let opinion =
+        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
     if let Opinion::Deny(reason) = &opinion {
-        return Verdict::Deny(ToolError::of(ErrorKind::Denied, format!("{tool} refuses this call: {reason}")));
+        return Verdict::Deny(ToolError::of(
+            ErrorKind::Denied,
+            format!("{tool} refuses this call: {reason}"),
+        ));
     }
     let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
     let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
@@ -209,7 +222,13 @@ fn unasked(shared: &Shared, request: &Request<'_>, reason: &str, why: &str) -> T
     ToolError::of(ErrorKind::Denied, words)
 }
 
-fn approval(shared: &Shared, opened: &Opened, request: &Request<'_>, reason: String, again: bool) -> Approval {
+fn approval(
+    shared: &Shared,
+    opened: &Opened,
+    request: &Request<'_>,
+    reason: String,
+    again: bool,
+) -> Approval {
     let input = &opened.attempt.input;
     Approval {
         call_id: opened.id.to_string(),

@@ -6,17 +6,20 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
+use crate::dispatch::locks::Held;
+use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::Class;
 use crate::engine::Shared;
@@ -29,11 +32,66 @@ use crate::ports::Intent;
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::supervise::Mark;
+use crate::sync::lock;
 use crate::tool::erased::Invocation;
 use crate::view::Stage;
 
-/// Runs a prepared call. `mark` is how the supervisor sees that it is being polled.
-pub(crate) async fn execute(shared: &Shared, prepared: Prepared, mark: &Mark) -> ToolResult {
+/// What a running call holds and shows to those who watch it.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// How the supervisor sees that it is being polled.
+    pub(crate) mark: Mark,
+    holds: Mutex<Holds>,
+    call: OnceLock<(Arc<Value>, Resolved)>,
+}
+
+#[derive(Default)]
+struct Holds {
+    room: Option<OwnedSemaphorePermit>,
+    locks: Option<Held>,
+    /// The call was answered by others: it may hold nothing any more.
+    let_go: bool,
+}
+
+impl Running {
+    /// Frees what the call holds, now and from now on.
+    pub(crate) fn let_go(&self) {
+        let mut holds = lock(&self.holds);
+        let held = std::mem::replace(&mut *holds, Holds { let_go: true, ..Holds::default() });
+        drop(holds);
+        drop(held);
+    }
+
+    fn hold(&self, room: Option<OwnedSemaphorePermit>, locks: Option<Held>) {
+        if room.is_none() && locks.is_none() {
+            return;
+        }
+        let mut holds = lock(&self.holds);
+        if !holds.let_go {
+            (holds.room, holds.locks) = (room, locks);
+        }
+    }
+
+    /// The input of the call.
+    pub(crate) fn input(&self) -> Arc<Value> {
+        self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, _)| input.clone())
+    }
+
+    /// What the call is about, on one line.
+    pub(crate) fn about(&self) -> String {
+        self.call.get().map_or_else(String::new, |(_, resolved)| resolved.declared.to_string())
+    }
+
+    /// What the call touches.
+    pub(crate) fn touch(&self, entry: &Entry, confined: bool) -> Touch {
+        let touch =
+            |(_, resolved): &(Arc<Value>, Resolved)| Touch::of(resolved, u64::from(entry.number()), confined);
+        self.call.get().map_or_else(Touch::everything, touch)
+    }
+}
+
+/// Runs a prepared call, which has a slot.
+pub(crate) async fn execute(shared: &Shared, prepared: Prepared, running: &Running) -> ToolResult {
     let Prepared { opened, resolved, judgement, allowed, cx, notes } = prepared;
     let Opened { id, entry, attempt, .. } = opened;
     let input = attempt.input.clone();
@@ -45,18 +103,20 @@ pub(crate) async fn execute(shared: &Shared, prepared: Prepared, mark: &Mark) ->
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
     let ready = until_cancelled(cx.cancel(), async {
-        let _room = match &entry.gate {
+        let room = match &entry.gate {
             Some(gate) => gate.clone().acquire_owned().await.ok(),
             None => None,
         };
-        let _locks = shared.locks.take(&resolved, &entry).await;
-        (_room, _locks)
+        let locks = shared.locks.take(&resolved, &entry).await;
+        (room, locks)
     });
-    let held = match ready.await {
-        Ok(held) => held,
+    match ready.await {
+        Ok((room, locks)) => running.hold(room, locks),
         Err(cause) => return refused(stopped(&entry, cause)),
-    };
-    if let Err(error) = record(shared, &cx, &entry, &input, &resolved, side_effects, judgement.rerunnable, &allowed.by).await {
+    }
+    if let Err(error) =
+        record(shared, &cx, &entry, &input, &resolved, side_effects, judgement.rerunnable, &allowed.by).await
+    {
         return refused(error);
     }
 
@@ -65,10 +125,12 @@ pub(crate) async fn execute(shared: &Shared, prepared: Prepared, mark: &Mark) ->
         let view = entry.tool().view(&Stage::Use { input: &input, complete: true });
         What::Started { view, input: input.clone() }
     });
+    let _ = running.call.set((input.clone(), resolved.clone()));
     let started = Instant::now();
-    let outcome = attempts(shared, &entry, attempt.invocation, &input, &cx, judgement.rerunnable, mark).await;
+    let outcome =
+        attempts(shared, &entry, attempt.invocation, &input, &cx, judgement.rerunnable, &running.mark).await;
     let duration = started.elapsed();
-    drop(held);
+    running.let_go();
 
     // 7 observe
     let mut done = Outcome { outcome, notes, duration };
@@ -76,19 +138,21 @@ pub(crate) async fn execute(shared: &Shared, prepared: Prepared, mark: &Mark) ->
         done.notes.push(words);
     }
     if !shared.hooks.post.is_empty() {
-        let as_result = |done: &Outcome| ToolResult::of(crate::result::Parts {
-            call_id: id.clone(),
-            tool_name: entry.name().clone(),
-            tool: Some(entry.tool().clone()),
-            input: Some(input.clone()),
-            outcome: done.outcome.clone(),
-            notes: done.notes.clone(),
-            duration: done.duration,
-            was_concurrent: false,
-            offloaded_to: None,
-            cut: None,
-            limit: entry.tool().spec().result_limit,
-        });
+        let as_result = |done: &Outcome| {
+            ToolResult::of(crate::result::Parts {
+                call_id: id.clone(),
+                tool_name: entry.name().clone(),
+                tool: Some(entry.tool().clone()),
+                input: Some(input.clone()),
+                outcome: done.outcome.clone(),
+                notes: done.notes.clone(),
+                duration: done.duration,
+                was_concurrent: false,
+                offloaded_to: None,
+                cut: None,
+                limit: entry.tool().spec().result_limit,
+            })
+        };
         done = hook::after(shared, entry.name(), &input, &cx, done, as_result).await;
     }
 
@@ -132,7 +196,9 @@ async fn record(
         Err(_) => "the recorder panicked".to_owned(),
     };
     if side_effects {
-        let words = format!("{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made");
+        let words = format!(
+            "{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made"
+        );
         return Err(ToolError::of(ErrorKind::NotRecorded, words));
     }
     tell(cx, || What::Warning(format!("{tool} runs unrecorded: {failure}")));
@@ -164,7 +230,9 @@ async fn attempts(
         }
         pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
         // Decoded afresh: the first attempt used its input up.
-        let Ok(Ok(again)) = guarded(|| entry.tool().invoke(input)) else { return Err(panicked(entry.name())) };
+        let Ok(Ok(again)) = guarded(|| entry.tool().invoke(input)) else {
+            return Err(panicked(entry.name()));
+        };
         outcome = attempt(shared, entry, again, cx, mark).await;
     }
     outcome

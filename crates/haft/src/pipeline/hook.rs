@@ -28,7 +28,12 @@ pub(super) enum Hooked {
 }
 
 /// Step 4.
-pub(super) async fn before(shared: &Shared, opened: &Opened, cx: &Context, notes: &mut Vec<String>) -> Hooked {
+pub(super) async fn before(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    notes: &mut Vec<String>,
+) -> Hooked {
     let guards = &opened.entry.tool().spec().guards;
     if guards.is_empty() && shared.hooks.pre.is_empty() {
         return Hooked::Same(None);
@@ -56,7 +61,9 @@ pub(super) async fn before(shared: &Shared, opened: &Opened, cx: &Context, notes
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) if hook.on_failure() == OnFailure::Continue => {
-                tell(cx, || What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name())));
+                tell(cx, || {
+                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name()))
+                });
                 continue;
             }
             Err(error) => {

@@ -84,7 +84,8 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
     };
     let entry = &offer.entry;
     if entry.tool().spec().needs_user && shared.host.ports.asker.is_none() {
-        let words = format!("{} needs a user to answer, and this session has none; go on without it", entry.name());
+        let words =
+            format!("{} needs a user to answer, and this session has none; go on without it", entry.name());
         let error = ToolError::of(ErrorKind::NotInteractive, words);
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
@@ -171,7 +172,13 @@ pub(crate) struct Outcome {
 }
 
 /// Step 8: within the tool's limit, the whole in a file if it is longer.
-pub(crate) fn settled(shared: &Shared, id: Arc<str>, entry: &Entry, input: Arc<Value>, done: Outcome) -> ToolResult {
+pub(crate) fn settled(
+    shared: &Shared,
+    id: Arc<str>,
+    entry: &Entry,
+    input: Arc<Value>,
+    done: Outcome,
+) -> ToolResult {
     let limit = entry.tool().spec().result_limit;
     let (outcome, offloaded_to, cut) = match done.outcome {
         Ok(output) => {
@@ -224,7 +231,9 @@ pub(crate) fn effects_of(invocation: &dyn Invocation) -> Effects {
 
 fn not_found(name: &str, missing: NotFound) -> ToolError {
     let (kind, words) = match missing {
-        NotFound::Unknown(near) if near.is_empty() => (ErrorKind::UnknownTool, format!("no tool named `{name}`")),
+        NotFound::Unknown(near) if near.is_empty() => {
+            (ErrorKind::UnknownTool, format!("no tool named `{name}`"))
+        }
         NotFound::Unknown(near) => {
             (ErrorKind::UnknownTool, format!("no tool named `{name}`; closest: {}", near.join(", ")))
         }
@@ -248,7 +257,8 @@ fn senseless(tool: &str, error: ToolError) -> ToolError {
 }
 
 pub(crate) fn panicked(tool: &str) -> ToolError {
-    let words = format!("{tool} panicked: this is a fault of the tool, not of your input; its result is lost");
+    let words =
+        format!("{tool} panicked: this is a fault of the tool, not of your input; its result is lost");
     ToolError::of(ErrorKind::Panicked, words)
 }
 

@@ -13,7 +13,8 @@ use crate::canonical;
 use crate::error::{ErrorKind, ToolError};
 use crate::future::guarded;
 use crate::registry::Entry;
-use crate::schema::{Violation, parse_json, problems};
+use crate::schema::json::parse_json;
+use crate::schema::{Violation, problems};
 
 /// Reads the input of one call. `deferred` tools have a schema that the model was not shown: an error carries it.
 pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<Attempt, ToolError> {

@@ -13,7 +13,11 @@ pub trait Resources: Send + Sync + 'static {
     fn list<'a>(&'a self, server: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Resource>, ResourceError>>;
 
     /// The content of one resource.
-    fn read<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Vec<Content>, ResourceError>>;
+    fn read<'a>(
+        &'a self,
+        server: &'a str,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Content>, ResourceError>>;
 }
 
 /// A resource that can be read.

@@ -109,15 +109,21 @@ pub(super) fn assemble(entries: &[Arc<Entry>], assembly: &Assembly<'_>) -> Snaps
         }
         None => true,
     };
-    let (built_in, external): (Vec<_>, Vec<_>) =
-        entries.iter().filter(|entry| keep(entry)).cloned().partition(|entry| *entry.origin() == Origin::BuiltIn);
+    let (built_in, external): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .filter(|entry| keep(entry))
+        .cloned()
+        .partition(|entry| *entry.origin() == Origin::BuiltIn);
 
     // Sorted maps by name: the order of the result, and the place where duplicates meet.
     let built_in: BTreeMap<Arc<str>, Arc<Entry>> =
         built_in.into_iter().map(|entry| (entry.name().clone(), entry)).collect();
     // A denied or absent built-in tool keeps its names from being taken over, its other names too.
-    let reserved: HashSet<&str> =
-        entries.iter().filter(|entry| *entry.origin() == Origin::BuiltIn).flat_map(|entry| entry.names()).collect();
+    let reserved: HashSet<&str> = entries
+        .iter()
+        .filter(|entry| *entry.origin() == Origin::BuiltIn)
+        .flat_map(|entry| entry.names())
+        .collect();
     let mut named: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
     let mut external = external;
     external.sort_by(|a, b| (a.name(), a.origin()).cmp(&(b.name(), b.origin())));

@@ -3,9 +3,16 @@
 use crate::limits;
 
 /// The closest names, in words: `` `read_file` (alias of Read) ``. Nearest first, at most three.
-pub(crate) fn closest<'a>(wanted: &str, names: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Vec<String> {
+pub(crate) fn closest<'a>(
+    wanted: &str,
+    names: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+) -> Vec<String> {
     let plain = |name: &str| -> Vec<char> {
-        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(limits::NAME_CHARS_MAX).collect()
+        name.chars()
+            .filter(|c| c.is_alphanumeric())
+            .flat_map(char::to_lowercase)
+            .take(limits::NAME_CHARS_MAX)
+            .collect()
     };
     let target = plain(wanted);
     let mut near: Vec<(usize, &str, Option<&str>)> = names
@@ -56,7 +63,9 @@ mod tests {
     #[test]
     fn near_names_are_found_and_far_ones_are_not() {
         let names = [("Read", None), ("Write", None), ("Grep", None), ("read_file", Some("Read"))];
-        let check = |wanted: &str, expected: &[&str]| assert_eq!(closest(wanted, names.into_iter()), expected, "{wanted}");
+        let check = |wanted: &str, expected: &[&str]| {
+            assert_eq!(closest(wanted, names.into_iter()), expected, "{wanted}")
+        };
         check("read_fil", &["`read_file` (alias of Read)"]);
         check("readFile", &["`read_file` (alias of Read)"]);
         check("Raed", &["`Read`"]);

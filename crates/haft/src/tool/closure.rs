@@ -280,7 +280,7 @@ macro_rules! builder {
     };
 }
 
-builder!(I, [I, F], FnTool<I, F>);
+builder!(I, [I: 'static, F], FnTool<I, F>);
 builder!(Value, [F], DynamicTool<F>);
 
 /// Marks a closure for [`IntoTools`].

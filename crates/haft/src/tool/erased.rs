@@ -119,35 +119,11 @@ impl AnyTool {
         let own = crate::future::guarded(|| self.0.body.view(stage)).ok().flatten();
         own.unwrap_or_else(|| View::default_for(self.name(), stage)).harmless()
     }
-
-    /// Gives the tool another description of its fixed facts.
-    pub(crate) fn respec(&self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Result<AnyTool, BadTool>
-    where
-        Self: Sized,
-    {
-        let spec = change(self.0.spec.clone());
-        AnyTool::of(spec, self.0.schema.clone(), self.0.output_schema.clone(), Box::new(Shared(self.clone())))
-    }
 }
 
 impl fmt::Debug for AnyTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AnyTool").field(&self.name()).finish()
-    }
-}
-
-/// Another tool's behaviour under other facts.
-struct Shared(AnyTool);
-
-impl Body for Shared {
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
-        self.0.invoke(input)
-    }
-    fn enabled(&self) -> bool {
-        self.0.0.body.enabled()
-    }
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        self.0.0.body.view(stage)
     }
 }
 
@@ -159,7 +135,8 @@ fn legal(name: &str) -> Result<(), BadTool> {
     if fits && plain && begins {
         return Ok(());
     }
-    let reason = "is not a legal name; up to 64 letters, digits, `_` and `-` are, beginning with a letter or `_`";
+    let reason =
+        "is not a legal name; up to 64 letters, digits, `_` and `-` are, beginning with a letter or `_`";
     Err(BadTool { name: name.to_owned(), reason: reason.into() })
 }
 

@@ -1,0 +1,413 @@
+//! The engine of one agent: tools, rules, hooks, ports and limits, put together once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::cancel::{Cancel, Cause};
+use crate::context::{Context, Host};
+use crate::dispatch::background::Background;
+use crate::dispatch::locks::Locks;
+use crate::dispatch::{ConflictRule, Turn};
+use crate::effects::resolved::{Surroundings, Workspace};
+use crate::event::EventSink;
+use crate::hooks::Hooks;
+use crate::limits;
+use crate::permission::Permissions;
+use crate::ports::{Asker, Authorizer, Because, Ports, Request, Ruling};
+use crate::registry::{Assembly, Gates, Loaded, Registry, Snapshot};
+use crate::results::OffloadStore;
+use crate::supervise::{Supervisor, Threads};
+use crate::sync::lock;
+use crate::tool::{AnyTool, SiblingPolicy};
+
+/// Runs the calls of one agent.
+///
+/// Give it what it should have, then take a [`turn`](Engine::turn) for each message of the model:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
+///
+/// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
+/// let engine = Engine::new(Registry::new().with(answer)?);
+///
+/// let turn = engine.turn();
+/// let results = turn.run([ToolCall::new("call-1", "answer", "{}")]).await;
+/// assert_eq!(results[0].to_json().output, 42);
+/// # Ok(()) }
+/// ```
+///
+/// Without an [`Asker`] the session is not interactive: what would ask is denied. Dropping the engine ends everything
+/// that it started; clones share one session.
+#[derive(Clone)]
+pub struct Engine {
+    config: Config,
+    shared: OnceLock<Arc<Shared>>,
+}
+
+#[derive(Clone)]
+struct Config {
+    registry: Registry,
+    session: Arc<str>,
+    agent: Arc<str>,
+    workspace: Workspace,
+    ports: Ports,
+    events: Option<Arc<dyn EventSink>>,
+    authorizer: Arc<dyn Authorizer>,
+    hooks: Hooks,
+    gates: Gates,
+    rule: ConflictRule,
+    cap: usize,
+    siblings: SiblingPolicy,
+    checkpoints: bool,
+    budget_chars: usize,
+    store: Arc<OffloadStore>,
+    cancel: Cancel,
+    /// What the agents of a session have in common.
+    common: Common,
+    parent: Option<Arc<dyn Authorizer>>,
+}
+
+#[derive(Clone)]
+struct Common {
+    locks: Arc<Locks>,
+    background: Arc<Background>,
+    supervisor: Arc<Supervisor>,
+    threads: Arc<Threads>,
+}
+
+/// The engine as turns and calls see it.
+pub(crate) struct Shared {
+    pub(crate) host: Arc<Host>,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) hooks: Hooks,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) store: Arc<OffloadStore>,
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) cancel: Cancel,
+    pub(crate) rule: ConflictRule,
+    pub(crate) cap: usize,
+    pub(crate) siblings: SiblingPolicy,
+    pub(crate) budget_chars: usize,
+    gates: Gates,
+    tools: Mutex<Tools>,
+    turns: AtomicU64,
+}
+
+struct Tools {
+    registry: Registry,
+    loaded: Loaded,
+    snapshot: Snapshot,
+}
+
+impl Engine {
+    /// An engine with these tools, working in the current directory, asking nobody.
+    pub fn new(registry: Registry) -> Engine {
+        let store = Arc::new(OffloadStore::temporary());
+        Engine {
+            config: Config {
+                registry,
+                session: fresh_id().into(),
+                agent: "main".into(),
+                workspace: Workspace::new(".").unwrap_or_else(|_| Workspace::nowhere()),
+                ports: Ports::default(),
+                events: None,
+                authorizer: Arc::new(Permissions::new()),
+                hooks: Hooks::new(),
+                gates: Gates::default(),
+                rule: ConflictRule::Classes,
+                cap: limits::CONCURRENCY,
+                siblings: SiblingPolicy::Never,
+                checkpoints: false,
+                budget_chars: limits::TURN_CHARS,
+                store,
+                cancel: Cancel::new(),
+                common: Common {
+                    locks: Arc::default(),
+                    background: Arc::default(),
+                    supervisor: Supervisor::new(),
+                    threads: Arc::default(),
+                },
+                parent: None,
+            },
+            shared: OnceLock::new(),
+        }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Config)) -> Engine {
+        change(&mut self.config);
+        self.shared = OnceLock::new();
+        self
+    }
+
+    /// The directories that it works in. Default: the current one.
+    #[must_use]
+    pub fn workspace(self, workspace: Workspace) -> Engine {
+        self.set(|config| config.workspace = workspace)
+    }
+
+    /// The rules. Default: [`Permissions::new`]. A child's rules are held together with its parent's.
+    #[must_use]
+    pub fn permissions(self, authorizer: impl Authorizer) -> Engine {
+        self.set(|config| {
+            let own: Arc<dyn Authorizer> = Arc::new(authorizer);
+            config.authorizer = match &config.parent {
+                Some(parent) => Arc::new(Stricter { parent: parent.clone(), own }),
+                None => own,
+            };
+        })
+    }
+
+    /// The user. Default: there is none.
+    #[must_use]
+    pub fn ask(self, asker: impl Asker) -> Engine {
+        self.set(|config| config.ports.asker = Some(Arc::new(asker)))
+    }
+
+    /// Changes the ports.
+    #[must_use]
+    pub fn ports(self, change: impl FnOnce(&mut Ports)) -> Engine {
+        self.set(|config| change(&mut config.ports))
+    }
+
+    /// Who is told what happens. Default: nobody.
+    #[must_use]
+    pub fn events(self, sink: impl EventSink) -> Engine {
+        self.set(|config| config.events = Some(Arc::new(sink)))
+    }
+
+    /// The hooks. Default: none.
+    #[must_use]
+    pub fn hooks(self, hooks: Hooks) -> Engine {
+        self.set(|config| config.hooks = hooks)
+    }
+
+    /// What is switched off, and when tools are deferred. Default: nothing, and above 60 tools.
+    #[must_use]
+    pub fn gates(self, gates: Gates) -> Engine {
+        self.set(|config| config.gates = gates)
+    }
+
+    /// When calls conflict. Default: [`ConflictRule::Classes`].
+    #[must_use]
+    pub fn schedule(self, rule: ConflictRule) -> Engine {
+        self.set(|config| config.rule = rule)
+    }
+
+    /// How many calls of a turn run at once. Default: 10.
+    #[must_use]
+    pub fn max_concurrency(self, calls: usize) -> Engine {
+        self.set(|config| config.cap = calls.max(1))
+    }
+
+    /// What a failing call does to those that run beside it. Default: nothing.
+    #[must_use]
+    pub fn on_error(self, policy: SiblingPolicy) -> Engine {
+        self.set(|config| config.siblings = policy)
+    }
+
+    /// Says that the content before each change is kept, so that overwriting is not destructive.
+    #[must_use]
+    pub fn checkpoints(self) -> Engine {
+        self.set(|config| config.checkpoints = true)
+    }
+
+    /// How many characters all results of a turn may have together. Default: 400,000.
+    #[must_use]
+    pub fn turn_budget(self, chars: usize) -> Engine {
+        self.set(|config| config.budget_chars = chars)
+    }
+
+    /// Where whole results are kept when the model gets only a part. Default: a private temporary folder that goes
+    /// with the engine.
+    #[must_use]
+    pub fn results_in(self, store: OffloadStore) -> Engine {
+        self.set(|config| config.store = Arc::new(store))
+    }
+
+    /// The session's id. Default: a fresh one.
+    #[must_use]
+    pub fn session_id(self, id: impl Into<Arc<str>>) -> Engine {
+        self.set(|config| config.session = id.into())
+    }
+
+    /// Begins a turn: pins the tools that the model is told of.
+    pub fn turn(&self) -> Turn {
+        let shared = self.shared();
+        let number = shared.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let snapshot = lock(&shared.tools).snapshot.clone();
+        Turn::new(shared.clone(), snapshot, number)
+    }
+
+    /// The tools that the next turn will have.
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.shared().tools).snapshot.clone()
+    }
+
+    /// Brings in what changed between turns: tools that became available or not, rules that deny one by name.
+    pub fn refresh(&self) {
+        self.shared().change_tools(|_| {});
+    }
+
+    /// Brings in another registry, from the next turn on. Turns that have begun keep theirs.
+    pub fn refresh_with(&self, registry: Registry) {
+        self.shared().change_tools(|tools| tools.registry = registry);
+    }
+
+    /// Shows deferred tools to the model from the next turn on. Returns those that there are.
+    pub fn load(&self, names: &[String]) -> Vec<String> {
+        let shared = self.shared();
+        let snapshot = lock(&shared.tools).snapshot.clone();
+        let known: Vec<Arc<str>> = names
+            .iter()
+            .filter_map(|name| snapshot.find(name).ok())
+            .map(|offer| offer.name.clone())
+            .collect();
+        shared.change_tools(|tools| tools.loaded.extend(known.iter().cloned()));
+        known.iter().map(|name| name.to_string()).collect()
+    }
+
+    /// An engine for a sub-agent of the call that `cx` belongs to: fewer tools, the same session, locks and results;
+    /// it ends with that call. Its calls are judged by the parent's rules; rules of its own can only be stricter.
+    #[must_use]
+    pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> Engine {
+        let parent = self.config.authorizer.clone();
+        let cancel = cx.cancel().child();
+        self.clone().set(|config| {
+            config.agent = agent.into();
+            config.registry = registry;
+            config.parent = Some(parent);
+            config.cancel = cancel;
+        })
+    }
+
+    /// Ends everything that runs, background tasks included.
+    pub fn shutdown(&self, cause: Cause) {
+        self.config.cancel.cancel(cause);
+    }
+
+    /// How many threads still run for blocking calls that were given up.
+    pub fn abandoned_threads(&self) -> usize {
+        self.config.common.threads.abandoned()
+    }
+
+    /// Removes kept results that are older than this.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn clean_results(&self, older_than: Duration) -> std::io::Result<usize> {
+        self.config.store.clean(older_than, SystemTime::now())
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(|| Arc::new(Shared::new(&self.config)))
+    }
+}
+
+impl Shared {
+    fn new(config: &Config) -> Shared {
+        let workspace = config.workspace.clone().with_readable(config.store.dir());
+        let host = Host {
+            session: config.session.clone(),
+            agent: config.agent.clone(),
+            base_access: Arc::new(workspace.access()),
+            workspace,
+            ports: config.ports.clone(),
+            events: config.events.clone(),
+        };
+        let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
+        let loaded = Loaded::new();
+        let snapshot =
+            assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &config.ports);
+        Shared {
+            host: Arc::new(host),
+            authorizer: config.authorizer.clone(),
+            hooks: config.hooks.clone(),
+            surroundings: Surroundings { confined, checkpoints: config.checkpoints },
+            store: config.store.clone(),
+            locks: config.common.locks.clone(),
+            background: config.common.background.clone(),
+            supervisor: config.common.supervisor.clone(),
+            threads: config.common.threads.clone(),
+            cancel: config.cancel.clone(),
+            rule: config.rule,
+            cap: config.cap,
+            siblings: config.siblings,
+            budget_chars: config.budget_chars,
+            gates: config.gates.clone(),
+            tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot }),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
+        let (registry, loaded) = {
+            let mut tools = lock(&self.tools);
+            change(&mut tools);
+            (tools.registry.clone(), tools.loaded.clone())
+        };
+        // Foreign code (`enabled`, rules) runs here, so not under the lock.
+        let snapshot = assembled(&registry, &loaded, &self.gates, &*self.authorizer, &self.host.ports);
+        lock(&self.tools).snapshot = snapshot;
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.cancel.cancel(Cause::Shutdown);
+    }
+}
+
+fn assembled(
+    registry: &Registry,
+    loaded: &Loaded,
+    gates: &Gates,
+    authorizer: &dyn Authorizer,
+    ports: &Ports,
+) -> Snapshot {
+    let mut assembly = Assembly::new(gates, ports).authorizer(authorizer);
+    assembly.loaded = Some(loaded);
+    registry.snapshot(&assembly)
+}
+
+/// The rules of a child: its parent's, and its own where they are stricter. What the parent was granted, it has.
+struct Stricter {
+    parent: Arc<dyn Authorizer>,
+    own: Arc<dyn Authorizer>,
+}
+
+impl Authorizer for Stricter {
+    fn judge(&self, request: &Request<'_>) -> Ruling {
+        match (self.parent.judge(request), self.own.judge(request)) {
+            (Ruling::Deny(because), _) | (_, Ruling::Deny(because)) => Ruling::Deny(because),
+            (Ruling::Ask(because), _) | (_, Ruling::Ask(because)) => Ruling::Ask(because),
+            (Ruling::Allow(because), _) => Ruling::Allow(because),
+            (Ruling::SilentDontAsk, _) | (_, Ruling::SilentDontAsk) => Ruling::SilentDontAsk,
+            (Ruling::Silent, _) => Ruling::Silent,
+        }
+    }
+
+    fn hides(&self, tool: &AnyTool) -> Option<Because> {
+        self.parent.hides(tool).or_else(|| self.own.hides(tool))
+    }
+
+    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) {
+        self.parent.remember(request, answer);
+    }
+
+    fn propose(&self, request: &Request<'_>) -> Option<String> {
+        self.parent.propose(request)
+    }
+}
+
+/// An id that no other session of this machine has: time, process and a count.
+fn fresh_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{time:x}-{:x}-{count:x}", std::process::id())
+}
