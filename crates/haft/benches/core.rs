@@ -44,7 +44,7 @@ fn main() {
             let path = t0.elapsed() / n;
             let t0 = Instant::now();
             for _ in 0..n/100 {
-                let hs: Vec<_> = (0..100).map(|_| { 
+                let hs: Vec<_> = (0..100).map(|_| {
                     let v: serde_json::Value = serde_json::from_str(text).unwrap();
                     assert!(schema.is_valid(&v));
                     let i: In = serde::Deserialize::deserialize(&v).unwrap();

@@ -66,8 +66,8 @@ mod tests {
         let check = |wanted: &str, expected: &[&str]| {
             assert_eq!(closest(wanted, names.into_iter()), expected, "{wanted}")
         };
-        check("read_fil", &["`read_file` (alias of Read)"]);
-        check("readFile", &["`read_file` (alias of Read)"]);
+        check("read_fil", &["`read_file` (alias of Read)", "`Read`"]);
+        check("readFile", &["`read_file` (alias of Read)", "`Read`"]);
         check("Raed", &["`Read`"]);
         check("gerp", &["`Grep`"]);
         check("database_query", &[]);
