@@ -61,7 +61,12 @@ impl ToolResult {
     }
 
     /// A result that is given in place of the call's own.
-    pub(crate) fn answered(call_id: Arc<str>, entry: &Entry, input: Arc<Value>, output: Output) -> ToolResult {
+    pub(crate) fn answered(
+        call_id: Arc<str>,
+        entry: &Entry,
+        input: Arc<Value>,
+        output: Output,
+    ) -> ToolResult {
         ToolResult::refused(call_id, entry.name().clone(), ToolError::new("")).with(|parts| {
             parts.tool = Some(entry.tool().clone());
             parts.input = Some(input);
@@ -224,7 +229,11 @@ pub struct ErrorJson {
 }
 
 /// The turn's budget over all its results.
-pub(crate) fn within_budget(mut results: Vec<ToolResult>, budget: usize, store: &OffloadStore) -> Vec<ToolResult> {
+pub(crate) fn within_budget(
+    mut results: Vec<ToolResult>,
+    budget: usize,
+    store: &OffloadStore,
+) -> Vec<ToolResult> {
     let size = |result: &ToolResult| {
         let parts = result.parts();
         let notes: usize = parts.notes.iter().map(String::len).sum();
@@ -242,8 +251,11 @@ pub(crate) fn within_budget(mut results: Vec<ToolResult>, budget: usize, store: 
     };
     let mut all: Vec<Settled> = results.iter().map(settled).collect();
     let parts = results.iter().map(ToolResult::parts);
-    let mut fits: Vec<Fit<'_>> =
-        all.iter_mut().zip(parts).map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit)).collect();
+    let mut fits: Vec<Fit<'_>> = all
+        .iter_mut()
+        .zip(parts)
+        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit))
+        .collect();
     fit(&mut fits, budget, store);
     let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();
     for ((result, settled), _) in results.iter_mut().zip(all).zip(changed).filter(|(_, changed)| *changed) {

@@ -5,10 +5,12 @@
 //! "no". An approval is bound to a digest of the call: after the user's answer the effects are resolved again; a
 //! difference asks once more, a second one denies.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::digest::CallDigest;
-use super::{Opened, hook, tell};
+use super::{Opened, Prepared, execute, hook, tell};
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::{Asks, Judgement};
@@ -22,27 +24,31 @@ use crate::registry::Origin;
 use crate::tool::Opinion;
 use crate::view::Stage;
 
-/// Who allowed a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
-    pub(crate) by: std::borrow::Cow<'static, str>,
-}
-
 /// What came of it.
 pub(super) enum Decided {
-    Allowed {
-        resolved: Resolved,
-        judgement: Judgement,
-        allowed: Allowed,
-    },
+    Allowed(Allowed),
     /// The user wants another input: back to step 2.
     Edited(Value),
     Refused(ToolError),
 }
 
+/// A call that may run, and who said so.
+pub(super) struct Allowed {
+    seen: Seen,
+    by: Cow<'static, str>,
+}
+
+impl Allowed {
+    pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
+        let Seen { resolved, judgement } = self.seen;
+        let cx = execute::grant(cx, &resolved);
+        Prepared { resolved, judgement, allowed_by: self.by, cx, notes }
+    }
+}
+
 /// What the rules, the tool and the hooks say, before anybody is asked.
 enum Verdict {
-    Allow(Allowed),
+    Allow(Cow<'static, str>),
     Ask(String),
     /// Would ask, and the mode forbids to.
     Unasked(String),
@@ -58,10 +64,11 @@ pub(super) async fn authorize(
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
-    let opinion = opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    let opinion =
+        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
     let seen = Seen::look(shared, opened, cx);
     match judge(shared, opened, &seen.request(opened, cx), &opinion, decision.as_ref()) {
-        Verdict::Allow(allowed) => seen.allowed(allowed),
+        Verdict::Allow(by) => seen.allowed(by),
         Verdict::Deny(error) => Decided::Refused(error),
         Verdict::Unasked(reason) => {
             Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
@@ -96,8 +103,8 @@ impl Seen {
         }
     }
 
-    fn allowed(self, allowed: Allowed) -> Decided {
-        Decided::Allowed { resolved: self.resolved, judgement: self.judgement, allowed }
+    fn allowed(self, by: Cow<'static, str>) -> Decided {
+        Decided::Allowed(Allowed { seen: self, by })
     }
 }
 
@@ -116,7 +123,7 @@ async fn ask(
     for again in [false, true] {
         match ask_hooks(shared, opened, cx, &reason).await {
             Ok(None | Some(Decision::Ask(_))) => {}
-            Ok(Some(Decision::Allow)) => return seen.allowed(Allowed { by: "a permission hook".into() }),
+            Ok(Some(Decision::Allow)) => return seen.allowed("a permission hook".into()),
             Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
                 let words = format!("denied by a permission hook: {words}");
                 return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
@@ -137,8 +144,10 @@ async fn ask(
             Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Edit(input) => return Decided::Edited(input),
             Answer::No => {
-                let words =
-                    format!("the user said no to {} and ended the turn; wait for what they say", approval.tool);
+                let words = format!(
+                    "the user said no to {} and ended the turn; wait for what they say",
+                    approval.tool
+                );
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words).ending_turn());
             }
             Answer::NoBecause(because) => {
@@ -150,16 +159,19 @@ async fn ask(
         let now = Seen::look(shared, opened, cx);
         if CallDigest::of(opened, &now.resolved, cx) == asked_about {
             let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
-            return now.allowed(Allowed { by: "the user".into() });
+            return now.allowed("the user".into());
         }
         match judge(shared, opened, &now.request(opened, cx), opinion, decision) {
-            Verdict::Allow(allowed) => return now.allowed(allowed),
+            Verdict::Allow(by) => return now.allowed(by),
             Verdict::Deny(error) => return Decided::Refused(error),
             Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
         }
         seen = now;
     }
-    let words = format!("{} was denied: what it touches changed twice while the user was being asked", opened.entry.name());
+    let words = format!(
+        "{} was denied: what it touches changed twice while the user was being asked",
+        opened.entry.name()
+    );
     Decided::Refused(ToolError::of(ErrorKind::Denied, words))
 }
 
@@ -181,7 +193,7 @@ fn judge(
     if let Ruling::Deny(because) = ruling {
         return Verdict::Deny(denied(tool, &because));
     }
-if let Opinion::Deny(reason) = opinion {
+    if let Opinion::Deny(reason) = opinion {
         return Verdict::Deny(ToolError::of(
             ErrorKind::Denied,
             format!("{tool} refuses this call: {reason}"),
@@ -192,8 +204,8 @@ if let Opinion::Deny(reason) = opinion {
     match (&ruling, opinion, decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
-        (Ruling::Allow(because), ..) => return Verdict::Allow(Allowed { by: because.by.clone().into() }),
-        (_, _, Some(Decision::Allow)) => return Verdict::Allow(Allowed { by: "a hook".into() }),
+        (Ruling::Allow(because), ..) => return Verdict::Allow(because.by.clone().into()),
+        (_, _, Some(Decision::Allow)) => return Verdict::Allow("a hook".into()),
         _ => {}
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
@@ -201,10 +213,10 @@ if let Opinion::Deny(reason) = opinion {
     let vouched = *opinion == Opinion::Allow && outside.is_none();
     match request.judgement.asks {
         Asks::No => match outside {
-            None => Verdict::Allow(Allowed { by: "its effects".into() }),
+            None => Verdict::Allow("its effects".into()),
             Some(path) => ask(format!("it touches `{}`, outside of the working directories", path.display())),
         },
-        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow(Allowed { by: "the tool itself".into() }),
+        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow("the tool itself".into()),
         Asks::Always => ask("nothing is known of what it touches".into()),
         Asks::ByTool | Asks::Yes => ask(match outside {
             Some(path) => format!("it touches `{}`, outside of the working directories", path.display()),

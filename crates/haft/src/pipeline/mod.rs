@@ -23,7 +23,8 @@ pub(crate) mod execute;
 pub(crate) mod hook;
 pub(crate) mod parse;
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -43,7 +44,7 @@ use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::{Allowed, Decided};
+use authorize::Decided;
 use hook::Hooked;
 
 /// A call after steps 1 and 2.
@@ -53,6 +54,8 @@ pub(crate) struct Opened {
     pub(crate) attempt: Attempt,
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
+    /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// One version of a call's input, with all that follows from it.
@@ -89,7 +92,8 @@ impl std::ops::Deref for Decoded {
 pub(crate) struct Prepared {
     pub(crate) resolved: Resolved,
     pub(crate) judgement: Judgement,
-    pub(crate) allowed: Allowed,
+    /// Who allowed it.
+    pub(crate) allowed_by: Cow<'static, str>,
     /// The context of this call with what was granted.
     pub(crate) cx: Context,
     /// Words for the model from hooks.
@@ -111,7 +115,9 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
     match parse::read(entry, input, offer.is_deferred()) {
-        Ok(attempt) => Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred() }),
+        Ok(attempt) => {
+            Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred(), prepared: None })
+        }
         Err(error) => Err(ToolResult::refused(id, entry.name().clone(), error)),
     }
 }
@@ -124,7 +130,7 @@ pub(crate) async fn prepare(
     opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
+) -> Result<(), ToolResult> {
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
         // 3 check
@@ -147,9 +153,9 @@ pub(crate) async fn prepare(
         }
         // 5 authorize
         match authorize::authorize(shared, opened, cx, decision, asking).await {
-            Decided::Allowed { resolved, judgement, allowed } => {
-                let cx = execute::grant(cx, &resolved);
-                return Ok(Prepared { resolved, judgement, allowed, cx, notes });
+            Decided::Allowed(allowed) => {
+                opened.prepared = Some(allowed.prepared(cx, notes));
+                return Ok(());
             }
             Decided::Edited(input) => opened.reread(input)?,
             Decided::Refused(error) => return Err(opened.refused(error)),
@@ -166,19 +172,20 @@ pub(crate) async fn prepare(
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
 pub(crate) async fn prepare_again(
     shared: &Shared,
-    opened: &Opened,
-    prepared: Prepared,
+    opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
+) -> Result<(), ToolResult> {
     let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
-    if resolved == prepared.resolved {
-        return Ok(prepared);
+    let Some(before) = opened.prepared.take() else { return Ok(()) };
+    if resolved == before.resolved {
+        opened.prepared = Some(before);
+        return Ok(());
     }
     match authorize::authorize(shared, opened, cx, None, asking).await {
-        Decided::Allowed { resolved, judgement, allowed } => {
-            let cx = execute::grant(cx, &resolved);
-            Ok(Prepared { resolved, judgement, allowed, cx, notes: prepared.notes })
+        Decided::Allowed(allowed) => {
+            opened.prepared = Some(allowed.prepared(cx, before.notes));
+            Ok(())
         }
         Decided::Edited(_) => {
             let words = "its input was changed after it had been prepared; ask for it again";
@@ -250,10 +257,12 @@ impl Opened {
 }
 
 /// What the tool says this call will touch; unknown if it can't say.
-pub(crate) fn effects_of(invocation: &dyn Invocation) -> Effects {
+pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
+    static NONE: LazyLock<Arc<Effects>> = LazyLock::new(|| Arc::new(Effects::none()));
     match guarded(|| invocation.effects()) {
-        Ok(effects) if effects.consistent().is_ok() => effects,
-        _ => Effects::unknown(),
+        Ok(effects) if effects.is_none() => NONE.clone(),
+        Ok(effects) if effects.consistent().is_ok() => Arc::new(effects),
+        _ => Arc::new(Effects::unknown()),
     }
 }
 
