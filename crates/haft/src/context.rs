@@ -25,6 +25,8 @@ struct Inner {
     call: CallRef,
     cancel: Cancel,
     access: Arc<Access>,
+    /// The working directory, where the workspace can't say it: in another process than the host's.
+    cwd: Option<Box<Path>>,
 }
 
 /// What all calls of an agent share.
@@ -56,7 +58,21 @@ impl Host {
 impl Context {
     pub(crate) fn new(host: Arc<Host>, turn: u64, call: CallRef, cancel: Cancel) -> Context {
         let access = host.base_access.clone();
-        Context(Arc::new(Inner { host, turn, call, cancel, access }))
+        Context(Arc::new(Inner { host, turn, call, cancel, access, cwd: None }))
+    }
+
+    /// The context of a call whose host is another process: `host` has stand-ins for that one's ports, and paths start
+    /// at `cwd`, which need not be visible from here.
+    pub(crate) fn proxied(
+        host: Arc<Host>,
+        turn: u64,
+        call: CallRef,
+        cancel: Cancel,
+        access: Access,
+        cwd: &Path,
+    ) -> Context {
+        let (access, cwd) = (Arc::new(access), Some(cwd.into()));
+        Context(Arc::new(Inner { host, turn, call, cancel, access, cwd }))
     }
 
     /// The same call with what was granted to it.
@@ -68,6 +84,7 @@ impl Context {
             call: inner.call.clone(),
             cancel: inner.cancel.clone(),
             access,
+            cwd: inner.cwd.clone(),
         }))
     }
 
@@ -98,7 +115,7 @@ impl Context {
 
     /// The working directory; relative paths start here.
     pub fn cwd(&self) -> &Path {
-        self.0.host.workspace.cwd()
+        self.0.cwd.as_deref().unwrap_or_else(|| self.0.host.workspace.cwd())
     }
 
     /// The directories that the session works in.
