@@ -67,3 +67,12 @@ mod either {
         mutex.guard()
     }
 }
+
+/// Runs a body under every interleaving, but no more than `most` of them, and says how many there were.
+#[cfg(all(test, shuttle))]
+#[expect(clippy::print_stdout, reason = "says how much was explored")]
+pub(crate) fn explore(what: &str, most: usize, body: impl Fn() + Send + Sync + 'static) {
+    let scheduler = shuttle::scheduler::DfsScheduler::new(Some(most), false);
+    let explored = shuttle::Runner::new(scheduler, shuttle::Config::new()).run(body);
+    println!("{what}: {explored} interleavings{}", if explored < most { ", all there are" } else { "" });
+}
