@@ -253,7 +253,8 @@ mod tests {
 }
 
 /// The races of the tree on the real code, every interleaving of the small ones.
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 mod shuttle_tests {
     use shuttle::{check_random, future::block_on, thread};
 

@@ -69,8 +69,8 @@ mod either {
 }
 
 /// Runs a body under every interleaving, but no more than `most` of them, and says how many there were.
-#[cfg(all(test, shuttle))]
-#[expect(clippy::print_stdout, reason = "says how much was explored")]
+#[cfg(test)]
+#[cfg(shuttle)]
 pub(crate) fn explore(what: &str, most: usize, body: impl Fn() + Send + Sync + 'static) {
     let scheduler = shuttle::scheduler::DfsScheduler::new(Some(most), false);
     let explored = shuttle::Runner::new(scheduler, shuttle::Config::new()).run(body);

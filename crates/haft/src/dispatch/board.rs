@@ -284,6 +284,7 @@ impl<Job, Done> Future for Results<'_, Job, Done> {
 #[path = "board_tests.rs"]
 mod tests;
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
+#[cfg(shuttle)]
 #[path = "board_shuttle_tests.rs"]
 mod shuttle_tests;

@@ -149,7 +149,8 @@ impl Turn {
             assert!(safe && books.running.iter().all(|(_, safe)| *safe) || books.running.len() == 1);
             assert_eq!(books.accepted[call], 0, "{call} runs although it has its answer");
         });
-        let ended = until_cancelled(cancel, std::future::ready(thread::yield_now())).await;
+        thread::yield_now();
+        let ended = until_cancelled(cancel, std::future::ready(())).await;
         self.books(|books| books.running.retain(|(running, _)| *running != call));
         ended
     }

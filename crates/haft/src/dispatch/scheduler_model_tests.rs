@@ -99,7 +99,6 @@ fn by_class_it_is_partition_then_gather() {
 
 #[test]
 #[ignore = "prove"]
-#[expect(clippy::print_stdout, reason = "what was proved")]
 fn prove_by_class_it_is_partition_then_gather() {
     let cases = 200_000;
     prove(cases, partition_cases(), equals_the_partition);
@@ -159,7 +158,6 @@ fn by_effects_conflicts_are_kept_apart_and_nothing_else_is() {
 
 #[test]
 #[ignore = "prove"]
-#[expect(clippy::print_stdout, reason = "what was proved")]
 fn prove_by_effects_conflicts_are_kept_apart_and_nothing_else_is() {
     let cases = 60_000;
     prove(cases, effect_cases(), keeps_conflicts_apart);
@@ -266,7 +264,6 @@ fn the_machine_is_its_model_whatever_happens() {
 
 #[test]
 #[ignore = "prove"]
-#[expect(clippy::print_stdout, reason = "what was proved")]
 fn prove_the_machine_is_its_model_whatever_happens() {
     let cases = 60_000;
     prove(cases, event_cases(), survives);

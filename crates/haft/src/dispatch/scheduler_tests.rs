@@ -727,11 +727,13 @@ fn a_clear_call_looks_again_when_an_earlier_one_turns_out_wider() {
     assert_eq!(machine.shows(), "r.");
 }
 
+type Lead = fn(&mut Machine);
+
 #[test]
 fn the_end_may_come_in_every_state() {
     let foot = "r(a)";
     for rule in [ConflictRule::Classes, ConflictRule::Effects] {
-        let lead: [(&str, fn(&mut Machine)); 7] = [
+        let leads: [(&str, Lead); 7] = [
             ("..", |_| {}),
             ("pp", |machine| machine.pump()),
             ("?p", |machine| {
@@ -757,7 +759,7 @@ fn the_end_may_come_in_every_state() {
                 machine.finish(0);
             }),
         ];
-        for (expected, lead) in lead {
+        for (expected, lead) in leads {
             let mut machine = Machine::with(rule, 1, &format!("{foot} {foot} w(a)"));
             lead(&mut machine);
             assert!(machine.shows().starts_with(expected), "{} {expected}", machine.shows());
