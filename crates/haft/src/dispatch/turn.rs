@@ -102,7 +102,8 @@ impl Turn {
     /// # Cancel safety
     /// Dropping the future drops the turn and cancels everything in it.
     pub async fn finish(mut self) -> Vec<ToolResult> {
-        self.shared.go_on(self.shared.board.complete(|| self.shared.engine.cancel.child()));
+        self.shared.board.complete();
+        self.shared.go();
         let results = self.shared.board.results().await;
         self.finished = true;
         let engine = &self.shared.engine;
