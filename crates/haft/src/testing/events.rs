@@ -12,11 +12,11 @@ use crate::sync::lock;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::testing::{Caller, EventLog, scripted};
-/// use haft::{Effects, ToolError};
+/// use haft::Effects;
 /// use serde_json::json;
 ///
 /// let log = EventLog::new();
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then(Ok("text")).build();
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
 /// let caller = Caller::new().tool(read).engine(|engine| engine.events(log.clone()));
 /// caller.turn([("1", "read", json!({}))]).await;
 /// assert_eq!(log.lines(), ["1 started", "1 finished"]);

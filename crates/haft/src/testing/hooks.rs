@@ -26,7 +26,7 @@ use crate::sync::lock;
 ///     true => Ok(Before::block("no secrets")),
 ///     false => Ok(Before::go_on()),
 /// });
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then(Ok("text")).build();
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
 /// let hooks = Hooks::new().before(hook.clone()).after(hook.clone());
 /// let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks));
 ///

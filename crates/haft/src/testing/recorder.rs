@@ -14,12 +14,12 @@ use crate::sync::lock;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::testing::{Caller, MemoryRecorder, scripted};
-/// use haft::{Effects, ToolError};
+/// use haft::Effects;
 /// use serde_json::json;
 /// use std::sync::Arc;
 ///
 /// let recorder = MemoryRecorder::new();
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then(Ok("text")).build();
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
 /// let port = Arc::new(recorder.clone());
 /// let caller = Caller::new().tool(read).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
 /// caller.turn([("1", "read", json!({}))]).await;

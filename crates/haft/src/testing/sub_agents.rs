@@ -17,7 +17,7 @@ use crate::sync::lock;
 /// use haft::ports::{AgentRequest, SubAgents};
 /// use haft::testing::{ScriptedSubAgents, context};
 ///
-/// let agents = ScriptedSubAgents::new().then(Ok("done"));
+/// let agents = ScriptedSubAgents::new().then("done");
 /// let cx = context(".", |_| {});
 /// let request = AgentRequest { description: "count".into(), prompt: "Count.".into(), kind: None };
 /// assert_eq!(agents.run(request, &cx).await.unwrap().to_text(), "done");
@@ -42,8 +42,15 @@ impl ScriptedSubAgents {
 
     /// Answers the next request with this.
     #[must_use]
-    pub fn then(self, answer: Result<impl IntoOutput, ToolError>) -> ScriptedSubAgents {
-        lock(&self.0).answers.push_back(answer.and_then(IntoOutput::into_output));
+    pub fn then(self, output: impl IntoOutput) -> ScriptedSubAgents {
+        lock(&self.0).answers.push_back(output.into_output());
+        self
+    }
+
+    /// Fails the next request with this.
+    #[must_use]
+    pub fn then_fail(self, error: ToolError) -> ScriptedSubAgents {
+        lock(&self.0).answers.push_back(Err(error));
         self
     }
 

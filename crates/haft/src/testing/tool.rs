@@ -77,8 +77,14 @@ impl ScriptedTool {
     }
 
     /// The next call ends at once with this, without being told. Several of these count one call each.
-    pub fn then(self, outcome: Result<impl IntoOutput, ToolError>) -> ScriptedTool {
-        lock(&self.handle.0.script).push_back(outcome.and_then(IntoOutput::into_output));
+    pub fn then(self, output: impl IntoOutput) -> ScriptedTool {
+        lock(&self.handle.0.script).push_back(output.into_output());
+        self
+    }
+
+    /// The next call fails at once with this, without being told.
+    pub fn then_fail(self, error: ToolError) -> ScriptedTool {
+        lock(&self.handle.0.script).push_back(Err(error));
         self
     }
 

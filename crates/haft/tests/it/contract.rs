@@ -171,7 +171,11 @@ async fn a_dynamic_tool_uses_its_schema_as_given() {
     assert_eq!(caller.as_engine().snapshot().find("echo").unwrap().tool().input_schema(), &schema);
 
     let input = json!({"a": "xy", "unknown": [1]});
-    assert_eq!(caller.call("echo", input.clone()).await.to_json().output, input, "nothing is added or dropped");
+    assert_eq!(
+        caller.call("echo", input.clone()).await.to_json().output,
+        input,
+        "nothing is added or dropped"
+    );
     let refused = caller.call("echo", json!({"a": "x"})).await;
     assert_eq!(refused.error_kind(), Some(ErrorKind::InvalidInput));
     let words = refused.error().unwrap().message();
@@ -369,8 +373,7 @@ fn tools_that_cannot_be_registered() {
     let nothing = |words: &str| {
         registry.with(dynamic_tool("mute", words, json!({"type": "object"}), |_, _| async { Ok(()) }))
     };
-    let no_words =
-        "tool `mute` has no description; write a doc comment on its input, or give `description`";
+    let no_words = "tool `mute` has no description; write a doc comment on its input, or give `description`";
     check(nothing(""), no_words);
     check(nothing(" \n "), no_words);
     check(nothing("Says nothing."), "");
