@@ -96,20 +96,16 @@ impl Supervisor {
         if !watches.watchdog {
             watches.watchdog = watchdog(Arc::downgrade(self));
         }
-        let mut woke = false;
         if let Some(deadline) = deadline {
             let asleep = watches.timer.is_none_or(|timer| deadline < timer);
             if watches.task.as_ref().is_none_or(|task| task.is_finished()) {
                 watches.timer = None;
-                woke = true;
                 watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
             } else if asleep {
-                woke = true;
                 self.wake.notify_one();
             }
         }
-        drop(watches);
-        Watching { supervisor: self.clone(), key, woke }
+        Watching { supervisor: self.clone(), key }
     }
 
     /// Deals with what is due and says when to look again.
@@ -197,9 +193,6 @@ fn watchdog(supervisor: Weak<Supervisor>) -> bool {
 pub(crate) struct Watching {
     supervisor: Arc<Supervisor>,
     key: u64,
-    /// The supervisor was woken by this watch. The one who watches has to give way once before foreign code runs: a
-    /// task that is woken on a runtime thread is first in that thread's own slot, where no other thread can take it.
-    pub(crate) woke: bool,
 }
 
 impl Drop for Watching {

@@ -362,9 +362,6 @@ async fn run(turn: &Arc<TurnShared>, call: CallRef, prepared: Prepared, cancel: 
     }
     let watched: Weak<dyn Watched> = Arc::downgrade(&(live.clone() as Arc<dyn Watched>));
     let watching = turn.engine.supervisor.watch(limit, cancel.clone(), watched);
-    if watching.woke {
-        tokio::task::yield_now().await;
-    }
     let result = execute(&turn.engine, prepared, &live.running).await;
     drop(watching);
     if let Some(task) = live.task.get() {
