@@ -17,6 +17,7 @@ use crate::cancel::{Cancel, Cause};
 use crate::error::{ErrorKind, ToolError};
 use crate::future::BoxFuture;
 use crate::limits;
+use crate::ports::TaskId;
 use crate::sync::lock;
 
 /// Shows whether a call is being polled right now: odd while it is, and different for each poll.
@@ -45,6 +46,14 @@ pub(crate) trait Watched: Send + Sync {
     fn blocks_thread(&self, since: Duration);
     /// Whether it is being polled.
     fn mark(&self) -> &Mark;
+    /// Its turn and its place there.
+    fn place(&self) -> (usize, usize);
+    /// Its tool.
+    fn tool(&self) -> &str;
+    /// Whether it was told to stop.
+    fn is_cancelled(&self) -> bool;
+    /// Moves it to the background.
+    fn detach(&self) -> Result<TaskId, String>;
 }
 
 struct Watch {
@@ -68,6 +77,8 @@ pub(crate) struct Supervisor {
 struct Watches {
     list: Vec<Watch>,
     next_key: u64,
+    /// The last key when the task last looked.
+    last_key: u64,
     /// When the timer goes off, if it is set.
     timer: Option<Instant>,
     task: Option<tokio::task::JoinHandle<()>>,
@@ -79,33 +90,37 @@ impl Supervisor {
         Arc::new(Supervisor { watches: Mutex::default(), wake: Arc::new(Notify::new()) })
     }
 
-    /// Watches a call until the guard is dropped.
+    /// Watches a call that starts now until the guard is dropped.
     pub(crate) fn watch(
         self: &Arc<Supervisor>,
+        now: Instant,
         limit: Option<Duration>,
         cancel: Cancel,
         call: Weak<dyn Watched>,
     ) -> Watching {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = limit.and_then(|limit| now.checked_add(limit));
         let mut watches = lock(&self.watches);
         watches.next_key += 1;
         let key = watches.next_key;
-        let watch =
-            Watch { key, deadline, warned: false, cancel, seen: (0, Duration::ZERO), reported: false, call };
-        watches.list.push(watch);
+        let seen = (0, Duration::ZERO);
+        watches.list.push(Watch { key, deadline, warned: false, cancel, seen, reported: false, call });
         if !watches.watchdog {
             watches.watchdog = watchdog(Arc::downgrade(self));
         }
         if let Some(deadline) = deadline {
-            let asleep = watches.timer.is_none_or(|timer| deadline < timer);
             if watches.task.as_ref().is_none_or(|task| task.is_finished()) {
                 watches.timer = None;
                 watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
-            } else if asleep {
+            } else if watches.timer.is_none_or(|timer| deadline < timer) {
                 self.wake.notify_one();
             }
         }
         Watching { supervisor: self.clone(), key }
+    }
+
+    /// The calls that run.
+    pub(crate) fn running(&self) -> Vec<Arc<dyn Watched>> {
+        lock(&self.watches).list.iter().filter_map(|watch| watch.call.upgrade()).collect()
     }
 
     /// Deals with what is due and says when to look again.
@@ -124,7 +139,12 @@ impl Supervisor {
                 late.push(watch.cancel.clone());
             }
         }
-        watches.timer = watches.list.iter().filter_map(|watch| watch.deadline).min();
+        // Between calls the timer stays set for a while: calls come one after the other, and each would have to wake
+        // this task again.
+        let busy = watches.next_key != watches.last_key;
+        watches.last_key = watches.next_key;
+        let idle = busy.then(|| now + limits::SUPERVISOR_IDLE);
+        watches.timer = watches.list.iter().filter_map(|watch| watch.deadline).min().or(idle);
         let timer = watches.timer;
         drop(watches);
         late.into_iter().for_each(|cancel| cancel.cancel(Cause::Timeout));

@@ -37,6 +37,17 @@ pub(crate) struct Footprint {
     pub(crate) touch: Option<Box<Touch>>,
 }
 
+impl Footprint {
+    /// Whether a call that was pushed with these is another now.
+    pub(crate) fn differs(&self, safe: bool, touch: Option<&Touch>) -> bool {
+        let wider = match (&self.touch, touch) {
+            (Some(now), Some(before)) => now.wider_than(before),
+            _ => false,
+        };
+        self.safe != safe || wider
+    }
+}
+
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {

@@ -57,72 +57,88 @@ pub(super) async fn authorize(
     decision: Option<Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
-    let mut asked_before = false;
-    loop {
+    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
+    let opinion = opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    let seen = Seen::look(shared, opened, cx);
+    match judge(shared, opened, &seen.request(opened, cx), &opinion, decision.as_ref()) {
+        Verdict::Allow(allowed) => seen.allowed(allowed),
+        Verdict::Deny(error) => Decided::Refused(error),
+        Verdict::Unasked(reason) => {
+            Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
+        }
+        Verdict::Ask(reason) => {
+            Box::pin(ask(shared, opened, cx, seen, reason, &opinion, decision.as_ref(), asking)).await
+        }
+    }
+}
+
+/// What a call touches at one moment, and what follows.
+struct Seen {
+    resolved: Resolved,
+    judgement: Judgement,
+}
+
+impl Seen {
+    fn look(shared: &Shared, opened: &Opened, cx: &Context) -> Seen {
         let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
         let judgement = resolved.judge(cx.workspace(), shared.surroundings);
-        let request = Request {
+        Seen { resolved, judgement }
+    }
+
+    fn request<'a>(&'a self, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
+        Request {
             tool: opened.entry.tool(),
             external: *opened.entry.origin() != Origin::BuiltIn,
             input: &opened.attempt.input,
-            effects: &resolved,
-            judgement: &judgement,
+            effects: &self.resolved,
+            judgement: &self.judgement,
             workspace: cx.workspace(),
-        };
-        let reason = match judge(shared, opened, &request, cx, decision.as_ref()).await {
-            Verdict::Allow(allowed) => return Decided::Allowed { resolved, judgement, allowed },
-            Verdict::Deny(error) => return Decided::Refused(error),
-            Verdict::Unasked(reason) => {
-                return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
-            }
-            Verdict::Ask(reason) => reason,
-        };
+        }
+    }
+
+    fn allowed(self, allowed: Allowed) -> Decided {
+        Decided::Allowed { resolved: self.resolved, judgement: self.judgement, allowed }
+    }
+}
+
+/// Asks: permission hooks first, then the user, once more if what the call touches changed meanwhile.
+#[expect(clippy::too_many_arguments, reason = "the whole of one question")]
+async fn ask(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    mut seen: Seen,
+    mut reason: String,
+    opinion: &Opinion,
+    decision: Option<&Decision>,
+    asking: &(dyn Fn() + Sync),
+) -> Decided {
+    for again in [false, true] {
         match ask_hooks(shared, opened, cx, &reason).await {
-            Ok(None) => {}
-            Ok(Some(Decision::Allow)) => {
-                let allowed = Allowed { by: "a permission hook".into() };
-                return Decided::Allowed { resolved, judgement, allowed };
-            }
-            Ok(Some(Decision::Ask(_))) => {}
+            Ok(None | Some(Decision::Ask(_))) => {}
+            Ok(Some(Decision::Allow)) => return seen.allowed(Allowed { by: "a permission hook".into() }),
             Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
                 let words = format!("denied by a permission hook: {words}");
                 return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
             }
             Err(error) => return Decided::Refused(error),
         }
+        let request = seen.request(opened, cx);
         let Some(asker) = shared.host.ports.asker.as_deref() else {
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
-        let before = CallDigest::of(opened, &resolved, cx);
-        let approval = approval(shared, opened, &request, reason, asked_before);
+        let approval = approval(shared, opened, &request, reason, again);
+        let asked_about = CallDigest::of(opened, &seen.resolved, cx);
         asking();
         tell(cx, || What::Asking);
-        let answer = Guarded::new(|| asker.approve(&approval))
-            .await
-            .unwrap_or(Answer::NoBecause("the question could not be asked: the screen failed".into()));
+        let failed = || Answer::NoBecause("the question could not be asked: the screen failed".into());
+        let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or_else(|_| failed());
         match answer {
-            Answer::Once | Answer::Session | Answer::Always => {
-                let now = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
-                if CallDigest::of(opened, &now, cx) == before {
-                    let _ = guarded(|| shared.authorizer.remember(&request, &answer));
-                    let allowed = Allowed { by: "the user".into() };
-                    return Decided::Allowed { resolved: now, judgement, allowed };
-                }
-                if asked_before {
-                    let words = format!(
-                        "{} was denied: what it touches changed twice while the user was being asked",
-                        opened.entry.name()
-                    );
-                    return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
-                }
-                asked_before = true;
-            }
+            Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Edit(input) => return Decided::Edited(input),
             Answer::No => {
-                let words = format!(
-                    "the user said no to {} and ended the turn; wait for what they say",
-                    approval.tool
-                );
+                let words =
+                    format!("the user said no to {} and ended the turn; wait for what they say", approval.tool);
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words).ending_turn());
             }
             Answer::NoBecause(because) => {
@@ -130,14 +146,29 @@ pub(super) async fn authorize(
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words));
             }
         }
+        // What the user saw is what runs, or the user sees it again.
+        let now = Seen::look(shared, opened, cx);
+        if CallDigest::of(opened, &now.resolved, cx) == asked_about {
+            let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
+            return now.allowed(Allowed { by: "the user".into() });
+        }
+        match judge(shared, opened, &now.request(opened, cx), opinion, decision) {
+            Verdict::Allow(allowed) => return now.allowed(allowed),
+            Verdict::Deny(error) => return Decided::Refused(error),
+            Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
+        }
+        seen = now;
     }
+    let words = format!("{} was denied: what it touches changed twice while the user was being asked", opened.entry.name());
+    Decided::Refused(ToolError::of(ErrorKind::Denied, words))
 }
 
-async fn judge(
+/// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects.
+fn judge(
     shared: &Shared,
     opened: &Opened,
     request: &Request<'_>,
-    cx: &Context,
+    opinion: &Opinion,
     decision: Option<&Decision>,
 ) -> Verdict {
     let tool = opened.entry.name();
@@ -150,10 +181,7 @@ async fn judge(
     if let Ruling::Deny(because) = ruling {
         return Verdict::Deny(denied(tool, &because));
     }
-    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
-    let opinion =
-        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
-    if let Opinion::Deny(reason) = &opinion {
+if let Opinion::Deny(reason) = opinion {
         return Verdict::Deny(ToolError::of(
             ErrorKind::Denied,
             format!("{tool} refuses this call: {reason}"),
@@ -161,7 +189,7 @@ async fn judge(
     }
     let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
     let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
-    match (&ruling, &opinion, decision) {
+    match (&ruling, opinion, decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
         (Ruling::Allow(because), ..) => return Verdict::Allow(Allowed { by: because.by.clone().into() }),
@@ -170,7 +198,7 @@ async fn judge(
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
     let outside = request.outside();
-    let vouched = opinion == Opinion::Allow && outside.is_none();
+    let vouched = *opinion == Opinion::Allow && outside.is_none();
     match request.judgement.asks {
         Asks::No => match outside {
             None => Verdict::Allow(Allowed { by: "its effects".into() }),

@@ -5,10 +5,10 @@
 //! tool which never yields is still answered.
 
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,8 +19,9 @@ use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
 use crate::dispatch::locks::Held;
+use crate::effects::Effects;
 use crate::effects::conflict::Touch;
-use crate::effects::resolved::Resolved;
+use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
@@ -28,7 +29,7 @@ use crate::event::What;
 use crate::files::Access;
 use crate::future::{BoxFuture, Guarded, guarded};
 use crate::limits;
-use crate::ports::Intent;
+use crate::ports::{Intent, Recorder};
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::supervise::Mark;
@@ -42,7 +43,8 @@ pub(crate) struct Running {
     /// How the supervisor sees that it is being polled.
     pub(crate) mark: Mark,
     holds: Mutex<Holds>,
-    call: OnceLock<(Arc<Value>, Resolved)>,
+    /// The input, and what the tool says it touches.
+    call: OnceLock<(Arc<Value>, Arc<Effects>)>,
 }
 
 #[derive(Default)]
@@ -79,85 +81,82 @@ impl Running {
 
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
-        self.call.get().map_or_else(String::new, |(_, resolved)| resolved.declared.to_string())
+        self.call.get().map_or_else(String::new, |(_, effects)| effects.to_string())
     }
 
-    /// What the call touches.
-    pub(crate) fn touch(&self, entry: &Entry, confined: bool) -> Touch {
-        let touch =
-            |(_, resolved): &(Arc<Value>, Resolved)| Touch::of(resolved, u64::from(entry.number()), confined);
-        self.call.get().map_or_else(Touch::everything, touch)
+    /// What the call touches, as it is now.
+    pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
+        let Some((_, effects)) = self.call.get() else { return Touch::everything() };
+        Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
     }
 }
 
-/// Runs a prepared call, which has a slot.
-pub(crate) async fn execute(shared: &Shared, prepared: Prepared, running: &Running) -> ToolResult {
-    let Prepared { opened, resolved, judgement, allowed, cx, notes } = prepared;
-    let Opened { id, entry, attempt, .. } = opened;
-    let input = attempt.input.clone();
-    let refused = |error: ToolError| {
-        let done = Outcome { outcome: Err(error), notes: Vec::new(), duration: Duration::ZERO };
-        settled(shared, id.clone(), &entry, input.clone(), done)
-    };
-    let side_effects = judgement.class != Class::ReadOnly;
+/// Runs a prepared call, which has a slot. `started` is when that was.
+///
+/// What is rare is boxed, so that the future of a call that needs none of it stays small.
+pub(crate) async fn execute(
+    shared: &Shared,
+    opened: &mut Opened,
+    prepared: Prepared,
+    running: &Running,
+    started: Instant,
+) -> ToolResult {
+    let Prepared { resolved, judgement, allowed, cx, notes } = prepared;
+    let entry = &*opened.entry;
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
-    let ready = until_cancelled(cx.cancel(), async {
-        let room = match &entry.gate {
-            Some(gate) => gate.clone().acquire_owned().await.ok(),
-            None => None,
-        };
-        let locks = shared.locks.take(&resolved, &entry).await;
-        (room, locks)
-    });
-    match ready.await {
-        Ok((room, locks)) => running.hold(room, locks),
-        Err(cause) => return refused(stopped(&entry, cause)),
+    if entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty() {
+        let waited = Box::pin(until_cancelled(cx.cancel(), async {
+            let room = match &entry.gate {
+                Some(gate) => gate.clone().acquire_owned().await.ok(),
+                None => None,
+            };
+            (room, shared.locks.take(&resolved, entry).await)
+        }));
+        match waited.await {
+            Ok((room, locks)) => running.hold(room, locks),
+            Err(cause) => return opened.refused(stopped(entry, cause)),
+        }
     }
-    if let Err(error) =
-        record(shared, &cx, &entry, &input, &resolved, side_effects, judgement.rerunnable, &allowed.by).await
-    {
-        return refused(error);
+    if let Some(recorder) = cx.recorder() {
+        let intent = Intent {
+            turn: cx.turn(),
+            call_id: cx.call_id(),
+            tool: entry.name(),
+            input: &opened.attempt.input,
+            effects: &resolved,
+            side_effects: judgement.class != Class::ReadOnly,
+            rerunnable: judgement.rerunnable,
+            allowed_by: &allowed.by,
+        };
+        if let Err(error) = Box::pin(record(recorder, &intent, &cx)).await {
+            return opened.refused(error);
+        }
     }
 
     // 6 execute
     tell(&cx, || {
-        let view = entry.tool().view(&Stage::Use { input: &input, complete: true });
-        What::Started { view, input: input.clone() }
+        let input = opened.attempt.input.clone();
+        What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    let _ = running.call.set((input.clone(), resolved.clone()));
-    let started = Instant::now();
-    let outcome =
-        attempts(shared, &entry, attempt.invocation, &input, &cx, judgement.rerunnable, &running.mark).await;
+    let _ = running.call.set((opened.attempt.input.clone(), resolved.declared.clone()));
+    let first = opened.attempt.invocation.take();
+    let mut outcome = attempt(shared, entry, first, &cx, &running.mark).await;
+    if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
+        outcome = Box::pin(retry(shared, opened, &cx, &running.mark, outcome)).await;
+    }
     let duration = started.elapsed();
     running.let_go();
 
     // 7 observe
     let mut done = Outcome { outcome, notes, duration };
-    if let Some(words) = shared.background.overlapping(&resolved, &entry, shared.surroundings.confined) {
-        done.notes.push(words);
-    }
+    done.notes.extend(shared.background.overlapping(&resolved, entry, shared.surroundings.confined));
     if !shared.hooks.post.is_empty() {
-        let as_result = |done: &Outcome| {
-            ToolResult::of(crate::result::Parts {
-                call_id: id.clone(),
-                tool_name: entry.name().clone(),
-                tool: Some(entry.tool().clone()),
-                input: Some(input.clone()),
-                outcome: done.outcome.clone(),
-                notes: done.notes.clone(),
-                duration: done.duration,
-                was_concurrent: false,
-                offloaded_to: None,
-                cut: None,
-                limit: entry.tool().spec().result_limit,
-            })
-        };
-        done = hook::after(shared, entry.name(), &input, &cx, done, as_result).await;
+        done = Box::pin(hook::after(shared, opened, &cx, done)).await;
     }
 
     // 8 settle
-    let result = settled(shared, id.clone(), &entry, input.clone(), done);
+    let result = settled(shared, opened, done);
     if let Some(recorder) = cx.recorder()
         && let Ok(Err(error)) = Guarded::new(|| recorder.after(&result)).await
     {
@@ -168,7 +167,7 @@ pub(crate) async fn execute(shared: &Shared, prepared: Prepared, running: &Runni
 
 /// The context of a call with what was granted to it. Calls that stay inside share one value.
 pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
-    let beyond = |path: &crate::effects::resolved::ResolvedPath| !cx.workspace().is_readable(&path.at);
+    let beyond = |path: &ResolvedPath| !cx.workspace().is_readable(&path.at);
     if resolved.writes.is_empty() && resolved.deletes.is_empty() && !resolved.reads.iter().any(beyond) {
         return cx.clone();
     }
@@ -176,50 +175,34 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
     cx.granted(Arc::new(access))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one intent, collected in one place")]
-async fn record(
-    shared: &Shared,
-    cx: &Context,
-    entry: &Entry,
-    input: &Value,
-    effects: &Resolved,
-    side_effects: bool,
-    rerunnable: bool,
-    allowed_by: &str,
-) -> Result<(), ToolError> {
-    let Some(recorder) = shared.host.ports.recorder.as_deref() else { return Ok(()) };
-    let (turn, call_id, tool) = (cx.turn(), cx.call_id(), &**entry.name());
-    let intent = Intent { turn, call_id, tool, input, effects, side_effects, rerunnable, allowed_by };
-    let failure = match Guarded::new(|| recorder.before(&intent)).await {
+async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<(), ToolError> {
+    let failure = match Guarded::new(|| recorder.before(intent)).await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the recorder panicked".to_owned(),
     };
-    if side_effects {
-        let words = format!(
-            "{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made"
-        );
+    let tool = intent.tool;
+    if intent.side_effects {
+        let words =
+            format!("{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made");
         return Err(ToolError::of(ErrorKind::NotRecorded, words));
     }
     tell(cx, || What::Warning(format!("{tool} runs unrecorded: {failure}")));
     Ok(())
 }
 
-/// Runs the tool, again where that helps and can't hurt.
-async fn attempts(
+/// Runs the tool again where its error says that this helps; its effects say that it can't hurt.
+async fn retry(
     shared: &Shared,
-    entry: &Entry,
-    first: Box<dyn Invocation>,
-    input: &Value,
+    opened: &Opened,
     cx: &Context,
-    rerunnable: bool,
     mark: &Mark,
+    mut outcome: Result<Output, ToolError>,
 ) -> Result<Output, ToolError> {
-    let spec = entry.tool().spec();
-    let attempts = if rerunnable { spec.retry.attempts.clamp(1, limits::ATTEMPTS_MAX) } else { 1 };
-    let mut pause = spec.retry.pause;
-    let mut outcome = attempt(shared, entry, first, cx, mark).await;
-    for number in 1..attempts {
+    let entry = &*opened.entry;
+    let policy = entry.tool().spec().retry;
+    let mut pause = policy.pause;
+    for number in 1..policy.attempts.min(limits::ATTEMPTS_MAX) {
         match &outcome {
             Err(error) if error.is_retryable() && error.kind() == ErrorKind::Failed => {}
             _ => break,
@@ -230,14 +213,14 @@ async fn attempts(
         }
         pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
         // Decoded afresh: the first attempt used its input up.
-        let Ok(Ok(again)) = guarded(|| entry.tool().invoke(input)) else {
-            return Err(panicked(entry.name()));
-        };
+        let again = guarded(|| entry.tool().invoke(&opened.attempt.input));
+        let Ok(Ok(again)) = again else { return Err(panicked(entry.name())) };
         outcome = attempt(shared, entry, again, cx, mark).await;
     }
     outcome
 }
 
+/// Runs the tool once.
 async fn attempt(
     shared: &Shared,
     entry: &Entry,
@@ -247,8 +230,7 @@ async fn attempt(
 ) -> Result<Output, ToolError> {
     let call_cx = cx.clone();
     let work = if entry.tool().spec().blocking {
-        let name = entry.name().clone();
-        let threads = shared.threads.clone();
+        let (name, threads) = (entry.name().clone(), shared.threads.clone());
         Guarded::new(|| -> BoxFuture<'static, _> { threads.run(name, move || invocation.call(call_cx)) })
     } else {
         Guarded::new(|| invocation.call(call_cx))
@@ -288,9 +270,9 @@ pub(crate) fn stopped(entry: &Entry, cause: Cause) -> ToolError {
 
 /// The error of a call that took too long.
 pub(crate) fn timed_out(entry: &Entry) -> ToolError {
-    let limit = match entry.tool().spec().timeout {
-        crate::tool::Timeout::After(limit) => format!("{} s", limit.as_secs_f64()),
-        crate::tool::Timeout::Never => "its time limit".to_owned(),
+    let limit = match entry.tool().spec().timeout.limit() {
+        Some(limit) => format!("{} s", limit.as_secs_f64()),
+        None => "its time limit".to_owned(),
     };
     let words = format!(
         "{} was stopped: it did not finish within {limit}; the user did not interrupt. Ask for less at once",
