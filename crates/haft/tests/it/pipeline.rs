@@ -150,15 +150,21 @@ fn witnessed(least: i64, asker: ScriptedAsker) -> (Caller, Log) {
 async fn the_steps_come_in_their_order() {
     let (caller, log) = witnessed(0, ScriptedAsker::new().then(Answer::Once));
     caller.turn([("1", "witness", json!({"n": 1}))]).await.check(["1 ok: 1"]);
+    let (opinions, steps): (Vec<_>, Vec<_>) =
+        log.take().into_iter().partition(|step| step.contains("opinion"));
     assert_eq!(
-        log.take(),
+        opinions,
+        ["5 opinion 1"],
+        "heard once; whether before or after the rules is nobody's business"
+    );
+    assert_eq!(
+        steps,
         [
             "2 effects 1",
             "3 check 1",
             "4 guard 1",
             "4 hook 1",
             "5 rules 1",
-            "5 opinion 1",
             "5 hook 1",
             "5 user 1",
             "6 recorder 1",
@@ -180,7 +186,8 @@ async fn a_rewrite_goes_back_to_parse_and_is_judged_like_the_first() {
         ["2 effects 0", "3 check 0", "4 guard 0", "4 hook 0"],
         "nobody judged what would change"
     );
-    assert_eq!(second[..6].join(", "), "2 effects 1, 3 check 1, 4 guard 1, 4 hook 1, 5 rules 1, 5 opinion 1");
+    assert_eq!(second[..4].join(", "), "2 effects 1, 3 check 1, 4 guard 1, 4 hook 1");
+    assert!(["5 rules 1", "5 opinion 1"].iter().all(|step| second.contains(&(*step).to_owned())));
 }
 
 #[tokio::test]
