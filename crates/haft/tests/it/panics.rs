@@ -349,3 +349,26 @@ async fn hooks_that_panic_do_not_say_their_words() {
         assert!(!format!("{results:?} {:?}", log.events()).contains(SECRET));
     }
 }
+
+/// An input that is decoded and never used: its call is refused, and it goes when nobody waits for it any more.
+#[tokio::test]
+async fn panics_in_the_drop_of_an_input_that_is_never_used() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Grenade {}
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("{SECRET}");
+        }
+    }
+    let refuses = tool("refuses", "Never runs.", |input: Grenade, _| {
+        std::mem::forget(input);
+        std::future::ready(Ok("held"))
+    })
+    .effects(|_| Effects::none())
+    .permission(|_| Opinion::Deny("no".into()));
+    let caller = Caller::new().tool(refuses).tool(reader("read"));
+    caller
+        .turn([("1", "refuses", "{}"), ("2", "read", "{}")])
+        .await
+        .check(["1 Denied: refuses refuses this call: no", "2 ok: done"]);
+}

@@ -12,7 +12,7 @@ use haft::testing::{
 };
 use haft::{
     AnyTool, Cause, Content, Context, Effects, Engine, ErrorKind, GuardDenied, Hooks, NoInput, Opinion,
-    Output, Permissions, Retry, Tool, ToolError, ToolSpec, dynamic_tool, tool,
+    Output, Permissions, Retry, Tool, ToolError, ToolSpec, dynamic_tool, limits, tool,
 };
 use serde_json::{Value, json};
 
@@ -813,6 +813,32 @@ async fn a_blocking_tool_that_never_ends_is_given_up_and_counted() {
     while caller.as_engine().abandoned_threads() > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn too_many_threads_that_never_end_refuse_further_ones() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let stuck = tool("stuck", "Waits for somebody.", move |_: NoInput, _| {
+        let gate = gate.clone();
+        async move {
+            let _ = gate.lock().unwrap().recv();
+            Ok(())
+        }
+    });
+    let stuck = stuck.effects(|_| Effects::none()).blocking().timeout_ms(20);
+    let most = limits::ABANDONED_THREADS_MAX;
+    let caller = Caller::new().tool(stuck).engine(|engine| engine.max_concurrency(most));
+    let results = caller.turn((0..most).map(|call| (call.to_string(), "stuck", "{}"))).await;
+    assert!(results.iter().all(|result| result.error_kind() == Some(ErrorKind::TimedOut)));
+    assert_eq!(caller.as_engine().abandoned_threads(), most);
+    let words = "1 Failed: stuck can't run: 64 of its kind never ended and still hold threads";
+    caller.turn([("1", "stuck", "{}")]).await.check([words]);
+    drop(go);
+    while caller.as_engine().abandoned_threads() > 0 {
+        tokio::task::yield_now().await;
+    }
+    caller.turn([("1", "stuck", "{}")]).await.check(["1 ok: "]);
 }
 
 /// A tool that blocks a thread of the runtime can't be cancelled; it is answered all the same, and reported.

@@ -423,7 +423,9 @@ fn tools_are_deferred_above_the_threshold_and_only_if_they_can_be_found() {
     check(0, true, 0, &["later"]);
     assert_eq!(Gates::default().defer_above, 60);
     check(54, true, 60, &[]);
-    check(55, true, 60, &[])
+    check(55, true, 60, &[]);
+    let taken = many(56, true).snapshot(&Assembly::new(&Gates::default(), &Ports::default()));
+    assert_eq!(taken.deferred().count(), 57);
 }
 
 #[tokio::test]
