@@ -53,6 +53,8 @@ pub mod limits;
 pub mod ports;
 pub mod results;
 pub mod schema;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod view;
 
 mod call;

@@ -163,7 +163,7 @@ impl Settled {
 /// trusted as a path.
 ///
 /// ```
-/// use haft::content::{Content, Output};
+/// use haft::{Content, Output};
 /// use haft::results::{OffloadStore, ResultLimit, settle};
 ///
 /// let store = OffloadStore::temporary();

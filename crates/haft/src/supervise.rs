@@ -109,13 +109,20 @@ impl<C: Watched> Supervisor<C> {
             watches.watchdog = watchdog(Arc::downgrade(self));
         }
         if let Some(deadline) = deadline {
-            if watches.task.as_ref().is_none_or(|task| task.is_finished()) {
+            let asleep = watches.timer.is_none_or(|timer| deadline < timer);
+            let gone = watches.task.as_ref().is_none_or(|task| task.is_finished());
+            if gone {
                 watches.timer = None;
                 watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
-            } else if watches.timer.is_none_or(|timer| deadline < timer) {
+            } else if asleep {
                 // Told once is enough, until the task looks.
                 watches.timer = Some(deadline);
                 self.wake.notify_one();
+            }
+            if gone || asleep {
+                // What a runtime thread wakes waits in a slot of that thread from which no other can take it, and the
+                // call may be about to block this one. The next task to come moves it to where others can.
+                drop(tokio::spawn(std::future::ready(())));
             }
         }
         Watching { supervisor: self, key }

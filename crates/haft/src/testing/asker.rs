@@ -1,0 +1,180 @@
+//! A user who answers by script.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::queue::Queue;
+use crate::future::BoxFuture;
+use crate::ports::{Answer, Approval, Asker, UserQuestion};
+use crate::sync::lock;
+
+/// An [`Asker`] that answers from a list and keeps what it was asked.
+///
+/// When the list is at its end it says no, with a reason, so that the turn goes on and the test sees why.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::ports::Answer;
+/// use haft::testing::{Caller, ScriptedAsker, scripted};
+/// use serde_json::json;
+///
+/// let asker = ScriptedAsker::waiting();
+/// let (unknown, handle) = scripted("unknown").build();
+/// let caller = Caller::new().tool(unknown).engine(|engine| engine.ask(asker.clone()));
+///
+/// let turn = caller.start([("1", "unknown", json!({}))]);
+/// let asked = asker.asked().await;                       // the call waits for an answer now
+/// assert_eq!(asked.approval().reason, "nothing is known of what it touches");
+/// asked.answer(Answer::NoBecause("not today".into()));
+/// turn.results().await.check(["1 Rejected: the user said no to unknown: not today"]);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct ScriptedAsker(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    script: Mutex<VecDeque<Then>>,
+    always_waits: AtomicBool,
+    choices: Mutex<VecDeque<Option<Vec<String>>>>,
+    approvals: Mutex<Vec<Approval>>,
+    questions: Mutex<Vec<UserQuestion>>,
+    asked: Queue<Asked>,
+}
+
+enum Then {
+    Say(Answer),
+    Wait,
+    Panic,
+}
+
+impl ScriptedAsker {
+    /// A user with an empty list.
+    pub fn new() -> ScriptedAsker {
+        ScriptedAsker::default()
+    }
+
+    /// A user who answers only when the test does, by [`asked`](ScriptedAsker::asked); for ever, if it doesn't.
+    pub fn waiting() -> ScriptedAsker {
+        let asker = ScriptedAsker::default();
+        asker.0.always_waits.store(true, Ordering::SeqCst);
+        asker
+    }
+
+    /// Answers the next approval with this.
+    #[must_use]
+    pub fn then(self, answer: Answer) -> ScriptedAsker {
+        self.push(Then::Say(answer))
+    }
+
+    /// Lets the next approval wait for [`asked`](ScriptedAsker::asked).
+    #[must_use]
+    pub fn then_wait(self) -> ScriptedAsker {
+        self.push(Then::Wait)
+    }
+
+    /// Panics at the next approval.
+    #[must_use]
+    pub fn then_panic(self) -> ScriptedAsker {
+        self.push(Then::Panic)
+    }
+
+    /// Answers the next question of a tool with these texts; nothing means that the user declines.
+    #[must_use]
+    pub fn then_choose(self, texts: Option<Vec<String>>) -> ScriptedAsker {
+        lock(&self.0.choices).push_back(texts);
+        self
+    }
+
+    fn push(self, then: Then) -> ScriptedAsker {
+        lock(&self.0.script).push_back(then);
+        self
+    }
+
+    /// Waits for an approval that waits. Each is given once, oldest first.
+    pub async fn asked(&self) -> Asked {
+        self.0.asked.pop().await
+    }
+
+    /// An approval that waits and was not given yet.
+    pub fn try_asked(&self) -> Option<Asked> {
+        self.0.asked.try_pop()
+    }
+
+    /// All approvals that were asked for, in order.
+    pub fn approvals(&self) -> Vec<Approval> {
+        lock(&self.0.approvals).clone()
+    }
+
+    /// All questions that tools asked, in order.
+    pub fn questions(&self) -> Vec<UserQuestion> {
+        lock(&self.0.questions).clone()
+    }
+}
+
+impl Asker for ScriptedAsker {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        lock(&self.0.approvals).push(approval.clone());
+        let then = lock(&self.0.script).pop_front();
+        let waits = self.0.always_waits.load(Ordering::SeqCst);
+        Box::pin(async move {
+            match then {
+                Some(Then::Say(answer)) => answer,
+                Some(Then::Panic) => panic!("a scripted asker was told to panic"),
+                None if !waits => Answer::NoBecause("the script has no answer to this".into()),
+                Some(Then::Wait) | None => {
+                    let (sender, answer) = oneshot::channel();
+                    let withdrawn = Arc::new(AtomicBool::new(false));
+                    let _here = Withdraw(withdrawn.clone());
+                    self.0.asked.push(Asked { approval: approval.clone(), sender, withdrawn });
+                    match answer.await {
+                        Ok(answer) => answer,
+                        // The test let go of the question without a word: then nobody ever answers.
+                        Err(_) => std::future::pending().await,
+                    }
+                }
+            }
+        })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        lock(&self.0.questions).push(question.clone());
+        let texts = lock(&self.0.choices).pop_front().flatten();
+        Box::pin(std::future::ready(texts))
+    }
+}
+
+struct Withdraw(Arc<AtomicBool>);
+
+impl Drop for Withdraw {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// An approval that waits for its answer. Letting go of it leaves it waiting for ever.
+pub struct Asked {
+    approval: Approval,
+    sender: oneshot::Sender<Answer>,
+    withdrawn: Arc<AtomicBool>,
+}
+
+impl Asked {
+    /// What was asked.
+    pub fn approval(&self) -> &Approval {
+        &self.approval
+    }
+
+    /// Answers it. Does nothing where the call was cancelled meanwhile.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.sender.send(answer);
+    }
+
+    /// Whether the question was taken back: its call was cancelled.
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,279 @@
+//! A caller in place of a model.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use crate::call::{CallInput, ToolCall};
+use crate::cancel::Cancel;
+use crate::context::{Context, Host};
+use crate::dispatch::{Turn, TurnHandle};
+use crate::effects::resolved::Workspace;
+use crate::engine::Engine;
+use crate::event::CallRef;
+use crate::files::{Access, Root};
+use crate::ports::Ports;
+use crate::registry::Registry;
+use crate::result::ToolResult;
+use crate::tool::IntoTools;
+
+/// Makes calls as a model would, and checks that each has exactly one result, in order.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::testing::Caller;
+/// use haft::{Effects, NoInput, tool};
+/// use serde_json::json;
+///
+/// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
+/// let caller = Caller::new().tool(answer);
+///
+/// let results = caller.turn([("a", "answer", json!({})), ("b", "answer", json!({"x": 1}))]).await;
+/// assert_eq!(results[0].to_json().output, 42);
+/// assert!(results.lines()[1].starts_with("b InvalidInput: invalid input for answer"));
+/// # }
+/// ```
+pub struct Caller {
+    registry: Registry,
+    engine: Engine,
+    changed: bool,
+}
+
+impl Default for Caller {
+    fn default() -> Caller {
+        Caller::new()
+    }
+}
+
+impl Caller {
+    /// A caller without tools, on an engine as [`Engine::new`] makes it.
+    pub fn new() -> Caller {
+        Caller::of(Registry::new())
+    }
+
+    /// A caller of these tools.
+    pub fn of(registry: Registry) -> Caller {
+        Caller { engine: Engine::new(registry.clone()), registry, changed: false }
+    }
+
+    /// Adds a tool. Before [`engine`](Caller::engine).
+    ///
+    /// # Panics
+    /// The tool can't be registered.
+    #[must_use]
+    #[track_caller]
+    pub fn tool<Kind>(self, tool: impl IntoTools<Kind>) -> Caller {
+        self.with(|registry| registry.with(tool))
+    }
+
+    /// Adds a tool from outside. Before [`engine`](Caller::engine).
+    ///
+    /// # Panics
+    /// The tool can't be registered.
+    #[must_use]
+    #[track_caller]
+    pub fn external<Kind>(self, source: &str, tool: impl IntoTools<Kind>) -> Caller {
+        self.with(|registry| registry.with_external(source, tool))
+    }
+
+    #[track_caller]
+    fn with(self, add: impl FnOnce(&Registry) -> Result<Registry, crate::RegistryError>) -> Caller {
+        assert!(!self.changed, "add tools before changing the engine: adding one makes a new engine");
+        match add(&self.registry) {
+            Ok(registry) => Caller::of(registry),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Changes the engine: rules, ports, hooks, limits.
+    #[must_use]
+    pub fn engine(self, change: impl FnOnce(Engine) -> Engine) -> Caller {
+        Caller { engine: change(self.engine), changed: true, ..self }
+    }
+
+    /// The engine itself.
+    pub fn as_engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The tools, for making another set of them.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Makes the calls of one message and waits for the results.
+    pub async fn turn(&self, calls: impl IntoIterator<Item = impl IntoCall>) -> Results {
+        let calls = script(calls);
+        let ids = ids(&calls);
+        Results::checked(ids, self.engine.turn().run(calls).await)
+    }
+
+    /// Makes one call and waits for its result.
+    pub async fn call(&self, tool: &str, input: impl Into<CallInput>) -> ToolResult {
+        let results = self.turn([ToolCall::new("1", tool, input)]).await;
+        results.0.into_iter().next().expect("there is one result for one call")
+    }
+
+    /// Makes the calls of one message while the test goes on.
+    pub fn start(&self, calls: impl IntoIterator<Item = impl IntoCall>) -> RunningTurn {
+        self.start_in(self.engine.turn(), calls)
+    }
+
+    /// Makes the calls in a turn that has begun already.
+    pub fn start_in(&self, turn: Turn, calls: impl IntoIterator<Item = impl IntoCall>) -> RunningTurn {
+        let calls = script(calls);
+        let ids = ids(&calls);
+        let handle = turn.handle();
+        RunningTurn { ids, handle, task: tokio::spawn(turn.run(calls)) }
+    }
+}
+
+fn script(calls: impl IntoIterator<Item = impl IntoCall>) -> Vec<ToolCall> {
+    calls.into_iter().map(IntoCall::into_call).collect()
+}
+
+fn ids(calls: &[ToolCall]) -> Vec<Arc<str>> {
+    calls.iter().map(|call| call.id.clone()).collect()
+}
+
+/// Something that a [`Caller`] can call: `(id, tool, input)`, or a [`ToolCall`].
+pub trait IntoCall {
+    /// The call.
+    fn into_call(self) -> ToolCall;
+}
+
+impl IntoCall for ToolCall {
+    fn into_call(self) -> ToolCall {
+        self
+    }
+}
+
+impl<Id: Into<Arc<str>>, Name: Into<Arc<str>>, Input: Into<CallInput>> IntoCall for (Id, Name, Input) {
+    fn into_call(self) -> ToolCall {
+        ToolCall::new(self.0, self.1, self.2)
+    }
+}
+
+/// The calls of a message that are under way. Dropping it lets them run on.
+pub struct RunningTurn {
+    ids: Vec<Arc<str>>,
+    handle: TurnHandle,
+    task: JoinHandle<Vec<ToolResult>>,
+}
+
+impl RunningTurn {
+    /// The handle for interrupting.
+    pub fn handle(&self) -> &TurnHandle {
+        &self.handle
+    }
+
+    /// Whether all results are there.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Drops the turn, as a host does that lost its connection.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// Waits for the results.
+    ///
+    /// # Panics
+    /// The turn itself panicked or was aborted, which is never right, or the results don't match the calls.
+    pub async fn results(self) -> Results {
+        Results::checked(self.ids, self.task.await.expect("a turn doesn't panic"))
+    }
+}
+
+/// The results of one message: exactly one for each call, in order.
+pub struct Results(Vec<ToolResult>);
+
+impl Results {
+    fn checked(ids: Vec<Arc<str>>, results: Vec<ToolResult>) -> Results {
+        let answered: Vec<&str> = results.iter().map(ToolResult::call_id).collect();
+        let asked: Vec<&str> = ids.iter().map(|id| &**id).collect();
+        assert_eq!(answered, asked, "one result for each call, in order");
+        Results(results)
+    }
+
+    /// A line for each: `ID ok: OUTPUT` or `ID KIND: WORDS`. Notes follow on lines of their own.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.iter().map(line).collect()
+    }
+
+    /// Compares with [`lines`](Results::lines).
+    ///
+    /// # Panics
+    /// They differ.
+    #[track_caller]
+    pub fn check<'a>(&self, expected: impl IntoIterator<Item = &'a str>) {
+        let expected: Vec<&str> = expected.into_iter().collect();
+        assert_eq!(self.lines(), expected);
+    }
+
+    /// Gives the results away.
+    pub fn into_vec(self) -> Vec<ToolResult> {
+        self.0
+    }
+}
+
+impl Deref for Results {
+    type Target = [ToolResult];
+
+    fn deref(&self) -> &[ToolResult] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.lines()).finish()
+    }
+}
+
+fn line(result: &ToolResult) -> String {
+    let id = result.call_id();
+    let mut line = match result.outcome() {
+        Ok(output) => format!("{id} ok: {}", output.to_text()),
+        Err(error) => format!("{id} {:?}: {}", error.kind(), error.message()),
+    };
+    for note in result.notes() {
+        line.push_str("\nnote: ");
+        line.push_str(note);
+    }
+    line
+}
+
+/// A context for calling a tool's methods directly, without an engine: it may read and write everything in `dir`.
+///
+/// ```
+/// use haft::testing::{MemoryFiles, context};
+/// use std::sync::Arc;
+///
+/// let files = MemoryFiles::new();
+/// let cx = context(".", |ports| ports.files = Arc::new(files.clone()));
+/// assert_eq!(cx.call_id(), "test");
+/// ```
+///
+/// # Panics
+/// There is no such directory.
+pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context {
+    let workspace = Workspace::new(dir).expect("a test works in a directory that exists");
+    let mut own = Ports::default();
+    ports(&mut own);
+    let access = Access { read: Vec::new(), write: workspace.dirs().map(Root::subtree).collect() };
+    let host = Host {
+        session: "test".into(),
+        agent: "main".into(),
+        base_access: Arc::new(access),
+        workspace,
+        ports: own,
+        events: None,
+    };
+    let call = CallRef { index: 0, id: "test".into(), tool: "test".into() };
+    Context::new(Arc::new(host), 1, call, Cancel::new())
+}

@@ -1,0 +1,103 @@
+//! A sink that keeps every event.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+
+use crate::event::{Event, EventSink, What};
+use crate::sync::lock;
+
+/// An [`EventSink`] that keeps everything, in order.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::testing::{Caller, EventLog, scripted};
+/// use haft::Effects;
+/// use serde_json::json;
+///
+/// let log = EventLog::new();
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
+/// let caller = Caller::new().tool(read).engine(|engine| engine.events(log.clone()));
+/// caller.turn([("1", "read", json!({}))]).await;
+/// assert_eq!(log.lines(), ["1 started", "1 finished"]);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct EventLog(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    events: Mutex<Vec<Event>>,
+    came: Notify,
+}
+
+impl EventLog {
+    /// An empty log.
+    pub fn new() -> EventLog {
+        EventLog::default()
+    }
+
+    /// All events so far.
+    pub fn events(&self) -> Vec<Event> {
+        lock(&self.0.events).clone()
+    }
+
+    /// All events so far, a line each: the call's id and what happened.
+    pub fn lines(&self) -> Vec<String> {
+        lock(&self.0.events).iter().map(line).collect()
+    }
+
+    /// The warnings so far.
+    pub fn warnings(&self) -> Vec<String> {
+        let warning = |event: &Event| match &event.what {
+            What::Warning(words) => Some(words.clone()),
+            _ => None,
+        };
+        lock(&self.0.events).iter().filter_map(warning).collect()
+    }
+
+    /// Waits for the first event of which this is true, also if it came before.
+    pub async fn wait_for(&self, wanted: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            let came = self.0.came.notified();
+            let mut came = std::pin::pin!(came);
+            // Listening begins before looking, or an event in between would be missed.
+            came.as_mut().enable();
+            if let Some(event) = lock(&self.0.events).iter().find(|event| wanted(event)) {
+                return event.clone();
+            }
+            came.await;
+        }
+    }
+}
+
+impl EventSink for EventLog {
+    fn send(&self, event: Event) {
+        lock(&self.0.events).push(event);
+        self.0.came.notify_waiters();
+    }
+}
+
+fn line(event: &Event) -> String {
+    let what = match &event.what {
+        What::Asking => "asking".to_owned(),
+        What::Started { .. } => "started".to_owned(),
+        What::Progress(progress) => {
+            let percent = progress.fraction.map(|fraction| format!(" {:.0} %", fraction * 100.0));
+            let words = progress.message.as_ref().map(|words| format!(" {words}"));
+            format!("progress{}{}", percent.unwrap_or_default(), words.unwrap_or_default())
+        }
+        What::Partial(text) => format!("partial {text}"),
+        What::Finished(result) => match result.error_kind() {
+            None => "finished".to_owned(),
+            Some(kind) => format!("finished: {kind:?}"),
+        },
+        What::BackgroundFinished(_) => "finished in the background".to_owned(),
+        What::BlocksThread { .. } => "blocks its thread".to_owned(),
+        What::Warning(words) => format!("warning: {words}"),
+    };
+    match &event.call {
+        Some(call) => format!("{} {what}", call.id),
+        None => what,
+    }
+}

@@ -1,0 +1,448 @@
+//! Files in memory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use crate::files::{
+    Access, Entry, FileError, FileId, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written,
+};
+use crate::future::BoxFuture;
+use crate::sync::lock;
+
+/// A file system in a map: it honours what a call was granted and says what the real one says.
+///
+/// Every write makes the clock of the files one second later, so times are the same in every run. There are no links,
+/// no permissions and no devices; a test of those wants a real folder and
+/// [`DirFiles`](crate::files::DirFiles).
+///
+/// The engine looks at the real disk when it judges where a path leads, whatever the files behind the tools are. So
+/// give it a workspace that exists, as here, or one with nothing in it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::files::{Access, Files, Root, ScopedFiles, WriteMode};
+/// use haft::testing::MemoryFiles;
+/// use std::path::Path;
+///
+/// let files = MemoryFiles::new().with("/w/a.txt", "text").with("/etc/secret", "no");
+/// let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
+/// let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
+///
+/// assert_eq!(scoped.read_to_string("a.txt".as_ref()).await.unwrap(), "text");
+/// scoped.write("new/b.txt".as_ref(), b"more", WriteMode::Create).await.unwrap();
+/// assert_eq!(files.text("/w/new/b.txt").as_deref(), Some("more"));
+///
+/// let refused = scoped.read("../etc/secret".as_ref()).await.unwrap_err();
+/// assert_eq!(
+///     refused.to_string(),
+///     "`/etc/secret` is outside of what this call may read; it may read: /w"
+/// );
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryFiles(Arc<Mutex<Disk>>);
+
+#[derive(Default)]
+struct Disk {
+    nodes: BTreeMap<PathBuf, Node>,
+    broken: BTreeMap<PathBuf, io::ErrorKind>,
+    inodes: u64,
+    seconds: u64,
+}
+
+#[derive(Clone)]
+struct Node {
+    /// Nothing for a folder.
+    bytes: Option<Arc<[u8]>>,
+    inode: u64,
+    seconds: u64,
+}
+
+impl MemoryFiles {
+    /// No files.
+    pub fn new() -> MemoryFiles {
+        MemoryFiles::default()
+    }
+
+    /// Adds a file, and the folders that lead to it.
+    ///
+    /// # Panics
+    /// The path is relative, or leads through a file.
+    #[must_use]
+    pub fn with(self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> MemoryFiles {
+        self.put(path, bytes);
+        self
+    }
+
+    /// Adds or changes a file behind the back of every call, as another program would.
+    ///
+    /// # Panics
+    /// The path is relative, or leads through a file.
+    pub fn put(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
+        let path = plain(path.as_ref());
+        assert!(path.is_absolute(), "`{}` is relative; these files have no current folder", path.display());
+        let mut disk = lock(&self.0);
+        disk.make_parents(&path).expect("a folder leads to the file");
+        disk.place(path, Some(bytes.as_ref().into()));
+    }
+
+    /// Makes every operation on this path fail, as a bad disk does.
+    pub fn break_path(&self, path: impl AsRef<Path>, kind: io::ErrorKind) {
+        lock(&self.0).broken.insert(plain(path.as_ref()), kind);
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let disk = lock(&self.0);
+        disk.nodes.get(&plain(path.as_ref()))?.bytes.as_deref().map(<[u8]>::to_vec)
+    }
+
+    /// The text of a file, if it is text.
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        String::from_utf8(self.bytes(path)?).ok()
+    }
+
+    /// The paths of all files, sorted.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let disk = lock(&self.0);
+        disk.nodes.iter().filter(|(_, node)| node.bytes.is_some()).map(|(path, _)| path.clone()).collect()
+    }
+}
+
+impl Disk {
+    fn place(&mut self, path: PathBuf, bytes: Option<Arc<[u8]>>) -> bool {
+        self.seconds += 1;
+        let old = self.nodes.get(&path).map(|node| node.inode);
+        let inode = old.unwrap_or_else(|| {
+            self.inodes += 1;
+            self.inodes
+        });
+        self.nodes.insert(path, Node { bytes, inode, seconds: self.seconds });
+        old.is_some()
+    }
+
+    /// What is at a path; the root always is.
+    fn get(&self, path: &Path) -> io::Result<Node> {
+        if let Some(kind) = self.broken.get(path) {
+            return Err((*kind).into());
+        }
+        if path == Path::new("/") {
+            return Ok(Node { bytes: None, inode: 0, seconds: 0 });
+        }
+        if let Some(node) = self.nodes.get(path) {
+            return Ok(node.clone());
+        }
+        let through_file = path.ancestors().skip(1).any(|above| self.is_file(above));
+        Err(if through_file { io::ErrorKind::NotADirectory } else { io::ErrorKind::NotFound }.into())
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.nodes.get(path).is_some_and(|node| node.bytes.is_some())
+    }
+
+    fn make_parents(&mut self, path: &Path) -> io::Result<()> {
+        let above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_path_buf).collect();
+        if above.iter().any(|folder| self.is_file(folder)) {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        for folder in above.into_iter().rev().filter(|folder| folder != Path::new("/")) {
+            if !self.nodes.contains_key(&folder) {
+                self.place(folder, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&self, folder: &Path) -> Vec<PathBuf> {
+        self.nodes.keys().filter(|path| path.parent() == Some(folder)).cloned().collect()
+    }
+
+    fn metadata(node: &Node) -> Metadata {
+        Metadata {
+            kind: if node.bytes.is_some() { Kind::File } else { Kind::Directory },
+            len: node.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
+            modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(node.seconds)),
+            id: FileId { device: u64::MAX, inode: node.inode },
+        }
+    }
+}
+
+/// A path without `.` and `..`. Without links this is what the path means.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+fn granted(access: &Access, need: Need, path: &Path) -> Result<PathBuf, FileError> {
+    let path = plain(path);
+    let may = match need {
+        Need::Read => access.may_read(&path),
+        Need::Write => access.may_write(&path),
+    };
+    if may { Ok(path) } else { Err(FileError::not_granted(access, need, &path, false)) }
+}
+
+fn done<'a, T: Send + 'a>(outcome: Result<T, FileError>) -> BoxFuture<'a, Result<T, FileError>> {
+    Box::pin(std::future::ready(outcome))
+}
+
+impl MemoryFiles {
+    fn opened(&self, access: &Access, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        let path = granted(access, Need::Read, path)?;
+        let failed = |error: io::Error| FileError::from_io("read", &path, error);
+        let node = lock(&self.0).get(&path).map_err(failed)?;
+        let metadata = Disk::metadata(&node);
+        let bytes = node.bytes.ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
+        Ok(Box::new(Opened { metadata, bytes, offset: 0 }))
+    }
+
+    fn listed(&self, access: &Access, path: &Path) -> Result<Vec<Entry>, FileError> {
+        let path = granted(access, Need::Read, path)?;
+        let failed = |error: io::Error| FileError::from_io("listed", &path, error);
+        let disk = lock(&self.0);
+        if disk.get(&path).map_err(failed)?.bytes.is_some() {
+            return Err(failed(io::ErrorKind::NotADirectory.into()));
+        }
+        let entry = |path: &PathBuf| Entry {
+            name: path.file_name().unwrap_or(OsStr::new("")).to_owned(),
+            kind: if disk.is_file(path) { Kind::File } else { Kind::Directory },
+        };
+        let mut entries: Vec<Entry> = disk.children(&path).iter().map(entry).collect();
+        entries.sort_by(|a, b| a.name.as_encoded_bytes().cmp(b.name.as_encoded_bytes()));
+        Ok(entries)
+    }
+
+    fn written(
+        &self,
+        access: &Access,
+        path: &Path,
+        bytes: &[u8],
+        how: WriteMode,
+    ) -> Result<Written, FileError> {
+        let path = granted(access, Need::Write, path)?;
+        let failed = |error: io::Error| FileError::from_io("written", &path, error);
+        let mut disk = lock(&self.0);
+        match disk.get(&path) {
+            Ok(node) if node.bytes.is_none() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+            Ok(_) if how == WriteMode::Create => return Err(failed(io::ErrorKind::AlreadyExists.into())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Ok(_) | Err(_) => {}
+        }
+        disk.make_parents(&path).map_err(failed)?;
+        Ok(Written { existed: disk.place(path, Some(bytes.into())) })
+    }
+
+    fn removed(&self, access: &Access, path: &Path) -> Result<(), FileError> {
+        let path = granted(access, Need::Write, path)?;
+        let failed = |error: io::Error| FileError::from_io("removed", &path, error);
+        let mut disk = lock(&self.0);
+        let node = disk.get(&path).map_err(failed)?;
+        if node.bytes.is_none() && !disk.children(&path).is_empty() {
+            return Err(failed(io::ErrorKind::DirectoryNotEmpty.into()));
+        }
+        disk.nodes.remove(&path);
+        Ok(())
+    }
+
+    fn renamed(&self, access: &Access, from: &Path, to: &Path) -> Result<(), FileError> {
+        let (from, to) = (granted(access, Need::Write, from)?, granted(access, Need::Write, to)?);
+        let failed = |error: io::Error| FileError::from_io("renamed", &from, error);
+        let mut disk = lock(&self.0);
+        let is_folder = disk.get(&from).map_err(failed)?.bytes.is_none();
+        match disk.get(&to) {
+            Ok(node) if node.bytes.is_none() && from != to => {
+                return Err(FileError::from_io("renamed", &to, io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            Ok(_) if is_folder && from != to => return Err(failed(io::ErrorKind::NotADirectory.into())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Ok(_) | Err(_) => {}
+        }
+        let whole = |path: &Path| {
+            access.roots(Need::Write).any(|root| root.extent == crate::Extent::Subtree && root.covers(path))
+        };
+        if is_folder && let Some(part) = [&from, &to].into_iter().find(|path| !whole(path)) {
+            return Err(FileError::not_granted(access, Need::Write, part, false));
+        }
+        disk.make_parents(&to).map_err(failed)?;
+        let moved: Vec<PathBuf> = disk.nodes.keys().filter(|path| path.starts_with(&from)).cloned().collect();
+        for path in moved {
+            let node = disk.nodes.remove(&path);
+            let rest = path.strip_prefix(&from).unwrap_or(Path::new(""));
+            let place = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
+            disk.nodes.extend(node.map(|node| (place, node)));
+        }
+        Ok(())
+    }
+
+    fn created(&self, access: &Access, path: &Path) -> Result<(), FileError> {
+        let path = granted(access, Need::Write, path)?;
+        let failed = |error: io::Error| FileError::from_io("created", &path, error);
+        let mut disk = lock(&self.0);
+        match disk.get(&path) {
+            Ok(_) => return Err(failed(io::ErrorKind::AlreadyExists.into())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(_) => {}
+        }
+        disk.make_parents(&path).map_err(failed)?;
+        disk.place(path, None);
+        Ok(())
+    }
+}
+
+impl Files for MemoryFiles {
+    fn open<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
+        done(self.opened(access, path))
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Metadata, FileError>> {
+        done(granted(access, Need::Read, path).and_then(|path| {
+            let node = lock(&self.0).get(&path);
+            node.map(|node| Disk::metadata(&node)).map_err(|error| FileError::from_io("read", &path, error))
+        }))
+    }
+
+    fn list<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+        done(self.listed(access, path))
+    }
+
+    fn write<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        bytes: &'a [u8],
+        how: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
+        done(self.written(access, path, bytes, how))
+    }
+
+    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        done(self.removed(access, path))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        access: &'a Access,
+        from: &'a Path,
+        to: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        done(self.renamed(access, from, to))
+    }
+
+    fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        done(self.created(access, path))
+    }
+}
+
+struct Opened {
+    metadata: Metadata,
+    bytes: Arc<[u8]>,
+    offset: usize,
+}
+
+impl OpenFile for Opened {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn read<'a>(&'a mut self, max: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>> {
+        let from = self.offset.min(self.bytes.len());
+        let end = from.saturating_add(max).min(self.bytes.len());
+        self.offset = end.max(self.offset);
+        done(Ok(self.bytes[from..end].to_vec()))
+    }
+
+    fn seek(&mut self, offset: u64) {
+        self.offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{FileErrorKind, Root, ScopedFiles};
+
+    #[tokio::test]
+    async fn operations_say_what_the_real_files_say() {
+        let files = MemoryFiles::new().with("/w/d/a", "a").with("/w/b", "b").with("/x", "x");
+        let access = Access { write: vec![Root::subtree("/w")], read: vec![] };
+        let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
+        let kind = |error: FileError| error.kind();
+        let at = Path::new;
+
+        assert_eq!(scoped.read(at("d")).await.map_err(kind), Err(FileErrorKind::IsDirectory));
+        assert_eq!(scoped.read(at("none")).await.map_err(kind), Err(FileErrorKind::NotFound));
+        assert_eq!(scoped.read(at("b/c")).await.map_err(kind), Err(FileErrorKind::NotADirectory));
+        assert_eq!(scoped.read(at("/x")).await.map_err(kind), Err(FileErrorKind::NotGranted));
+        assert_eq!(scoped.read(at("../none")).await.map_err(kind), Err(FileErrorKind::NotGranted));
+        assert_eq!(scoped.exists(at("d/a")).await.map_err(kind), Ok(true));
+
+        let names = |entries: Vec<Entry>| {
+            entries.into_iter().map(|entry| (entry.name.into_string().unwrap(), entry.kind)).collect()
+        };
+        let listed: Vec<_> = names(scoped.list(at(".")).await.unwrap());
+        assert_eq!(listed, [("b".into(), Kind::File), ("d".into(), Kind::Directory)]);
+
+        assert_eq!(scoped.remove(at("d")).await.map_err(kind), Err(FileErrorKind::IsDirectory));
+        assert_eq!(
+            scoped.write(at("b"), b"", WriteMode::Create).await.map_err(kind),
+            Err(FileErrorKind::AlreadyExists)
+        );
+        assert_eq!(
+            scoped.write(at("b"), b"new", WriteMode::Replace).await.map_err(kind),
+            Ok(Written { existed: true })
+        );
+        assert_eq!(scoped.create_dir(at("d")).await.map_err(kind), Err(FileErrorKind::AlreadyExists));
+        scoped.rename(at("d"), at("e/f")).await.unwrap();
+        assert_eq!(files.paths(), [at("/w/b"), at("/w/e/f/a"), at("/x")]);
+        scoped.remove(at("b")).await.unwrap();
+        assert_eq!(files.text("/w/b"), None);
+
+        files.break_path("/w/e/f/a", io::ErrorKind::StorageFull);
+        assert_eq!(
+            scoped.write(at("e/f/a"), b"", WriteMode::Replace).await.map_err(kind),
+            Err(FileErrorKind::NoSpace)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_reads_in_pieces_and_outlives_its_name() {
+        let files = MemoryFiles::new().with("/w/a", "abcdef");
+        let access = Access { write: vec![Root::subtree("/w")], read: vec![] };
+        let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
+        let mut open = scoped.open(Path::new("a")).await.unwrap();
+        scoped.remove(Path::new("a")).await.unwrap();
+        assert_eq!(open.metadata().len, 6);
+        assert_eq!(open.read(4).await.unwrap(), b"abcd");
+        assert_eq!(open.read(4).await.unwrap(), b"ef");
+        assert_eq!(open.read(4).await.unwrap(), b"");
+        open.seek(5);
+        assert_eq!(open.read(4).await.unwrap(), b"f");
+        open.seek(99);
+        assert_eq!(open.read(4).await.unwrap(), b"");
+    }
+}

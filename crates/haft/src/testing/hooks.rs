@@ -1,0 +1,262 @@
+//! Hooks that keep what they saw and do as they are told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::future::BoxFuture;
+use crate::hooks::{
+    After, Before, Decision, HookCall, HookError, OnFailure, PermissionHook, PostHook, PreHook,
+};
+use crate::limits;
+use crate::result::ToolResult;
+use crate::sync::lock;
+
+/// A hook of all three kinds. It keeps what it saw; unless told otherwise it changes nothing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::hooks::Before;
+/// use haft::testing::{Caller, Saw, TestHook, scripted};
+/// use haft::{Effects, Hooks};
+/// use serde_json::json;
+///
+/// let hook = TestHook::new("audit").on_before(|call| match call.input["secret"] == true {
+///     true => Ok(Before::block("no secrets")),
+///     false => Ok(Before::go_on()),
+/// });
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
+/// let hooks = Hooks::new().before(hook.clone()).after(hook.clone());
+/// let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks));
+///
+/// let calls = [("1", "read", json!({})), ("2", "read", json!({"secret": true}))];
+/// caller.turn(calls).await.check(["1 ok: text", "2 Blocked: read was blocked by hook `audit`: no secrets"]);
+/// assert_eq!(hook.saw().len(), 3, "before both and after one");
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TestHook {
+    name: Arc<str>,
+    timeout: Duration,
+    on_failure: OnFailure,
+    acts: Acts,
+    before: OnBefore,
+    permission: OnPermission,
+    after: OnAfter,
+    saw: Arc<Mutex<Vec<Saw>>>,
+}
+
+type OnBefore = Arc<dyn Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync>;
+type OnPermission = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<Option<Decision>, HookError> + Send + Sync>;
+type OnAfter = Arc<dyn Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync>;
+
+#[derive(Clone)]
+enum Acts {
+    AsTold,
+    Fails(String),
+    Panics,
+    Hangs,
+}
+
+/// What a [`TestHook`] saw.
+#[derive(Debug, Clone)]
+pub enum Saw {
+    /// A call that is about to be judged.
+    Before {
+        /// The tool.
+        tool: String,
+        /// The input as it stood.
+        input: Value,
+    },
+    /// A call that would ask.
+    Permission {
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: Value,
+        /// Why it would ask.
+        reason: String,
+    },
+    /// A result.
+    After {
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: Value,
+        /// The result as it stood.
+        result: ToolResult,
+    },
+}
+
+impl TestHook {
+    /// A hook that only looks.
+    pub fn new(name: impl Into<Arc<str>>) -> TestHook {
+        TestHook {
+            name: name.into(),
+            timeout: limits::HOOK_TIMEOUT,
+            on_failure: OnFailure::Block,
+            acts: Acts::AsTold,
+            before: Arc::new(|_| Ok(Before::go_on())),
+            permission: Arc::new(|_, _| Ok(None)),
+            after: Arc::new(|_, _| Ok(After::default())),
+            saw: Arc::default(),
+        }
+    }
+
+    /// What it does before a call.
+    #[must_use]
+    pub fn on_before(
+        mut self,
+        act: impl Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync + 'static,
+    ) -> TestHook {
+        self.before = Arc::new(act);
+        self
+    }
+
+    /// What it does when a call would ask; it is given the reason.
+    #[must_use]
+    pub fn on_permission(
+        mut self,
+        act: impl Fn(&HookCall<'_>, &str) -> Result<Option<Decision>, HookError> + Send + Sync + 'static,
+    ) -> TestHook {
+        self.permission = Arc::new(act);
+        self
+    }
+
+    /// What it does after a call.
+    #[must_use]
+    pub fn on_after(
+        mut self,
+        act: impl Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync + 'static,
+    ) -> TestHook {
+        self.after = Arc::new(act);
+        self
+    }
+
+    /// Blocks every call.
+    #[must_use]
+    pub fn blocking(self, reason: &'static str) -> TestHook {
+        self.on_before(move |_| Ok(Before::block(reason)))
+    }
+
+    /// Fails, whatever it is asked.
+    #[must_use]
+    pub fn failing(self, words: impl Into<String>) -> TestHook {
+        TestHook { acts: Acts::Fails(words.into()), ..self }
+    }
+
+    /// Panics, whatever it is asked.
+    #[must_use]
+    pub fn panicking(self) -> TestHook {
+        TestHook { acts: Acts::Panics, ..self }
+    }
+
+    /// Never answers, whatever it is asked.
+    #[must_use]
+    pub fn hanging(self) -> TestHook {
+        TestHook { acts: Acts::Hangs, ..self }
+    }
+
+    /// How long it may take.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> TestHook {
+        TestHook { timeout, ..self }
+    }
+
+    /// Its failure lets the call go on.
+    #[must_use]
+    pub fn continuing(self) -> TestHook {
+        TestHook { on_failure: OnFailure::Continue, ..self }
+    }
+
+    /// Everything it saw, in order. Clones share it.
+    pub fn saw(&self) -> Vec<Saw> {
+        lock(&self.saw).clone()
+    }
+
+    /// Everything it saw, a line each: `before read`, `permission read`, `after read`.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |saw: &Saw| match saw {
+            Saw::Before { tool, .. } => format!("before {tool}"),
+            Saw::Permission { tool, .. } => format!("permission {tool}"),
+            Saw::After { tool, .. } => format!("after {tool}"),
+        };
+        lock(&self.saw).iter().map(line).collect()
+    }
+
+    fn act<'a, T: Send + 'a>(
+        &'a self,
+        saw: Saw,
+        told: impl FnOnce() -> Result<T, HookError> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, HookError>> {
+        lock(&self.saw).push(saw);
+        Box::pin(async move {
+            match &self.acts {
+                Acts::AsTold => told(),
+                Acts::Fails(words) => Err(HookError(words.clone())),
+                Acts::Panics => panic!("a test hook was told to panic"),
+                Acts::Hangs => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl PreHook for TestHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
+        let saw = Saw::Before { tool: call.tool.to_owned(), input: call.input.clone() };
+        self.act(saw, || (self.before)(call))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        self.on_failure
+    }
+}
+
+impl PermissionHook for TestHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn decide<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Decision>, HookError>> {
+        let (tool, input) = (call.tool.to_owned(), call.input.clone());
+        self.act(Saw::Permission { tool, input, reason: reason.to_owned() }, move || {
+            (self.permission)(call, reason)
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl PostHook for TestHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        let (tool, input) = (call.tool.to_owned(), call.input.clone());
+        self.act(Saw::After { tool, input, result: result.clone() }, move || (self.after)(call, result))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}

@@ -1,0 +1,138 @@
+//! Child processes that end by script; none is started.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use crate::future::BoxFuture;
+use crate::ports::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use crate::sync::lock;
+
+/// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can be
+/// started.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::ports::{Exit, Processes, ProcessRequest};
+/// use haft::testing::ScriptedProcesses;
+/// # fn request(program: &str) -> ProcessRequest { ProcessRequest {
+/// #     argv: vec![program.into()], cwd: "/".into(), stdin: vec![], env: vec![], access: Default::default(),
+/// #     hosts: vec![], timeout: std::time::Duration::from_secs(1), output_bytes_max: 5, on_output: None,
+/// #     cancel: haft::Cancel::new() } }
+///
+/// let processes = ScriptedProcesses::new().prints("hello world").exits(2, "no such flag");
+/// let first = processes.run(request("echo")).await.unwrap();
+/// assert_eq!((first.stdout.as_slice(), first.cut), (b"hello".as_slice(), true), "within the request's bound");
+/// assert_eq!(processes.run(request("ls")).await.unwrap().exit, Exit::Code(2));
+/// assert_eq!(processes.run(request("rm")).await.unwrap_err().to_string(), "no answer is scripted for `rm`");
+/// assert_eq!(processes.requests().len(), 3);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct ScriptedProcesses {
+    script: Arc<Mutex<Script>>,
+    confines: bool,
+}
+
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<Answer>,
+    requests: Vec<ProcessRequest>,
+}
+
+enum Answer {
+    Ends(Result<ProcessOutcome, ProcessError>),
+    Hangs,
+}
+
+impl ScriptedProcesses {
+    /// An empty list, and children that nothing confines.
+    pub fn new() -> ScriptedProcesses {
+        ScriptedProcesses::default()
+    }
+
+    /// Says that children can do no more than was granted, so that effects of commands are believed.
+    #[must_use]
+    pub fn confining(self) -> ScriptedProcesses {
+        ScriptedProcesses { confines: true, ..self }
+    }
+
+    /// The next process ends like this.
+    #[must_use]
+    pub fn then(self, outcome: Result<ProcessOutcome, ProcessError>) -> ScriptedProcesses {
+        lock(&self.script).answers.push_back(Answer::Ends(outcome));
+        self
+    }
+
+    /// The next process prints this and ends well.
+    #[must_use]
+    pub fn prints(self, stdout: impl AsRef<[u8]>) -> ScriptedProcesses {
+        let stdout = stdout.as_ref().to_vec();
+        self.then(Ok(ProcessOutcome { exit: Exit::Code(0), stdout, stderr: Vec::new(), cut: false }))
+    }
+
+    /// The next process complains and ends with this code.
+    #[must_use]
+    pub fn exits(self, code: i32, stderr: impl AsRef<[u8]>) -> ScriptedProcesses {
+        let stderr = stderr.as_ref().to_vec();
+        self.then(Ok(ProcessOutcome { exit: Exit::Code(code), stdout: Vec::new(), stderr, cut: false }))
+    }
+
+    /// The next process can't be started.
+    #[must_use]
+    pub fn refuses(self, words: impl Into<String>) -> ScriptedProcesses {
+        self.then(Err(ProcessError { message: words.into() }))
+    }
+
+    /// The next process runs until it is cancelled or its time is over.
+    #[must_use]
+    pub fn hangs(self) -> ScriptedProcesses {
+        lock(&self.script).answers.push_back(Answer::Hangs);
+        self
+    }
+
+    /// What was asked for, in order.
+    pub fn requests(&self) -> Vec<ProcessRequest> {
+        lock(&self.script).requests.clone()
+    }
+}
+
+impl Processes for ScriptedProcesses {
+    fn confines(&self) -> bool {
+        self.confines
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        let answer = {
+            let mut script = lock(&self.script);
+            script.requests.push(request.clone());
+            script.answers.pop_front()
+        };
+        Box::pin(async move {
+            match answer {
+                Some(Answer::Ends(Ok(mut outcome))) => {
+                    for stream in [&mut outcome.stdout, &mut outcome.stderr] {
+                        if stream.len() > request.output_bytes_max {
+                            stream.truncate(request.output_bytes_max);
+                            outcome.cut = true;
+                        }
+                    }
+                    if let Some(on_output) = &request.on_output {
+                        on_output(&outcome.stdout);
+                        on_output(&outcome.stderr);
+                    }
+                    Ok(outcome)
+                }
+                Some(Answer::Ends(Err(error))) => Err(error),
+                Some(Answer::Hangs) => {
+                    let ended = tokio::time::timeout(request.timeout, request.cancel.cancelled()).await;
+                    let exit = if ended.is_ok() { Exit::Cancelled } else { Exit::TimedOut };
+                    Ok(ProcessOutcome { exit, stdout: Vec::new(), stderr: Vec::new(), cut: false })
+                }
+                None => {
+                    let argv: Vec<_> = request.argv.iter().map(|part| part.to_string_lossy()).collect();
+                    Err(ProcessError { message: format!("no answer is scripted for `{}`", argv.join(" ")) })
+                }
+            }
+        })
+    }
+}

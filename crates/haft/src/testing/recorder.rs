@@ -1,0 +1,146 @@
+//! A journal in memory.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::future::BoxFuture;
+use crate::ports::{Intent, RecordError, Recorder};
+use crate::result::ToolResult;
+use crate::sync::lock;
+
+/// A [`Recorder`] that keeps intents and results in order, and refuses when it is told to.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::testing::{Caller, MemoryRecorder, scripted};
+/// use haft::Effects;
+/// use serde_json::json;
+/// use std::sync::Arc;
+///
+/// let recorder = MemoryRecorder::new();
+/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
+/// let port = Arc::new(recorder.clone());
+/// let caller = Caller::new().tool(read).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
+/// caller.turn([("1", "read", json!({}))]).await;
+/// assert_eq!(recorder.lines(), ["before 1 read, by its effects", "after 1 ok"]);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryRecorder(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    notes: Vec<Note>,
+    before: Trouble,
+    after: Trouble,
+}
+
+#[derive(Clone, Default)]
+enum Trouble {
+    #[default]
+    None,
+    Refuses(String),
+    Panics,
+}
+
+/// What a [`MemoryRecorder`] was told.
+#[derive(Debug, Clone)]
+pub enum Note {
+    /// A call is about to run.
+    Before {
+        /// The turn.
+        turn: u64,
+        /// The call's id.
+        call_id: String,
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: Value,
+        /// Whether it can change anything.
+        side_effects: bool,
+        /// Whether it may be run again after a crash.
+        rerunnable: bool,
+        /// Who allowed it.
+        allowed_by: String,
+    },
+    /// A call has its result.
+    After(ToolResult),
+}
+
+impl MemoryRecorder {
+    /// A recorder that takes everything.
+    pub fn new() -> MemoryRecorder {
+        MemoryRecorder::default()
+    }
+
+    /// Refuses intents from now on.
+    pub fn refuse(&self, words: impl Into<String>) {
+        lock(&self.0).before = Trouble::Refuses(words.into());
+    }
+
+    /// Refuses results from now on.
+    pub fn refuse_results(&self, words: impl Into<String>) {
+        lock(&self.0).after = Trouble::Refuses(words.into());
+    }
+
+    /// Panics at intents and results from now on.
+    pub fn panic(&self) {
+        let mut book = lock(&self.0);
+        (book.before, book.after) = (Trouble::Panics, Trouble::Panics);
+    }
+
+    /// Takes everything again.
+    pub fn accept(&self) {
+        let mut book = lock(&self.0);
+        (book.before, book.after) = (Trouble::None, Trouble::None);
+    }
+
+    /// What was taken, in order; refused notes are not among it.
+    pub fn notes(&self) -> Vec<Note> {
+        lock(&self.0).notes.clone()
+    }
+
+    /// What was taken, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |note: &Note| match note {
+            Note::Before { call_id, tool, allowed_by, .. } => {
+                format!("before {call_id} {tool}, by {allowed_by}")
+            }
+            Note::After(result) => match result.error_kind() {
+                None => format!("after {} ok", result.call_id()),
+                Some(kind) => format!("after {} {kind:?}", result.call_id()),
+            },
+        };
+        lock(&self.0).notes.iter().map(line).collect()
+    }
+
+    fn take(&self, note: Note, trouble: impl FnOnce(&Book) -> &Trouble) -> Result<(), RecordError> {
+        let trouble = trouble(&lock(&self.0)).clone();
+        match trouble {
+            Trouble::None => lock(&self.0).notes.push(note),
+            Trouble::Refuses(message) => return Err(RecordError { message }),
+            Trouble::Panics => panic!("a memory recorder was told to panic"),
+        }
+        Ok(())
+    }
+}
+
+impl Recorder for MemoryRecorder {
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        let note = Note::Before {
+            turn: intent.turn,
+            call_id: intent.call_id.to_owned(),
+            tool: intent.tool.to_owned(),
+            input: intent.input.clone(),
+            side_effects: intent.side_effects,
+            rerunnable: intent.rerunnable,
+            allowed_by: intent.allowed_by.to_owned(),
+        };
+        Box::pin(async move { self.take(note, |book| &book.before) })
+    }
+
+    fn after<'a>(&'a self, result: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+        Box::pin(async move { self.take(Note::After(result.clone()), |book| &book.after) })
+    }
+}

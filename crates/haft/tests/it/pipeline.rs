@@ -1,0 +1,973 @@
+//! The eight steps of one call: their order, what each fails to, and what no failure loses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use haft::event::What;
+use haft::hooks::{After, Before, Decision};
+use haft::ports::{Answer, Authorizer, Because, PermissionMode, Request, Ruling};
+use haft::testing::{
+    Caller, EventLog, MemoryRecorder, Saw, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
+};
+use haft::{
+    AnyTool, Cause, Content, Context, Effects, Engine, ErrorKind, GuardDenied, Hooks, NoInput, Opinion,
+    Output, Permissions, Retry, Tool, ToolError, ToolSpec, dynamic_tool, limits, tool,
+};
+use serde_json::{Value, json};
+
+use crate::{Log, any, changer, plain, reader};
+
+fn recording(recorder: &MemoryRecorder) -> impl FnOnce(Engine) -> Engine {
+    let port = Arc::new(recorder.clone());
+    |engine| engine.ports(|ports| ports.recorder = Some(port))
+}
+
+/// Writes down every step that it is asked about.
+struct Witness(Log);
+
+/// Adds up.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Number {
+    n: i64,
+}
+
+impl Tool for Witness {
+    type Input = Number;
+    type Output = i64;
+
+    fn spec(&self) -> ToolSpec {
+        let log = self.0.clone();
+        ToolSpec::new("witness").guard(move |input, _| {
+            log.say(format!("4 guard {}", input["n"]));
+            std::future::ready(Ok(input))
+        })
+    }
+
+    fn effects(&self, input: &Number) -> Effects {
+        self.0.say(format!("2 effects {}", input.n));
+        Effects::writes_state("numbers")
+    }
+
+    async fn check(&self, input: &Number, _: &Context) -> Result<(), ToolError> {
+        self.0.say(format!("3 check {}", input.n));
+        Ok(())
+    }
+
+    async fn permission(&self, input: &Number, _: &Context) -> Opinion {
+        self.0.say(format!("5 opinion {}", input.n));
+        Opinion::Silent
+    }
+
+    async fn call(&self, input: Number, _: &Context) -> Result<i64, ToolError> {
+        self.0.say(format!("6 call {}", input.n));
+        Ok(input.n)
+    }
+}
+
+/// Rules that write down that they were asked.
+struct LoudRules(Log);
+
+impl Authorizer for LoudRules {
+    fn judge(&self, request: &Request<'_>) -> Ruling {
+        self.0.say(format!("5 rules {}", request.input["n"]));
+        Ruling::Silent
+    }
+
+    fn hides(&self, _: &AnyTool) -> Option<Because> {
+        None
+    }
+}
+
+struct LoudAsker(Log, ScriptedAsker);
+
+impl haft::ports::Asker for LoudAsker {
+    fn approve<'a>(&'a self, approval: &'a haft::ports::Approval) -> haft::BoxFuture<'a, Answer> {
+        self.0.say(format!("5 user {}", approval.input["n"]));
+        self.1.approve(approval)
+    }
+
+    fn question<'a>(
+        &'a self,
+        question: &'a haft::ports::UserQuestion,
+    ) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+        self.1.question(question)
+    }
+}
+
+struct LoudRecorder(Log);
+
+impl haft::ports::Recorder for LoudRecorder {
+    fn before<'a>(
+        &'a self,
+        intent: &'a haft::ports::Intent<'a>,
+    ) -> haft::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
+        self.0.say(format!("6 recorder {}", intent.input["n"]));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn after<'a>(
+        &'a self,
+        result: &'a haft::ToolResult,
+    ) -> haft::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
+        self.0.say(format!("8 recorder {}", result.to_json().output));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// A hook that writes down that it was asked, and makes numbers smaller than `least` one larger.
+fn loud_hook(log: &Log, least: i64) -> TestHook {
+    let (before, permission, after) = (log.clone(), log.clone(), log.clone());
+    TestHook::new("loud")
+        .on_before(move |call| {
+            let n = call.input["n"].as_i64().unwrap();
+            before.say(format!("4 hook {n}"));
+            Ok(if n < least { Before::rewrite(json!({"n": n + 1})) } else { Before::go_on() })
+        })
+        .on_permission(move |call, _| {
+            permission.say(format!("5 hook {}", call.input["n"]));
+            Ok(None)
+        })
+        .on_after(move |_, result| {
+            after.say(format!("7 hook {}", result.to_json().output));
+            Ok(After::default())
+        })
+}
+
+fn witnessed(least: i64, asker: ScriptedAsker) -> (Caller, Log) {
+    let log = Log::default();
+    let hook = loud_hook(&log, least);
+    let hooks = Hooks::new().before(hook.clone()).permission(hook.clone()).after(hook);
+    let (rules, asker) = (LoudRules(log.clone()), LoudAsker(log.clone(), asker));
+    let recorder = Arc::new(LoudRecorder(log.clone()));
+    let caller = Caller::new().tool(Witness(log.clone())).engine(|engine| {
+        engine.permissions(rules).ask(asker).hooks(hooks).ports(|ports| ports.recorder = Some(recorder))
+    });
+    (caller, log)
+}
+
+#[tokio::test]
+async fn the_steps_come_in_their_order() {
+    let (caller, log) = witnessed(0, ScriptedAsker::new().then(Answer::Once));
+    caller.turn([("1", "witness", json!({"n": 1}))]).await.check(["1 ok: 1"]);
+    let (opinions, steps): (Vec<_>, Vec<_>) =
+        log.take().into_iter().partition(|step| step.contains("opinion"));
+    assert_eq!(
+        opinions,
+        ["5 opinion 1"],
+        "heard once; whether before or after the rules is nobody's business"
+    );
+    assert_eq!(
+        steps,
+        [
+            "2 effects 1",
+            "3 check 1",
+            "4 guard 1",
+            "4 hook 1",
+            "5 rules 1",
+            "5 hook 1",
+            "5 user 1",
+            "6 recorder 1",
+            "6 call 1",
+            "7 hook 1",
+            "8 recorder 1",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_rewrite_goes_back_to_parse_and_is_judged_like_the_first() {
+    let (caller, log) = witnessed(1, ScriptedAsker::new().then(Answer::Once));
+    caller.turn([("1", "witness", json!({"n": 0}))]).await.check(["1 ok: 1"]);
+    let steps = log.take();
+    let (first, second) = steps.split_at(4);
+    assert_eq!(
+        first,
+        ["2 effects 0", "3 check 0", "4 guard 0", "4 hook 0"],
+        "nobody judged what would change"
+    );
+    assert_eq!(second[..4].join(", "), "2 effects 1, 3 check 1, 4 guard 1, 4 hook 1");
+    assert!(["5 rules 1", "5 opinion 1"].iter().all(|step| second.contains(&(*step).to_owned())));
+}
+
+#[tokio::test]
+async fn an_edit_by_the_user_goes_back_to_parse() {
+    let edit = |n: Value| Answer::Edit(json!({"n": n}));
+    let (caller, log) = witnessed(0, ScriptedAsker::new().then(edit(json!(7))).then(Answer::Once));
+    caller.turn([("1", "witness", json!({"n": 1}))]).await.check(["1 ok: 7"]);
+    let after_edit = log.take().into_iter().skip_while(|step| !step.ends_with(" 7")).collect::<Vec<_>>();
+    assert_eq!(after_edit[..3].join(", "), "2 effects 7, 3 check 7, 4 guard 7");
+    assert!(after_edit.contains(&"5 rules 7".to_owned()) && after_edit.contains(&"5 user 7".to_owned()));
+
+    // Rubbish from the user is answered like rubbish from the model.
+    let (caller, log) = witnessed(0, ScriptedAsker::new().then(edit(json!("x"))));
+    let result = caller.call("witness", json!({"n": 1})).await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::InvalidInput));
+    assert!(log.take().iter().all(|step| !step.starts_with('6')));
+}
+
+#[tokio::test]
+async fn an_input_is_rewritten_at_most_three_times() {
+    async fn check(from: i64, expected: &str) {
+        let (caller, log) = witnessed(0, ScriptedAsker::new().then(Answer::Once));
+        let result = caller.turn([("1", "witness", json!({"n": from}))]).await;
+        result.check([expected]);
+        let rounds = log.take().iter().filter(|step| step.starts_with("4 hook")).count();
+        assert_eq!(rounds, 1 + from.unsigned_abs().min(3) as usize, "one round more than rewrites");
+    }
+    check(0, "1 ok: 0").await;
+    check(-1, "1 ok: 0").await;
+    check(-3, "1 ok: 0").await;
+    check(
+        -4,
+        "1 Blocked: the input of witness was rewritten 3 times and is still not settled; this call was stopped",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_rewrite_that_does_not_fit_is_invalid_input() {
+    let hook = TestHook::new("bad").on_before(|_| Ok(Before::rewrite(json!({"n": "many"}))));
+    let log = Log::default();
+    let caller =
+        Caller::new().tool(Witness(log.clone())).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+    let result = caller.call("witness", json!({"n": 1})).await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::InvalidInput));
+    assert!(!log.take().contains(&"6 call 1".to_owned()));
+}
+
+/// Searches.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is looked at")]
+struct GrepInput {
+    /// What to look for.
+    pattern: String,
+    /// How many lines at most.
+    head_limit: Option<u64>,
+}
+
+/// The words that a model gets, one for each kind, as `examples.md` has them.
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_error_says_what_to_do() {
+    let grep = || {
+        tool("Grep", "Searches.", |_: GrepInput, _| async { Ok("") }).effects(|_| Effects::none()).check(
+            |input: &GrepInput, _| {
+                let empty = input.pattern.is_empty();
+                async move {
+                    if empty { Err(ToolError::senseless("`pattern` is empty; give one")) } else { Ok(()) }
+                }
+            },
+        )
+    };
+    let check = async |caller: Caller, call: (&str, Value), expected: &str| {
+        let results = caller.turn([("1", call.0, call.1)]).await;
+        results.check([format!("1 {expected}").as_str()]);
+    };
+    let with = |tool: AnyTool| Caller::new().tool(tool);
+    let no_input = json!({});
+
+    let read = || with(any(reader("Read").alias("read_file")));
+    check(
+        read(),
+        ("read_fil", no_input.clone()),
+        "UnknownTool: no tool named `read_fil`; closest: `read_file` (alias of Read), `Read`",
+    )
+    .await;
+    check(read(), ("database", no_input.clone()), "UnknownTool: no tool named `database`").await;
+    check(
+        with(any(reader("ask").needs_user())),
+        ("ask", no_input.clone()),
+        "NotInteractive: ask can't be used: it needs a user, and this session has none",
+    )
+    .await;
+    check(
+        with(any(grep())),
+        ("Grep", json!({"head_limit": "ten"})),
+        "InvalidInput: invalid input for Grep (2 problems):\n  \
+         /head_limit   \"ten\" is a string; an integer ≥ 0 is accepted\n  \
+         /pattern      missing; a string is required\n\
+         fix these fields and call Grep again",
+    )
+    .await;
+    check(with(any(grep())), ("Grep", json!({"pattern": ""})), "InvalidInput: `pattern` is empty; give one")
+        .await;
+    let unsure = reader("t").check(|_, _| async { Err(ToolError::new("the disk is gone")) });
+    check(with(any(unsure)), ("t", no_input.clone()), "InvalidInput: t can't do that: the disk is gone")
+        .await;
+    let guarded = reader("t").guard(|_, _| async { Err(GuardDenied("not here".into())) });
+    check(
+        with(any(guarded)),
+        ("t", no_input.clone()),
+        "Blocked: t was blocked by one of its guards: not here",
+    )
+    .await;
+    let hooked =
+        |hook: TestHook| with(any(reader("t"))).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+    check(
+        hooked(TestHook::new("audit").blocking("not on fridays")),
+        ("t", no_input.clone()),
+        "Blocked: t was blocked by hook `audit`: not on fridays",
+    )
+    .await;
+    check(
+        hooked(TestHook::new("audit").failing("exit code 3")),
+        ("t", no_input.clone()),
+        "HookFailed: t was not run: hook `audit` failed (exit code 3); this is a fault of the hook, not a denial",
+    )
+    .await;
+    let denied = Permissions::new().deny("Edit").unwrap();
+    check(
+        with(any(changer("Edit"))).engine(|engine| engine.permissions(denied)),
+        ("Edit", no_input.clone()),
+        "Denied: Edit is denied by rule `Edit` (--deny)\ndo not try another tool for the same purpose",
+    )
+    .await;
+    let explained = |_: &Request<'_>| {
+        Ruling::Deny(
+            Because::by("rule `Edit(/migrations/**)` (.haft/settings.json:7)")
+                .saying("migrations are generated; change the model files instead"),
+        )
+    };
+    check(
+        with(any(changer("Edit"))).engine(|engine| engine.permissions(Rules(explained))),
+        ("Edit", no_input.clone()),
+        "Denied: Edit was denied by rule `Edit(/migrations/**)` (.haft/settings.json:7): migrations are \
+         generated; change the model files instead\ndo not try another tool for the same purpose",
+    )
+    .await;
+    check(
+        with(any(plain("t", Effects::changes("x.io")))),
+        ("t", no_input.clone()),
+        "Denied: t was denied: it changes x.io, so it needs a yes, and nobody can be asked here\n\
+         to allow it: --allow t",
+    )
+    .await;
+    let quiet = Permissions::new().mode(PermissionMode::DontAsk);
+    check(
+        with(any(plain("t", Effects::unknown()))).engine(|engine| engine.permissions(quiet)),
+        ("t", no_input.clone()),
+        "Denied: t was denied: nothing is known of what it touches, so it needs a yes, and this mode doesn't ask\n\
+         to allow it: --allow t",
+    )
+    .await;
+    let asked = |answer: Answer| {
+        let asker = ScriptedAsker::new().then(answer);
+        with(any(plain("t", Effects::unknown()))).engine(|engine| engine.ask(asker))
+    };
+    check(
+        asked(Answer::No),
+        ("t", no_input.clone()),
+        "Rejected: the user said no to t and ended the turn; wait for what they say",
+    )
+    .await;
+    check(
+        asked(Answer::NoBecause("use the other one".into())),
+        ("t", no_input.clone()),
+        "Rejected: the user said no to t: use the other one",
+    )
+    .await;
+    let recorder = MemoryRecorder::new();
+    recorder.refuse("disk full");
+    check(
+        with(any(changer("t"))).engine(recording(&recorder)),
+        ("t", no_input.clone()),
+        "NotRecorded: t was not run: it could not be recorded (disk full), and unrecorded changes are not made",
+    )
+    .await;
+    let (failing, _) = scripted("t")
+        .effects(|_| Effects::none())
+        .then_fail(ToolError::new("t found 3 matches; it must be unique"))
+        .build();
+    check(with(failing), ("t", no_input.clone()), "Failed: t found 3 matches; it must be unique").await;
+    let (slow, _handle) =
+        scripted("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(1_500)).build();
+    check(
+        with(slow),
+        ("t", no_input.clone()),
+        "TimedOut: t was stopped: it did not finish within 1.5 s; the user did not interrupt. Ask for less at once",
+    )
+    .await;
+    let panics = dynamic_tool("t", "Panics.", json!({"type": "object"}), |_, _| async {
+        if true {
+            panic!("secret words");
+        }
+        Ok(())
+    });
+    check(
+        with(any(panics.effects(|_| Effects::none()))),
+        ("t", no_input),
+        "Panicked: t panicked: this is a fault of the tool, not of your input; its result is lost",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_says_who_cancelled_it() {
+    async fn check(cause: Cause, running: &str, waiting: &str) {
+        let (slow, handle) = scripted("slow").build();
+        let rules = Permissions::new().allow("slow").unwrap();
+        let caller = Caller::new().tool(slow).engine(|engine| engine.permissions(rules));
+        // The second waits for the first: unknown effects run alone.
+        let turn = caller.start([("1", "slow", json!({})), ("2", "slow", json!({}))]);
+        let call = handle.started().await;
+        turn.handle().cancel(cause);
+        call.dropped().await;
+        turn.results().await.check([running, waiting]);
+        assert_eq!(handle.calls(), 1);
+    }
+    check(
+        Cause::User,
+        "1 Cancelled: slow was cancelled: the user interrupted this turn",
+        "2 Cancelled: slow was not run; cancelled: the user interrupted this turn",
+    )
+    .await;
+    check(
+        Cause::Shutdown,
+        "1 Cancelled: slow was cancelled: the session is ending; the user did not interrupt this call",
+        "2 Cancelled: slow was not run; cancelled: the session is ending; the user did not interrupt this call",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn only_kinds_that_can_succeed_unchanged_say_retryable() {
+    let error = |result: haft::ToolResult| {
+        let error = result.error().unwrap().clone();
+        (error.kind(), error.is_retryable())
+    };
+    let (flaky, _) = scripted("t")
+        .effects(|_| Effects::none())
+        .then_fail(ToolError::new("busy").retryable())
+        .then_fail(ToolError::new("wrong"))
+        .build();
+    let caller = Caller::new().tool(flaky);
+    assert_eq!(error(caller.call("t", "{}").await), (ErrorKind::Failed, true));
+    assert_eq!(error(caller.call("t", "{}").await), (ErrorKind::Failed, false));
+    assert_eq!(error(caller.call("u", "{}").await), (ErrorKind::UnknownTool, false));
+    assert_eq!(error(caller.call("t", "[]").await), (ErrorKind::InvalidInput, false));
+}
+
+/// Rules from a function.
+struct Rules<F>(F);
+
+impl<F: Fn(&Request<'_>) -> Ruling + Send + Sync + 'static> Authorizer for Rules<F> {
+    fn judge(&self, request: &Request<'_>) -> Ruling {
+        (self.0)(request)
+    }
+
+    fn hides(&self, _: &AnyTool) -> Option<Because> {
+        None
+    }
+}
+
+/// Two hooks decide on a call that would run by itself (`read`) or ask (`write`): the stricter counts, in any order.
+#[tokio::test]
+async fn the_strictest_decision_of_the_hooks_counts() {
+    fn decision(word: &str) -> Option<Decision> {
+        match word {
+            "-" => None,
+            "allow" => Some(Decision::Allow),
+            "ask" => Some(Decision::Ask("a hook says so".into())),
+            "deny" => Some(Decision::Deny("a hook says so".into())),
+            "block" => Some(Decision::Block("a hook says so".into())),
+            other => panic!("no decision `{other}`"),
+        }
+    }
+    async fn one(tool: &str, first: &str, second: &str, expected: &str) {
+        let hook = |name: &'static str, word: &str| {
+            let decision = decision(word);
+            let before = move || Before { decision: decision.clone(), ..Before::default() };
+            TestHook::new(name).on_before(move |_| Ok(before()))
+        };
+        let hooks = Hooks::new().before(hook("first", first)).before(hook("second", second));
+        let asker = ScriptedAsker::new().then(Answer::Once);
+        let caller = Caller::new()
+            .tool(reader("read"))
+            .tool(plain("write", Effects::changes("x.io")))
+            .engine(|engine| engine.hooks(hooks).ask(asker.clone()));
+        let result = caller.call(tool, "{}").await;
+        let asked = if asker.approvals().is_empty() { "" } else { "asks, " };
+        let came = result.error_kind().map_or("runs".to_owned(), |kind| format!("{kind:?}"));
+        assert_eq!(format!("{asked}{came}"), expected, "{tool}: {first}, {second}");
+    }
+    async fn check(tool: &str, first: &str, second: &str, expected: &str) {
+        one(tool, first, second, expected).await;
+        one(tool, second, first, expected).await;
+    }
+    check("read", "-", "-", "runs").await;
+    check("read", "-", "ask", "asks, runs").await;
+    check("read", "-", "deny", "Denied").await;
+    check("write", "-", "-", "asks, runs").await;
+    check("write", "-", "allow", "runs").await;
+    check("write", "allow", "ask", "asks, runs").await;
+    check("write", "allow", "deny", "Denied").await;
+    check("write", "ask", "deny", "Denied").await;
+    check("write", "ask", "block", "Blocked").await;
+}
+
+#[tokio::test]
+async fn a_hook_that_allows_lifts_no_rule() {
+    async fn check(rules: Permissions, opinion: Opinion, expected: &[&str]) {
+        let hook = TestHook::new("kind").on_before(|_| Ok(Before::decide(Decision::Allow)));
+        let asker = ScriptedAsker::new().then(Answer::NoBecause("asked".into()));
+        let write = plain("write", Effects::changes("x.io")).permission(move |_| opinion.clone());
+        let caller = Caller::new()
+            .tool(write)
+            .engine(|engine| engine.permissions(rules).ask(asker).hooks(Hooks::new().before(hook)));
+        caller.turn([("1", "write", "{}")]).await.check(expected.iter().copied());
+    }
+    check(Permissions::new(), Opinion::Silent, &["1 ok: done"]).await;
+    let asked = "1 Rejected: the user said no to write: asked";
+    check(Permissions::new().ask("write").unwrap(), Opinion::Silent, &[asked]).await;
+    check(Permissions::new(), Opinion::Ask("mind".into()), &[asked]).await;
+    check(Permissions::new(), Opinion::Deny("no".into()), &["1 Denied: write refuses this call: no"]).await;
+}
+
+/// A failing hook stops the call, and what is said is that a hook failed.
+#[tokio::test(start_paused = true)]
+async fn hooks_before_a_call_fail_closed() {
+    async fn check(hook: TestHook, how: &str) {
+        let log = EventLog::new();
+        let run = async |hook: TestHook| {
+            let (read, handle) = scripted("read").effects(|_| Effects::none()).then("text").build();
+            let caller = Caller::new()
+                .tool(read)
+                .engine(|engine| engine.hooks(Hooks::new().before(hook)).events(log.clone()));
+            (caller.turn([("1", "read", "{}")]).await, handle.calls())
+        };
+        let (results, calls) = run(hook.clone()).await;
+        let words = format!(
+            "1 HookFailed: read was not run: hook `audit` failed ({how}); this is a fault of the hook, not a denial"
+        );
+        results.check([words.as_str()]);
+        assert_eq!(calls, 0);
+        assert_eq!(log.warnings(), [""; 0]);
+
+        let (results, calls) = run(hook.continuing()).await;
+        results.check(["1 ok: text"]);
+        assert_eq!(calls, 1);
+        assert_eq!(log.warnings(), [format!("hook `audit` failed, and the call goes on: {how}")]);
+    }
+    let hook = || TestHook::new("audit");
+    check(hook().failing("exit code 3"), "exit code 3").await;
+    check(hook().panicking(), "it panicked").await;
+    check(hook().hanging().timeout(Duration::from_millis(1_500)), "it took longer than 1.5 s").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn permission_hooks_answer_for_the_user_and_fail_closed() {
+    async fn check(hook: TestHook, expected: &str) {
+        let asker = ScriptedAsker::new().then(Answer::NoBecause("asked".into()));
+        let caller = Caller::new()
+            .tool(plain("write", Effects::changes("x.io")))
+            .tool(reader("read"))
+            .engine(|engine| engine.ask(asker.clone()).hooks(Hooks::new().permission(hook.clone())));
+        let results = caller.turn([("1", "read", "{}"), ("2", "write", "{}")]).await;
+        results.check(["1 ok: done", expected]);
+        assert_eq!(hook.lines(), ["permission write"], "it is asked only where the user would be");
+        let Saw::Permission { reason, .. } = &hook.saw()[0] else { panic!("a permission hook") };
+        assert_eq!(reason, "it changes x.io");
+    }
+    let says =
+        |decision: Option<Decision>| TestHook::new("gate").on_permission(move |_, _| Ok(decision.clone()));
+    let asked = "2 Rejected: the user said no to write: asked";
+    check(says(None), asked).await;
+    check(says(Some(Decision::Ask("still".into()))), asked).await;
+    check(says(Some(Decision::Allow)), "2 ok: done").await;
+    check(says(Some(Decision::Deny("no".into()))), "2 Denied: denied by a permission hook: no").await;
+    let failed = |how: &str| {
+        format!(
+            "2 HookFailed: write was not run: permission hook `gate` failed ({how}); this is a fault of the hook, \
+             not a denial"
+        )
+    };
+    check(TestHook::new("gate").failing("exit code 3"), &failed("exit code 3")).await;
+    check(TestHook::new("gate").panicking(), &failed("it panicked")).await;
+    let hangs = TestHook::new("gate").hanging().timeout(Duration::from_secs(2));
+    check(hangs, &failed("it took longer than 2 s")).await;
+}
+
+#[tokio::test]
+async fn hooks_see_what_the_hooks_before_them_made_and_may_inject_words() {
+    let first = TestHook::new("first").on_before(|call| {
+        let mut input = call.input.clone();
+        input["stamp"] = json!(1);
+        Ok(Before { input: Some(input), context: Some("stamped".into()), ..Before::default() })
+    });
+    let second = TestHook::new("second").on_before(|_| Ok(Before::inject("seen")));
+    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let hooks = Hooks::new().before(first).before(second.clone());
+    let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks));
+    let turn = caller.start([("1", "read", json!({"a": 1}))]);
+    let call = handle.started().await;
+    assert_eq!(call.input(), &json!({"a": 1, "stamp": 1}));
+    call.succeed("text");
+    // Injected words come once, although the hooks ran for both versions of the input.
+    let results = turn.results().await;
+    results.check(["1 ok: text\nnote: stamped\nnote: seen"]);
+    let blocks = [Content::text("text"), Content::text("stamped"), Content::text("seen")];
+    assert_eq!(results[0].for_model(), blocks);
+    let Saw::Before { input, .. } = &second.saw()[0] else { panic!("a hook before") };
+    assert_eq!(input, &json!({"a": 1, "stamp": 1}));
+}
+
+/// Whatever 6 comes to, 7 sees it and can't lose it.
+#[tokio::test(start_paused = true)]
+async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
+    enum Tool {
+        Succeeds,
+        Fails,
+        Panics,
+        TimesOut,
+    }
+    async fn check(tool: Tool, hook: TestHook, expected: &str) -> Vec<String> {
+        let log = EventLog::new();
+        let (t, handle) =
+            scripted("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(1_000)).build();
+        let caller = Caller::new()
+            .tool(t)
+            .engine(|engine| engine.hooks(Hooks::new().after(hook.clone())).events(log.clone()));
+        let turn = caller.start([("1", "t", "{}")]);
+        let call = handle.started().await;
+        match tool {
+            Tool::Succeeds => call.succeed("text"),
+            Tool::Fails => call.fail(ToolError::new("wrong")),
+            Tool::Panics => call.panic(),
+            Tool::TimesOut => {}
+        }
+        turn.results().await.check([expected]);
+        assert_eq!(hook.lines(), ["after t"]);
+        log.warnings()
+    }
+    let note = || {
+        TestHook::new("note").on_after(|_, result| {
+            let kind = result.error_kind().map_or("success".to_owned(), |kind| format!("{kind:?}"));
+            Ok(After { context: Some(format!("saw {kind}")), ..After::default() })
+        })
+    };
+    check(Tool::Succeeds, note(), "1 ok: text\nnote: saw success").await;
+    check(Tool::Fails, note(), "1 Failed: wrong\nnote: saw Failed").await;
+    let panicked =
+        "1 Panicked: t panicked: this is a fault of the tool, not of your input; its result is lost";
+    check(Tool::Panics, note(), &format!("{panicked}\nnote: saw Panicked")).await;
+    let late = "1 TimedOut: t was stopped: it did not finish within 1 s; the user did not interrupt. Ask for less at once";
+    check(Tool::TimesOut, note(), &format!("{late}\nnote: saw TimedOut")).await;
+
+    let replace = || {
+        let output = Output::new(vec![Content::text("other")]);
+        TestHook::new("replace")
+            .on_after(move |_, _| Ok(After { output: Some(output.clone()), ..After::default() }))
+    };
+    check(Tool::Succeeds, replace(), "1 ok: other").await;
+    check(Tool::Fails, replace(), "1 Failed: wrong").await;
+
+    let bad = || TestHook::new("bad");
+    let warned = |how: &str| [format!("hook `bad` failed after t: {how}")];
+    assert_eq!(check(Tool::Succeeds, bad().failing("exit 3"), "1 ok: text").await, warned("exit 3"));
+    assert_eq!(check(Tool::Succeeds, bad().panicking(), "1 ok: text").await, warned("it panicked"));
+    assert_eq!(check(Tool::Fails, bad().panicking(), "1 Failed: wrong").await, warned("it panicked"));
+    let hangs = bad().hanging().timeout(Duration::from_millis(500));
+    assert_eq!(check(Tool::Succeeds, hangs, "1 ok: text").await, warned("it took longer than 0.5 s"));
+}
+
+#[tokio::test]
+async fn a_call_that_never_ran_has_no_hooks_after_it() {
+    let hook = TestHook::new("after");
+    let caller = Caller::new()
+        .tool(plain("t", Effects::unknown()))
+        .engine(|engine| engine.hooks(Hooks::new().after(hook.clone())));
+    assert_eq!(caller.call("t", "{}").await.error_kind(), Some(ErrorKind::Denied));
+    assert_eq!(caller.call("t", "[]").await.error_kind(), Some(ErrorKind::InvalidInput));
+    assert_eq!(hook.lines(), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_recorder_is_told_before_and_after_and_can_refuse_changes() {
+    let log = EventLog::new();
+    let recorder = MemoryRecorder::new();
+    let caller = Caller::new().tool(reader("read")).tool(changer("change")).engine(recording(&recorder));
+    let caller = caller.engine(|engine| engine.events(log.clone()));
+    let calls = || [("r", "read", "{}"), ("c", "change", "{}"), ("x", "read", "[]")];
+
+    caller.turn(calls()).await;
+    let told =
+        ["before r read, by its effects", "after r ok", "before c change, by the tool itself", "after c ok"];
+    assert_eq!(recorder.lines(), told);
+    let haft::testing::Note::Before { side_effects, rerunnable, turn, .. } = &recorder.notes()[2] else {
+        panic!("an intent")
+    };
+    assert_eq!((*side_effects, *rerunnable, *turn), (true, false, 1));
+
+    recorder.refuse("disk full");
+    let results = caller.turn(calls()).await;
+    assert_eq!(results[0].error_kind(), None, "a read goes on");
+    assert_eq!(results[1].error_kind(), Some(ErrorKind::NotRecorded));
+    assert_eq!(log.warnings(), ["read runs unrecorded: disk full"]);
+
+    recorder.panic();
+    let results = caller.turn(calls()).await;
+    assert_eq!(results[0].error_kind(), None);
+    assert_eq!(results[1].error_kind(), Some(ErrorKind::NotRecorded));
+    assert!(results[1].error().unwrap().message().contains("the recorder panicked"));
+
+    recorder.accept();
+    recorder.refuse_results("disk full");
+    let results = caller.turn(calls()).await;
+    assert_eq!(results[1].error_kind(), None, "what happened is not lost");
+    assert_eq!(log.warnings().last().unwrap(), "the result could not be recorded: disk full");
+}
+
+/// Runs again only what may be run again, and only where that can help.
+#[tokio::test(start_paused = true)]
+async fn retries() {
+    async fn check(effects: Effects, error: fn() -> ToolError, attempts: u32, expected: usize) {
+        let words = format!("{effects}, {:?}", error());
+        let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+        let mut flaky = scripted("flaky")
+            .effects(move |_| effects.clone())
+            .with(|tool| tool.retry(Retry { attempts, pause: Duration::from_millis(1) }));
+        for _ in 0..attempts.max(1) {
+            flaky = flaky.then_fail(error());
+        }
+        let (flaky, handle) = flaky.build();
+        let caller = Caller::new().tool(flaky).engine(|engine| engine.permissions(rules));
+        assert_eq!(caller.call("flaky", "{}").await.error_kind(), Some(ErrorKind::Failed));
+        assert_eq!(handle.calls(), expected, "{words}");
+    }
+    let busy = || ToolError::new("busy").retryable();
+    let wrong = || ToolError::new("wrong");
+    check(Effects::none(), busy, 3, 3).await;
+    check(Effects::none(), wrong, 3, 1).await;
+    check(Effects::observes("x.io"), busy, 3, 3).await;
+    check(Effects::writes_state("s"), busy, 3, 1).await;
+    check(Effects::writes_state("s").repeatable(), busy, 3, 3).await;
+    check(Effects::unknown().repeatable(), busy, 3, 1).await;
+    check(Effects::delegates(), busy, 3, 1).await;
+    check(Effects::none(), busy, 0, 1).await;
+    check(Effects::none(), busy, 100, haft::limits::ATTEMPTS_MAX as usize).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_succeeds_is_a_success_and_the_time_limit_is_over_all_attempts() {
+    let (flaky, handle) = scripted("flaky")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.retry(Retry::up_to(3)))
+        .then_fail(ToolError::new("busy").retryable())
+        .then("there")
+        .build();
+    let log = EventLog::new();
+    let caller = Caller::new().tool(flaky).engine(|engine| engine.events(log.clone()));
+    caller.turn([("1", "flaky", "{}")]).await.check(["1 ok: there"]);
+    assert_eq!(handle.calls(), 2);
+    assert_eq!(log.lines(), ["1 started", "1 progress attempt 1 failed, trying again", "1 finished"]);
+
+    let pause = Retry { attempts: 3, pause: Duration::from_secs(20) };
+    let (flaky, handle) = scripted("flaky")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.retry(pause).timeout(Duration::from_secs(10)))
+        .then_fail(ToolError::new("busy").retryable())
+        .build();
+    let result = Caller::new().tool(flaky).call("flaky", "{}").await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
+    assert_eq!(handle.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_blocking_tool_has_a_thread_of_its_own() {
+    let own = tool("own", "Names its thread.", |_: NoInput, _| async {
+        Ok(std::thread::current().name().unwrap_or("").to_owned())
+    });
+    let caller = Caller::new().tool(own.effects(|_| Effects::none()).blocking());
+    caller.turn([("1", "own", "{}")]).await.check(["1 ok: haft-own"]);
+
+    let panics = tool("panics", "Panics.", |_: NoInput, _| async {
+        if true {
+            panic!("secret words");
+        }
+        Ok(())
+    });
+    let caller = Caller::new().tool(panics.effects(|_| Effects::none()).blocking());
+    assert_eq!(caller.call("panics", "{}").await.error_kind(), Some(ErrorKind::Panicked));
+}
+
+/// Also on a runtime with one thread: the call doesn't have it.
+#[tokio::test]
+async fn a_blocking_tool_that_never_ends_is_given_up_and_counted() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let stuck = tool("stuck", "Waits for somebody.", move |_: NoInput, _| {
+        let gate = gate.clone();
+        async move {
+            let _ = gate.lock().unwrap().recv_timeout(Duration::from_secs(5));
+            Ok(())
+        }
+    });
+    let caller =
+        Caller::new().tool(stuck.effects(|_| Effects::none()).blocking().timeout_ms(20)).tool(reader("read"));
+    let results = caller.turn([("1", "stuck", "{}"), ("2", "read", "{}")]).await;
+    assert_eq!(results[0].error_kind(), Some(ErrorKind::TimedOut));
+    assert_eq!(results[1].error_kind(), None);
+    assert_eq!(caller.as_engine().abandoned_threads(), 1);
+    drop(go);
+    // The thread ends by itself soon; there is nothing to wait on but the count.
+    while caller.as_engine().abandoned_threads() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn too_many_threads_that_never_end_refuse_further_ones() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let stuck = tool("stuck", "Waits for somebody.", move |_: NoInput, _| {
+        let gate = gate.clone();
+        async move {
+            let _ = gate.lock().unwrap().recv();
+            Ok(())
+        }
+    });
+    let stuck = stuck.effects(|_| Effects::none()).blocking().timeout_ms(20);
+    let most = limits::ABANDONED_THREADS_MAX;
+    let caller = Caller::new().tool(stuck).engine(|engine| engine.max_concurrency(most));
+    let results = caller.turn((0..most).map(|call| (call.to_string(), "stuck", "{}"))).await;
+    assert!(results.iter().all(|result| result.error_kind() == Some(ErrorKind::TimedOut)));
+    assert_eq!(caller.as_engine().abandoned_threads(), most);
+    let words = "1 Failed: stuck can't run: 64 of its kind never ended and still hold threads";
+    caller.turn([("1", "stuck", "{}")]).await.check([words]);
+    drop(go);
+    while caller.as_engine().abandoned_threads() > 0 {
+        tokio::task::yield_now().await;
+    }
+    caller.turn([("1", "stuck", "{}")]).await.check(["1 ok: "]);
+}
+
+/// A tool that blocks a thread of the runtime can't be cancelled; it is answered all the same, and reported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_blocks_its_runtime_thread_is_answered_and_reported() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = ended.clone();
+    let stuck = tool("stuck", "Waits for somebody.", move |_: NoInput, _| {
+        let (gate, end) = (gate.clone(), end.clone());
+        async move {
+            let _ = gate.lock().unwrap().recv_timeout(Duration::from_secs(5));
+            end.store(true, Ordering::SeqCst);
+            Ok("late")
+        }
+    });
+    let log = EventLog::new();
+    let caller = Caller::new()
+        .tool(stuck.effects(|_| Effects::none()).timeout_ms(50))
+        .engine(|engine| engine.events(log.clone()));
+    let result = caller.call("stuck", "{}").await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
+    assert!(!ended.load(Ordering::SeqCst), "it was answered while it still blocked");
+    let stuck = log.wait_for(|event| matches!(event.what, What::BlocksThread { .. })).await;
+    assert_eq!(stuck.call.unwrap().id.as_ref(), "1");
+    drop(go);
+}
+
+/// The supervisor sleeps already when the call that blocks begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_blocks_beside_others_is_answered_too() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let stuck = tool("stuck", "Waits for somebody.", move |_: NoInput, _| {
+        let gate = gate.clone();
+        async move {
+            let _ = gate.lock().unwrap().recv_timeout(Duration::from_secs(5));
+            Ok("late")
+        }
+    });
+    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
+    let caller = Caller::new().tool(stuck.effects(|_| Effects::none()).timeout_ms(50)).tool(slow);
+    let turn = caller.start([("1", "slow", "{}")]);
+    let call = handle.started().await;
+    let result = caller.call("stuck", "{}").await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
+    call.succeed("text");
+    turn.results().await.check(["1 ok: text"]);
+    drop(go);
+}
+
+#[tokio::test]
+async fn a_call_through_an_alias_runs_under_its_own_name() {
+    let hook = TestHook::new("see");
+    let caller = Caller::new()
+        .tool(reader("Read").alias("read_file"))
+        .engine(|engine| engine.hooks(Hooks::new().before(hook.clone())));
+    let result = caller.call("read_file", "{}").await;
+    assert_eq!(result.tool_name(), "Read");
+    assert_eq!(hook.lines(), ["before Read"]);
+}
+
+/// A tool gets to use what was granted to its call and nothing else, through the ports it was given.
+#[tokio::test]
+async fn a_tool_reaches_its_ports_through_its_context() {
+    let files = haft::testing::MemoryFiles::new();
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    files.put(here.join("a.txt"), "text");
+    let write = tool("write", "Writes a file.", |_: NoInput, cx: Context| async move {
+        let text = cx.files().read_to_string("a.txt".as_ref()).await?;
+        let how = haft::files::WriteMode::Replace;
+        cx.files().write("b.txt".as_ref(), text.as_bytes(), how).await?;
+        Ok(cx.files().write("c.txt".as_ref(), b"", how).await.is_err())
+    });
+    let rules = Permissions::new().allow("write").unwrap();
+    let port = Arc::new(files.clone());
+    let caller = Caller::new()
+        .tool(write.effects(|_| Effects::reads("a.txt").and(Effects::writes("b.txt"))))
+        .engine(|engine| engine.permissions(rules).ports(|ports| ports.files = port));
+    assert_eq!(caller.call("write", "{}").await.to_json().output, true, "only what it declared");
+    assert_eq!(files.text(here.join("b.txt")).as_deref(), Some("text"));
+    assert_eq!(files.text(here.join("c.txt")), None);
+
+    let cx = context(".", |_| {});
+    assert!(cx.processes().is_none() && cx.asker().is_none() && cx.recorder().is_none());
+}
+
+/// A question waits as long as it takes and holds nothing; taking the call away takes the question away.
+#[tokio::test]
+async fn a_question_holds_nobody_up_and_goes_with_its_call() {
+    let asker = ScriptedAsker::waiting();
+    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let caller = Caller::new()
+        .tool(plain("look", Effects::observes("x.io")))
+        .tool(read)
+        .engine(|engine| engine.ask(asker.clone()).max_concurrency(1));
+    let turn = caller.start([("1", "look", "{}"), ("2", "read", "{}")]);
+    let asked = asker.asked().await;
+    handle.started().await.succeed("text");
+    let_tasks_run().await;
+    assert!(!turn.is_finished() && !asked.is_withdrawn());
+    assert_eq!(handle.running(), 0, "the other call ran and ended while the user was asked");
+    assert_eq!(turn.handle().interrupt(), [""; 0]);
+    let results = turn.results().await;
+    assert!(asked.is_withdrawn());
+    results.check(["1 Cancelled: look was cancelled: the user interrupted this turn", "2 ok: text"]);
+}
+
+#[tokio::test]
+async fn durations_and_concurrency_are_told() {
+    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let caller = Caller::new().tool(read).tool(reader("alone"));
+    let turn = caller.start([("1", "read", "{}"), ("2", "read", "{}")]);
+    for _ in 0..2 {
+        let call = handle.started().await;
+        calls.fetch_add(1, Ordering::SeqCst);
+        let_tasks_run().await;
+        if calls.load(Ordering::SeqCst) == 2 {
+            assert_eq!(handle.running(), 2);
+        }
+        // Both run until the second has started.
+        std::mem::forget(call);
+    }
+    turn.handle().cancel(Cause::User);
+    let results = turn.results().await;
+    assert!(results.iter().all(haft::ToolResult::was_concurrent));
+    let alone = caller.call("alone", "{}").await;
+    assert!(!alone.was_concurrent());
+    assert_eq!(caller.call("none", "{}").await.duration(), Duration::ZERO);
+}

@@ -1,0 +1,490 @@
+//! Which tools there are, which of them a turn has, and under which names.
+
+use std::collections::HashSet;
+
+use haft::testing::{Caller, ScriptedAsker, scripted};
+use haft::{
+    AnyTool, Assembly, Effects, ErrorKind, Exposure, Gates, NotFound, Origin, Permissions, Port, Ports,
+    Registry, RegistryError, Snapshot, Withheld,
+};
+use serde_json::json;
+
+use crate::{any, reader};
+
+fn snapshot(registry: &Registry) -> Snapshot {
+    registry.snapshot(&Assembly::new(&Gates::default(), &Ports::default()))
+}
+
+fn names(snapshot: &Snapshot) -> Vec<&str> {
+    snapshot.offers().iter().map(|offer| offer.name()).collect()
+}
+
+/// The tools that aren't offered, with their reason in words.
+fn withheld(snapshot: &Snapshot) -> Vec<String> {
+    snapshot
+        .withheld()
+        .map(|(entry, why)| format!("{} ({}): {why}", entry.tool().name(), entry.origin()))
+        .collect()
+}
+
+#[test]
+fn clashes_are_errors_when_a_tool_is_registered() {
+    let base = Registry::new().with(reader("Read").alias("read_file")).unwrap();
+    let check = |registered: Result<Registry, RegistryError>, expected: &str| {
+        assert_eq!(registered.err().map(|error| error.to_string()).unwrap_or_default(), expected);
+    };
+    check(base.with(reader("Write")), "");
+    check(base.with(reader("Read")), "tool `Read` can't be called `Read`: that is a name of `Read`");
+    check(
+        base.with(reader("read_file")),
+        "tool `read_file` can't be called `read_file`: that is a name of `Read`",
+    );
+    check(base.with(reader("x").alias("Read")), "tool `x` can't be called `Read`: that is a name of `Read`");
+    check(
+        base.with(reader("x").alias("read_file")),
+        "tool `x` can't be called `read_file`: that is a name of `Read`",
+    );
+    check(base.with(reader("x").alias("x")), "tool `x` can't be called `x`: that is a name of `x`");
+    check(
+        base.with(vec![any(reader("x")), any(reader("x"))]),
+        "tool `x` can't be called `x`: that is a name of `x`",
+    );
+    // Between sources nothing clashes here: assembly decides, and says so.
+    check(base.with_external("server", reader("Read")), "");
+    let server = base.with_external("server", reader("x")).unwrap();
+    check(server.with_external("server", reader("x")), "tool `x` can't be called `x`: that is a name of `x`");
+    check(server.with_external("other", reader("x")), "");
+
+    assert_eq!(base.len(), 1, "registering makes a new registry");
+}
+
+/// A closure so that the tool can be made again with the same facts.
+fn all_stages() -> Vec<AnyTool> {
+    vec![
+        any(reader("feature").spec(|spec| spec.feature("pdf"))),
+        any(reader("group").group("web")),
+        any(reader("by_name")),
+        any(reader("user").needs_user()),
+        any(reader("port").needs(Port::Processes)),
+        any(reader("disabled").enabled(|| false)),
+        any(reader("denied")),
+        any(reader("fine").group("files")),
+    ]
+}
+
+#[test]
+fn every_stage_withholds_with_its_reason() {
+    let mut gates = Gates::default();
+    gates.features_off.insert("pdf".into());
+    gates.groups_off.insert("web".into());
+    gates.tools_off.insert("by_name".into());
+    let rules = Permissions::new().deny("denied").unwrap();
+    let ports = Ports::default();
+    let registry =
+        Registry::new().with(all_stages()).unwrap().with_external("server", reader("fine")).unwrap();
+
+    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    assert_eq!(names(&taken), ["fine"]);
+    assert_eq!(*taken.find("fine").unwrap().origin(), Origin::BuiltIn);
+    assert_eq!(
+        withheld(&taken),
+        [
+            "by_name (built-in): it is switched off",
+            "denied (built-in): denied by rule `denied` (--deny)",
+            "disabled (built-in): it is not available now",
+            "feature (built-in): its build feature `pdf` is off",
+            "fine (server): a built-in tool has its name",
+            "group (built-in): it is switched off",
+            "port (built-in): this host has no Processes",
+            "user (built-in): it needs a user, and this session has none",
+        ]
+    );
+
+    // With everything on, all of them are there.
+    let ports = Ports {
+        asker: Some(std::sync::Arc::new(ScriptedAsker::new())),
+        processes: Some(std::sync::Arc::new(haft::testing::ScriptedProcesses::new())),
+        ..Ports::default()
+    };
+    let taken = registry.snapshot(&Assembly::new(&Gates::default(), &ports));
+    assert_eq!(withheld(&taken).len(), 2, "only the disabled and the shadowed one");
+    assert_eq!(names(&taken), ["by_name", "denied", "feature", "fine", "group", "port", "user"]);
+}
+
+#[tokio::test]
+async fn a_call_of_a_withheld_tool_says_why() {
+    let mut gates = Gates::default();
+    gates.tools_off.insert("off".into());
+    let rules = Permissions::new().deny("denied").unwrap();
+    let caller = Caller::new()
+        .tool(reader("off").alias("was_on"))
+        .tool(reader("denied"))
+        .tool(reader("user").needs_user())
+        .tool(reader("port").needs(Port::SubAgents))
+        .engine(|engine| engine.gates(gates).permissions(rules));
+    let calls = ["off", "was_on", "denied", "user", "port"].map(|name| (name, name, "{}"));
+    caller.turn(calls).await.check([
+        "off UnknownTool: off is not offered: it is switched off",
+        "was_on UnknownTool: off is not offered: it is switched off",
+        "denied Denied: denied is denied by rule `denied` (--deny)\ndo not try another tool for the same purpose",
+        "user NotInteractive: user can't be used: it needs a user, and this session has none",
+        "port UnknownTool: port is not offered: this host has no SubAgents",
+    ]);
+}
+
+/// Every port that a tool can need.
+#[test]
+fn a_tool_whose_port_is_absent_is_not_offered() {
+    use std::sync::Arc;
+    type Change = fn(&mut Ports);
+    let check = |port: Port, add: Option<Change>| {
+        let registry = Registry::new().with(reader("t").needs(port)).unwrap();
+        let gates = Gates::default();
+        let mut ports = Ports::default();
+        let without = registry.snapshot(&Assembly::new(&gates, &ports));
+        assert_eq!(without.offers().len(), usize::from(add.is_none()), "{port:?}");
+        if let Some(add) = add {
+            add(&mut ports);
+            let with = registry.snapshot(&Assembly::new(&gates, &ports));
+            assert_eq!(names(&with), ["t"], "{port:?}");
+        }
+    };
+    check(Port::Files, None);
+    check(
+        Port::Processes,
+        Some(|ports| {
+            ports.processes = Some(Arc::new(haft::testing::ScriptedProcesses::new()));
+        }),
+    );
+    check(Port::Asker, Some(|ports| ports.asker = Some(Arc::new(ScriptedAsker::new()))));
+    check(
+        Port::Recorder,
+        Some(|ports| {
+            ports.recorder = Some(Arc::new(haft::testing::MemoryRecorder::new()));
+        }),
+    );
+    check(
+        Port::ToolIndex,
+        Some(|ports| {
+            ports.tool_index = Some(Arc::new(haft::testing::MemoryToolIndex::new([])));
+        }),
+    );
+    check(
+        Port::Mode,
+        Some(|ports| {
+            ports.mode = Some(Arc::new(haft::testing::LiveMode::new(Default::default())));
+        }),
+    );
+    check(
+        Port::SubAgents,
+        Some(|ports| {
+            ports.sub_agents = Some(Arc::new(haft::testing::ScriptedSubAgents::new()));
+        }),
+    );
+    check(
+        Port::Resources,
+        Some(|ports| {
+            ports.resources = Some(Arc::new(haft::testing::MemoryResources::new()));
+        }),
+    );
+    check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::TaskTable::new()))));
+}
+
+/// All orders of some things.
+fn permutations<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
+    let [first, rest @ ..] = things else { return vec![vec![]] };
+    let mut all = Vec::new();
+    for shorter in permutations(rest) {
+        for place in 0..=shorter.len() {
+            let mut longer = shorter.clone();
+            longer.insert(place, first.clone());
+            all.push(longer);
+        }
+    }
+    all
+}
+
+#[test]
+fn the_order_of_registration_changes_nothing() {
+    let tools: [(&str, Option<&str>); 6] = [
+        ("b", None),
+        ("a", None),
+        ("z", Some("server")),
+        ("same", Some("server")),
+        ("same", Some("another")),
+        ("b", Some("another")),
+    ];
+    let mut seen = HashSet::new();
+    for order in permutations(&tools) {
+        let mut registry = Registry::new();
+        for (name, source) in order {
+            registry = match source {
+                None => registry.with(reader(name).alias(format!("{name}_alias"))).unwrap(),
+                Some(source) => registry.with_external(source, reader(name)).unwrap(),
+            };
+        }
+        let taken = snapshot(&registry);
+        let offers: Vec<String> =
+            taken.offers().iter().map(|offer| format!("{} of {}", offer.name(), offer.origin())).collect();
+        seen.insert((offers, withheld(&taken), format!("{:?}", taken.find("c").err())));
+    }
+    assert_eq!(seen.len(), 1, "{seen:#?}");
+    let (offers, withheld, _) = seen.into_iter().next().unwrap();
+    assert_eq!(offers[..3], ["a of built-in", "b of built-in", "same of another"], "built-ins first");
+    assert!(offers[3].starts_with("same_") && offers[3].ends_with(" of server"), "{offers:?}");
+    assert_eq!(offers[4..], ["z of server"]);
+    assert_eq!(withheld, ["b (another): a built-in tool has its name"]);
+}
+
+#[test]
+fn aliases_lead_only_to_built_in_tools() {
+    let registry = Registry::new()
+        .with(reader("Read").alias("read_file"))
+        .unwrap()
+        .with_external("server", reader("outside").alias("alias_of_outside"))
+        .unwrap()
+        .with_external("other", reader("read_file"))
+        .unwrap();
+    let taken = snapshot(&registry);
+    assert_eq!(taken.find("read_file").unwrap().name(), "Read");
+    assert_eq!(taken.find("outside").unwrap().name(), "outside");
+    assert!(matches!(taken.find("alias_of_outside"), Err(NotFound::Unknown(_))));
+    assert_eq!(withheld(&taken), ["read_file (other): a built-in tool has its name"]);
+}
+
+/// Also the names of a built-in tool that isn't offered: denying one must not hand its name over.
+#[test]
+fn an_external_tool_takes_no_name_of_a_built_in_one() {
+    let registry = Registry::new()
+        .with(reader("Bash").alias("shell"))
+        .unwrap()
+        .with_external("server", vec![any(reader("Bash")), any(reader("shell"))])
+        .unwrap();
+    let (gates, ports) = (Gates::default(), Ports::default());
+    let rules = Permissions::new().deny("Bash").unwrap();
+    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    assert_eq!(names(&taken), [""; 0]);
+    assert!(matches!(taken.find("Bash"), Err(NotFound::Withheld(..))));
+    assert!(matches!(taken.find("shell"), Err(NotFound::Withheld(..))));
+
+    let without = snapshot(&registry.without_external("server"));
+    assert_eq!((names(&without), withheld(&without).len()), (vec!["Bash"], 0));
+}
+
+#[test]
+fn a_suffix_is_the_same_for_the_same_source_whoever_else_is_there() {
+    let long = "x".repeat(64);
+    let named = |sources: &[&str], tool: &str| {
+        let mut registry = Registry::new();
+        for source in sources {
+            registry = registry.with_external(*source, reader(tool)).unwrap();
+        }
+        let taken = snapshot(&registry);
+        let name = |offer: &haft::Offer| (offer.origin().to_string(), offer.name().to_owned());
+        taken.offers().iter().map(name).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let two = named(&["a", "b"], "send");
+    let three = named(&["c", "a", "b"], "send");
+    assert_eq!(two["a"], "send");
+    assert_eq!(two["b"], three["b"]);
+    assert_ne!(three["b"], three["c"]);
+    // A known value: it is in transcripts, so it must not change.
+    assert_eq!(two["b"], "send_26983693");
+    let long = named(&["a", "b"], &long);
+    assert_eq!(long["b"].len(), 64);
+    assert_ne!(long["a"], long["b"]);
+}
+
+#[tokio::test]
+async fn a_suffixed_tool_is_called_by_the_name_it_is_offered_under() {
+    let (first, _) = scripted("send").effects(|_| Effects::none()).then("from a").build();
+    let (second, _) = scripted("send").effects(|_| Effects::none()).then("from b").build();
+    let caller = Caller::new().external("a", first).external("b", second);
+    let snapshot = caller.as_engine().snapshot();
+    let other = names(&snapshot)[1].to_owned();
+    let calls = [("1", "send".to_owned(), "{}"), ("2", other, "{}")];
+    caller.turn(calls).await.check(["1 ok: from a", "2 ok: from b"]);
+}
+
+#[test]
+fn closest_names() {
+    let registry = Registry::new()
+        .with(vec![
+            any(reader("Read").alias("read_file")),
+            any(reader("Write").alias("write_file")),
+            any(reader("WebFetch")),
+            any(reader("Grep")),
+            any(reader("TodoWrite")),
+        ])
+        .unwrap();
+    let taken = snapshot(&registry);
+    let check = |wanted: &str, expected: &[&str]| match taken.find(wanted) {
+        Err(NotFound::Unknown(near)) => assert_eq!(near, expected, "{wanted}"),
+        other => panic!("{wanted}: {:?}", other.map(|offer| offer.name().to_owned())),
+    };
+    check("read", &["`Read`", "`read_file` (alias of Read)"]);
+    check("read_fil", &["`read_file` (alias of Read)", "`Read`"]);
+    check("ReadFile", &["`read_file` (alias of Read)", "`Read`"]);
+    check("web_fetch", &["`WebFetch`"]);
+    check("Gerp", &["`Grep`"]);
+    check("write", &["`Write`", "`TodoWrite`", "`write_file` (alias of Write)"]);
+    check("quantum_teleport", &[]);
+    check("", &[]);
+    check(&"x".repeat(100_000), &[]);
+}
+
+#[tokio::test]
+async fn a_turn_keeps_its_tools_while_the_engine_gets_others() {
+    let caller = Caller::new().tool(reader("old"));
+    let engine = caller.as_engine();
+    let turn = engine.turn();
+    engine.refresh_with(Registry::new().with(reader("new")).unwrap());
+    assert_eq!(names(turn.snapshot()), ["old"]);
+    assert_eq!(names(&engine.snapshot()), ["new"]);
+    let calls = || [("1", "old", "{}"), ("2", "new", "{}")];
+    let results = caller.start_in(turn, calls()).results().await;
+    results.check(["1 ok: done", "2 UnknownTool: no tool named `new`"]);
+    caller.turn(calls()).await.check(["1 UnknownTool: no tool named `old`", "2 ok: done"]);
+}
+
+/// The implementation is pinned with the definition: the same name may be another tool in the next turn.
+#[tokio::test]
+async fn a_turn_keeps_the_implementation_that_was_advertised() {
+    let (first, _) = scripted("t").effects(|_| Effects::none()).then("first").build();
+    let (second, _) = scripted("t").effects(|_| Effects::none()).then("second").build();
+    let caller = Caller::new().external("server", first);
+    let turn = caller.as_engine().turn();
+    let replaced = caller.registry().without_external("server").with_external("server", second).unwrap();
+    caller.as_engine().refresh_with(replaced);
+    caller.start_in(turn, [("1", "t", "{}")]).results().await.check(["1 ok: first"]);
+    caller.turn([("1", "t", "{}")]).await.check(["1 ok: second"]);
+}
+
+#[test]
+fn a_filtered_view_has_the_same_tools_and_fewer() {
+    let registry = Registry::new()
+        .with(vec![any(reader("a").group("web")), any(reader("b")), any(reader("c"))])
+        .unwrap()
+        .with_external("server", reader("d"))
+        .unwrap();
+    let view = registry.only(|entry| entry.tool().name() != "b" && *entry.origin() == Origin::BuiltIn);
+    assert_eq!(names(&snapshot(&view)), ["a", "c"]);
+    assert_eq!(names(&snapshot(&registry)), ["a", "b", "c", "d"]);
+    let same = |registry: &Registry| {
+        registry.entries().find(|entry| entry.tool().name() == "a").map(|entry| *entry.fingerprint())
+    };
+    assert_eq!(same(&view), same(&registry));
+    assert!(Registry::new().only(|_| true).is_empty());
+}
+
+#[test]
+fn a_fingerprint_is_of_what_the_model_was_told() {
+    let print = |tool: AnyTool| {
+        let registry = Registry::new().with(tool).unwrap();
+        *registry.entries().next().unwrap().fingerprint()
+    };
+    let base = print(any(reader("t")));
+    assert_eq!(base, print(any(reader("t").alias("other").timeout_ms(5))), "the rest is ours");
+    assert_ne!(base, print(any(reader("u"))));
+    assert_ne!(base, print(any(reader("t").spec(|spec| spec.description("Does something else.")))));
+}
+
+/// `n` external tools, a search tool, and some with wishes of their own.
+fn many(external: usize, search: bool) -> Registry {
+    let mut registry = Registry::new()
+        .with(vec![
+            any(reader("normal")),
+            any(reader("later").exposure(Exposure::Deferred)),
+            any(reader("always").exposure(Exposure::AlwaysLoaded)),
+        ])
+        .unwrap();
+    if search {
+        registry = registry.with(reader("ToolSearch").spec(|spec| spec.finds_tools())).unwrap();
+    }
+    let mut tools: Vec<AnyTool> = (0..external).map(|n| any(reader(&format!("ext{n}")))).collect();
+    tools.push(any(reader("ext_always").exposure(Exposure::AlwaysLoaded)));
+    registry.with_external("server", tools).unwrap()
+}
+
+#[test]
+fn tools_are_deferred_above_the_threshold_and_only_if_they_can_be_found() {
+    let check = |external: usize, search: bool, above: usize, expected: &[&str]| {
+        let mut gates = Gates::default();
+        gates.defer_above = above;
+        let taken = many(external, search).snapshot(&Assembly::new(&gates, &Ports::default()));
+        let deferred: Vec<_> = taken.deferred().map(|offer| offer.name()).collect();
+        assert_eq!(deferred, expected, "{external} {search} {above}");
+        let shown = taken.definitions().count();
+        assert_eq!(shown + deferred.len(), taken.offers().len());
+    };
+    check(2, true, 7, &[]);
+    check(2, true, 6, &["later", "ext0", "ext1"]);
+    check(2, false, 5, &[]);
+    check(0, true, 0, &["later"]);
+    assert_eq!(Gates::default().defer_above, 60);
+    check(54, true, 60, &[]);
+    check(55, true, 60, &[]);
+    let taken = many(56, true).snapshot(&Assembly::new(&Gates::default(), &Ports::default()));
+    assert_eq!(taken.deferred().count(), 57);
+}
+
+#[tokio::test]
+async fn a_deferred_tool_is_shown_once_it_was_found() {
+    let mut gates = Gates::default();
+    gates.defer_above = 3;
+    let caller = Caller::of(many(2, true)).engine(|engine| engine.gates(gates));
+    let engine = caller.as_engine();
+    let shown =
+        |snapshot: &Snapshot| snapshot.definitions().map(|offer| offer.name().to_owned()).collect::<Vec<_>>();
+    let hidden = ["ToolSearch", "always", "normal", "ext_always"];
+    assert_eq!(shown(&engine.snapshot()), hidden);
+
+    let before = engine.turn();
+    let found = engine.load(&["ext1".into(), "none".into(), "later".into()]);
+    assert_eq!(found, ["ext1", "later"]);
+    assert_eq!(shown(before.snapshot()), hidden, "a turn that began keeps what it showed");
+    let loaded = ["ToolSearch", "always", "later", "normal", "ext1", "ext_always"];
+    assert_eq!(shown(&engine.snapshot()), loaded);
+    engine.refresh();
+    assert_eq!(shown(&engine.snapshot()), loaded, "and it stays loaded");
+    drop(before);
+}
+
+#[tokio::test]
+async fn a_deferred_tool_runs_and_a_misfit_carries_its_schema() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"to": {"type": "string"}},
+        "required": ["to"],
+    });
+    let send = || {
+        any(haft::dynamic_tool("send", "Sends.", schema.clone(), |_, _| async { Ok("sent") })
+            .effects(|_| Effects::none()))
+    };
+    let call = async |above: usize, input: serde_json::Value| {
+        let mut gates = Gates::default();
+        gates.defer_above = above;
+        let caller = Caller::new()
+            .tool(reader("ToolSearch").spec(|spec| spec.finds_tools()))
+            .external("server", send())
+            .engine(|engine| engine.gates(gates));
+        assert_eq!(caller.as_engine().snapshot().find("send").unwrap().is_deferred(), above == 0);
+        caller.call("send", input).await
+    };
+    assert_eq!(call(0, json!({"to": "me"})).await.to_json().output, "sent");
+    let misfit = call(0, json!({})).await;
+    assert_eq!(misfit.error_kind(), Some(ErrorKind::InvalidInput));
+    let words = misfit.error().unwrap().message();
+    let (_, carried) = words.split_once("\nthe input schema is ").expect("it carries the schema");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(carried).unwrap(), schema);
+    let shown = call(9, json!({})).await;
+    assert!(!shown.error().unwrap().message().contains("schema is"), "the model has it already");
+}
+
+#[test]
+fn withheld_reasons_are_values() {
+    let registry = Registry::new().with(reader("t").needs(Port::Tasks)).unwrap();
+    let taken = snapshot(&registry);
+    let (_, why) = taken.withheld().next().unwrap();
+    assert_eq!(*why, Withheld::PortAbsent(Port::Tasks));
+}
