@@ -69,10 +69,10 @@ impl Context {
         turn: u64,
         reference: CallRef,
         cancel: Cancel,
-        entry: Arc<Entry>,
+        entry: Option<Arc<Entry>>,
     ) -> Context {
         let access = host.base_access.clone();
-        let (entry, cwd, running) = (Some(entry), None, Running::default());
+        let (cwd, running) = (None, Running::default());
         Context { call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, running }), access }
     }
 

@@ -297,7 +297,7 @@ impl TurnShared {
 async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel: Cancel) {
     let entry = start.opened.entry.clone();
     let reference = CallRef { index: call, id: start.opened.id.clone(), tool: entry.name().clone() };
-    let cx = Context::new(turn.engine.host.clone(), turn.number, reference, cancel, entry);
+    let cx = Context::new(turn.engine.host.clone(), turn.number, reference, cancel, Some(entry));
     let owed = Owed { turn: &turn, call: cx.call_ref() };
     let asking = || {
         turn.board.asking(call);
