@@ -17,6 +17,8 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let engine = session::open(common)?;
     let input = input(args.input.as_deref())?;
+    // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+    let _ = engine.clean_results(session::RESULTS_KEPT);
     let result = call(&engine, ToolCall::new("call-1", args.tool.as_str(), input), &interrupts)?;
     let written = match args.output {
         Form::Text => text(&result),
@@ -33,9 +35,6 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
 fn call(engine: &Engine, call: ToolCall, interrupts: &Interrupts) -> Result<ToolResult, Usage> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_time().build();
     let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
-    let old = engine.clone();
-    // What is left of earlier sessions goes while the call runs; what can't be removed is tried again next time.
-    runtime.spawn_blocking(move || old.clean_results(session::RESULTS_KEPT));
     let turn = engine.turn();
     interrupts.tell(Some(turn.handle()));
     let result = runtime.block_on(turn.run([call])).pop().expect("one call has one result");

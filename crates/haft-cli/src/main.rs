@@ -44,7 +44,7 @@ impl From<Exit> for ExitCode {
 struct Usage(String);
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(|panic| output::panicked(panic)));
+    std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();
     let done = match cli.command {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
@@ -18,15 +19,18 @@ pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Puts an engine together. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
-    let registry = registry()?;
-    let lookup = |name: &str| std::env::var_os(name);
-    let from_environment = || haft::env::max_concurrency(&lookup).map_err(|error| Usage(error.to_string()));
+    let registry = Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))?;
+    assemble(registry, common, &|name| std::env::var_os(name))
+}
+
+fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Engine, Usage> {
+    let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
     let max_concurrency = match common.max_concurrency {
         Some(calls) => Some(calls),
         None => from_environment()?,
     };
-    let state = haft::env::state_dir(&lookup).map(|dir| real(&dir));
-    let config = haft::env::config_dir(&lookup).map(|dir| real(&dir));
+    let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
+    let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
 
     let mut workspace = workspace(common)?;
     for dir in [&state, &config].into_iter().flatten() {
@@ -50,10 +54,6 @@ pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
         engine = engine.ask(asker);
     }
     Ok(engine)
-}
-
-fn registry() -> Result<Registry, Usage> {
-    Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))
 }
 
 fn workspace(common: &Common) -> Result<Workspace, Usage> {
@@ -148,3 +148,6 @@ impl EventSink for Warnings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

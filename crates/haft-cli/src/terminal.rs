@@ -41,11 +41,11 @@ pub(crate) struct Terminal {
 trait Console: Send + Sync {
     fn show(&self, words: &str);
 
-    /// The next line that is typed; nothing at the end of the input.
+    /// Shows a prompt and returns the line that is typed after it; nothing at the end of the input.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait; what is typed later belongs to the next question.
-    fn line(&self) -> BoxFuture<'_, Option<String>>;
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>>;
 }
 
 impl Terminal {
@@ -66,17 +66,17 @@ impl Asker for Terminal {
             let console = self.console.lock().await;
             console.show(&question(approval, &self.cwd));
             for _ in 0..TRIES_MAX {
-                console.show(&format!("  allow this call?   {KEYS}   [n] "));
-                let Some(line) = console.line().await else { return Answer::No };
+                let prompt = format!("  allow this call?   {KEYS}   [n] ");
+                let Some(line) = console.line(&prompt).await else { return Answer::No };
                 match Reply::read(&line) {
                     Reply::Answer(answer) => return answer,
                     Reply::WantsReason => {
-                        console.show("  because: ");
-                        return something(&**console).await.map_or(Answer::No, Answer::NoBecause);
+                        let reason = something(&**console, "  because: ").await;
+                        return reason.map_or(Answer::No, Answer::NoBecause);
                     }
                     Reply::WantsInput => {
-                        console.show("  new input, as JSON on one line: ");
-                        match something(&**console).await.map(|text| serde_json::from_str::<Value>(&text)) {
+                        let text = something(&**console, "  new input, as JSON on one line: ").await;
+                        match text.map(|text| serde_json::from_str::<Value>(&text)) {
                             None => {}
                             Some(Ok(input)) => return Answer::Edit(input),
                             Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
@@ -95,8 +95,7 @@ impl Asker for Terminal {
             let console = self.console.lock().await;
             console.show(&choices(question));
             for _ in 0..TRIES_MAX {
-                console.show("  > ");
-                let line = something(&**console).await?;
+                let line = something(&**console, "  > ").await?;
                 match chosen(question, &line) {
                     Some(answers) => return Some(answers),
                     None => console.show("  give the number of a choice\n"),
@@ -224,8 +223,8 @@ fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
 }
 
 /// A line with something on it.
-async fn something(console: &dyn Console) -> Option<String> {
-    console.line().await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+async fn something(console: &dyn Console, prompt: &str) -> Option<String> {
+    console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// Standard error and standard input, which are terminals.
@@ -237,8 +236,11 @@ impl Console for StandardStreams {
     }
 
     /// Waits on a thread of its own: a terminal can't be waited for otherwise without a runtime that polls it.
-    fn line(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async {
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            // Whatever was typed so far was no answer to what comes now.
+            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+            output::show(prompt);
             let (stopped, stop) = io::pipe().ok()?;
             let (send, answer) = oneshot::channel();
             let wait = move || {
@@ -275,7 +277,6 @@ impl Drop for Waiting {
 
 fn wait_for_line(stopped: &io::PipeReader) -> Option<String> {
     let stdin = io::stdin();
-    let _ = tcflush(&stdin, QueueSelector::IFlush);
     let mut line = Vec::new();
     loop {
         let mut ready = [

@@ -28,7 +28,8 @@ impl Console for Played {
         self.0.lock().unwrap().0.push_str(words);
     }
 
-    fn line(&self) -> BoxFuture<'_, Option<String>> {
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>> {
+        self.show(prompt);
         Box::pin(async {
             // Others get their chance to write in between.
             tokio::task::yield_now().await;
