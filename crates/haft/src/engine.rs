@@ -8,6 +8,7 @@ use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::Locks;
+use crate::dispatch::turn::Live;
 use crate::dispatch::{ConflictRule, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
 use crate::event::EventSink;
@@ -73,7 +74,7 @@ struct Config {
 struct Common {
     locks: Arc<Locks>,
     background: Arc<Background>,
-    supervisor: Arc<Supervisor>,
+    supervisor: Arc<Supervisor<Live>>,
     threads: Arc<Threads>,
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<OffloadStore>,
     pub(crate) locks: Arc<Locks>,
     pub(crate) background: Arc<Background>,
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) supervisor: Arc<Supervisor<Live>>,
     pub(crate) threads: Arc<Threads>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,

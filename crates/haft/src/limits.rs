@@ -104,6 +104,8 @@ pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a cancelled call has to end before it is answered in its place.
 pub const CANCEL_GRACE: Duration = Duration::from_millis(100);
+/// How long the timer of a session stays set after its last call.
+pub const SUPERVISOR_IDLE: Duration = Duration::from_secs(1);
 /// How long one hook may take, unless it says otherwise.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the watchdog looks for calls that keep a thread busy.

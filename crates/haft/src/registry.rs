@@ -249,7 +249,7 @@ pub struct Snapshot(Arc<Pinned>);
 
 struct Pinned {
     offers: Vec<Offer>,
-    by_name: HashMap<Arc<str>, usize>,
+    by_name: HashMap<Arc<str>, usize, ShortNames>,
     /// Other names of built-in tools that are offered.
     aliases: HashMap<String, usize>,
     withheld: Vec<(Arc<Entry>, Withheld)>,
@@ -304,7 +304,7 @@ pub enum NotFound {
 }
 
 pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
-    let by_name: HashMap<_, _> =
+    let by_name: HashMap<_, _, ShortNames> =
         offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
     let mut aliases = HashMap::new();
     for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.entry.origin == Origin::BuiltIn) {
@@ -312,6 +312,33 @@ pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) 
         aliases.extend(free.map(|alias| (alias.clone(), at)));
     }
     Snapshot(Arc::new(Pinned { offers, by_name, aliases, withheld }))
+}
+
+/// FNV-1a: quick for short names. The keys are tools that were registered; what a model asks for is only looked up,
+/// so there is nothing to flood.
+#[derive(Clone, Copy, Default)]
+struct ShortNames;
+
+impl std::hash::BuildHasher for ShortNames {
+    type Hasher = Fnv;
+
+    fn build_hasher(&self) -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+struct Fnv(u64);
+
+impl std::hash::Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The names that a session has loaded by searching.

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::content::{Content, Output};
 use crate::error::{ErrorKind, ToolError};
-use crate::results::{Cut, ResultLimit};
+use crate::registry::Entry;
+use crate::results::{Cut, Fit, OffloadStore, ResultLimit, Settled, bytes, fit};
 use crate::tool::AnyTool;
 use crate::view::{Stage, View};
 
@@ -56,6 +57,20 @@ impl ToolResult {
             offloaded_to: None,
             cut: None,
             limit: ResultLimit::default(),
+        })
+    }
+
+    /// A result that is given in place of the call's own.
+    pub(crate) fn answered(
+        call_id: Arc<str>,
+        entry: &Entry,
+        input: Arc<Value>,
+        output: Output,
+    ) -> ToolResult {
+        ToolResult::refused(call_id, entry.name().clone(), ToolError::new("")).with(|parts| {
+            parts.tool = Some(entry.tool().clone());
+            parts.input = Some(input);
+            parts.outcome = Ok(output);
         })
     }
 
@@ -211,4 +226,47 @@ pub struct ErrorJson {
     pub message: String,
     /// Whether trying the same call again can help.
     pub retryable: bool,
+}
+
+/// The turn's budget over all its results.
+pub(crate) fn within_budget(
+    mut results: Vec<ToolResult>,
+    budget: usize,
+    store: &OffloadStore,
+) -> Vec<ToolResult> {
+    let size = |result: &ToolResult| {
+        let parts = result.parts();
+        let notes: usize = parts.notes.iter().map(String::len).sum();
+        notes + parts.outcome.as_ref().map_or_else(|error| error.message().len(), bytes)
+    };
+    if results.iter().map(size).sum::<usize>() <= budget {
+        return results;
+    }
+    let settled = |result: &ToolResult| {
+        let Parts { outcome, offloaded_to, cut, .. } = result.parts().clone();
+        match outcome {
+            Ok(output) => Settled { output, offloaded_to, cut },
+            Err(error) => Settled::whole(Output::new(vec![Content::text(error.message())])),
+        }
+    };
+    let mut all: Vec<Settled> = results.iter().map(settled).collect();
+    let parts = results.iter().map(ToolResult::parts);
+    let mut fits: Vec<Fit<'_>> = all
+        .iter_mut()
+        .zip(parts)
+        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit))
+        .collect();
+    fit(&mut fits, budget, store);
+    let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();
+    for ((result, settled), _) in results.iter_mut().zip(all).zip(changed).filter(|(_, changed)| *changed) {
+        *result = result.clone().with(|parts| match &mut parts.outcome {
+            Ok(output) => {
+                *output = settled.output;
+                parts.offloaded_to = settled.offloaded_to;
+                parts.cut = settled.cut;
+            }
+            Err(error) => *error = error.clone().saying(settled.output.to_text()),
+        });
+    }
+    results
 }

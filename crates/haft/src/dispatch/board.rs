@@ -40,10 +40,11 @@ struct Slot<Job, Done> {
     running: bool,
 }
 
-/// A call that begins now, with the place of its cancellation.
+/// A call that begins now.
 pub(crate) struct Begin<Job> {
     pub(crate) call: usize,
     pub(crate) job: Job,
+    pub(crate) cancel: Cancel,
 }
 
 impl<Job, Done> Board<Job, Done> {
@@ -79,31 +80,10 @@ impl<Job, Done> Board<Job, Done> {
         lock(&self.state).scheduler.complete();
     }
 
-    /// Lets everybody go who may: wakes calls that waited, and returns those that begin. `cancel` makes the
-    /// cancellation of a call.
-    pub(crate) fn pump(&self, cancel: impl Fn() -> Cancel) -> Vec<(Begin<Job>, Cancel)> {
-        let mut begin = Vec::new();
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        while let Some(step) = state.scheduler.step() {
-            let (Step::Prepare(call) | Step::Run(call)) = step;
-            let slot = &mut state.slots[call];
-            match slot.job.take() {
-                Some(job) => {
-                    let cancel = cancel();
-                    slot.cancel = Some(cancel.clone());
-                    begin.push((Begin { call, job }, cancel));
-                }
-                None => {
-                    slot.running = matches!(step, Step::Run(_));
-                    slot.go = true;
-                    if let Some(waker) = slot.waker.take() {
-                        waker.wake();
-                    }
-                }
-            }
-        }
-        begin
+    /// Lets the next one go who may: wakes calls that waited, and returns one that begins. To be asked until there is
+    /// none. `cancel` makes the cancellation of a call.
+    pub(crate) fn next(&self, cancel: impl Fn() -> Cancel) -> Option<Begin<Job>> {
+        lock(&self.state).next(cancel)
     }
 
     /// The call asks the user.
@@ -204,6 +184,24 @@ impl<Job, Done> Board<Job, Done> {
 }
 
 impl<Job, Done> State<Job, Done> {
+    fn next(&mut self, cancel: impl Fn() -> Cancel) -> Option<Begin<Job>> {
+        while let Some(step) = self.scheduler.step() {
+            let (Step::Prepare(call) | Step::Run(call)) = step;
+            let slot = &mut self.slots[call];
+            if let Some(job) = slot.job.take() {
+                let cancel = cancel();
+                slot.cancel = Some(cancel.clone());
+                return Some(Begin { call, job, cancel });
+            }
+            slot.running = matches!(step, Step::Run(_));
+            slot.go = true;
+            if let Some(waker) = slot.waker.take() {
+                waker.wake();
+            }
+        }
+        None
+    }
+
     fn end(&mut self, call: usize, done: Done) {
         let slot = &mut self.slots[call];
         slot.done = Some(done);

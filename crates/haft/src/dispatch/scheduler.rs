@@ -13,7 +13,7 @@
 //! call remembers only the *nearest* earlier call that it conflicts with and looks further back when that one is
 //! done, so a long chain of conflicts costs as much as a short one for each call.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::effects::conflict::Touch;
 use crate::limits;
@@ -35,6 +35,17 @@ pub(crate) struct Footprint {
     pub(crate) safe: bool,
     /// What it touches; only for [`ConflictRule::Effects`]. Nothing there means everything.
     pub(crate) touch: Option<Box<Touch>>,
+}
+
+impl Footprint {
+    /// Whether a call that was pushed with these is another now.
+    pub(crate) fn differs(&self, safe: bool, touch: Option<&Touch>) -> bool {
+        let wider = match (&self.touch, touch) {
+            (Some(now), Some(before)) => now.wider_than(before),
+            _ => false,
+        };
+        self.safe != safe || wider
+    }
 }
 
 /// What to do next.
@@ -75,6 +86,13 @@ struct Entry {
     after: Option<u32>,
 }
 
+/// A tool that has a limit of its own; a turn knows few of them.
+struct ToolRoom {
+    tool: u32,
+    running: usize,
+    limit: usize,
+}
+
 /// The machine. One for each turn.
 pub(crate) struct Scheduler {
     rule: ConflictRule,
@@ -97,7 +115,7 @@ pub(crate) struct Scheduler {
     running: Vec<usize>,
     ready: BTreeSet<usize>,
     /// Running calls of each tool that has a limit, with the limit.
-    tools: HashMap<u32, (usize, usize)>,
+    tools: Vec<ToolRoom>,
 }
 
 impl Scheduler {
@@ -116,7 +134,7 @@ impl Scheduler {
             asking: 0,
             running: Vec::new(),
             ready: BTreeSet::new(),
-            tools: HashMap::new(),
+            tools: Vec::new(),
         }
     }
 
@@ -127,8 +145,10 @@ impl Scheduler {
 
     /// A call arrives. `limit` is how many of this tool may run at once.
     pub(crate) fn push(&mut self, footprint: Footprint, tool: u32, limit: Option<usize>) -> usize {
-        if let Some(limit) = limit {
-            self.tools.entry(tool).or_insert((0, limit));
+        if let Some(limit) = limit
+            && !self.tools.iter().any(|room| room.tool == tool)
+        {
+            self.tools.push(ToolRoom { tool, running: 0, limit });
         }
         let call = self.calls.len();
         if let Some(last) = self.last {
@@ -279,9 +299,7 @@ impl Scheduler {
             }
             State::Running => {
                 self.running.retain(|running| *running != call);
-                if let Some((running, _)) = self.tools.get_mut(&self.calls[call].tool) {
-                    *running -= 1;
-                }
+                self.room_of(call).into_iter().for_each(|room| room.running -= 1);
             }
             State::Pushed | State::Done => {}
         }
@@ -289,9 +307,7 @@ impl Scheduler {
 
     fn start(&mut self, call: usize) {
         self.calls[call].state = State::Running;
-        if let Some((running, _)) = self.tools.get_mut(&self.calls[call].tool) {
-            *running += 1;
-        }
+        self.room_of(call).into_iter().for_each(|room| room.running += 1);
         if !self.running.is_empty() {
             self.calls[call].was_concurrent = true;
             for running in &self.running {
@@ -301,8 +317,14 @@ impl Scheduler {
         self.running.push(call);
     }
 
+    fn room_of(&mut self, call: usize) -> Option<&mut ToolRoom> {
+        let tool = self.calls[call].tool;
+        self.tools.iter_mut().find(|room| room.tool == tool)
+    }
+
     fn tool_has_room(&self, call: usize) -> bool {
-        self.tools.get(&self.calls[call].tool).is_none_or(|(running, limit)| running < limit)
+        let tool = self.calls[call].tool;
+        self.tools.iter().find(|room| room.tool == tool).is_none_or(|room| room.running < room.limit)
     }
 
     fn next_ready(&self) -> Option<usize> {

@@ -1,13 +1,17 @@
 //! One message of a model: its calls go in, one result for each comes out, in order.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::pin::pin;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::board::{Begin, Board};
 use super::scheduler::{ConflictRule, Footprint};
 use crate::call::ToolCall;
 use crate::cancel::{Cancel, Cause};
+use crate::content::{Content, Output};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
@@ -16,15 +20,13 @@ use crate::effects::table::Facts;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::pipeline::execute::{Running, execute, stopped, timed_out, until_cancelled};
-use crate::pipeline::{self, Opened, Prepared};
+use crate::pipeline::execute::{execute, stopped, timed_out, until_cancelled};
+use crate::pipeline::{self, Opened};
 use crate::ports::TaskId;
-use crate::registry::{Offer, Snapshot};
-use crate::result::ToolResult;
-use crate::results::{Fit, Settled, fit};
-use crate::supervise::Watched;
-use crate::sync::lock;
-use crate::tool::{Interrupt, SiblingPolicy, Timeout};
+use crate::registry::{Entry, Offer, Snapshot};
+use crate::result::{ToolResult, within_budget};
+use crate::supervise::{Mark, Watched};
+use crate::tool::{Interrupt, SiblingPolicy};
 
 /// The calls of one message.
 ///
@@ -44,8 +46,6 @@ pub(crate) struct TurnShared {
     snapshot: Snapshot,
     number: u64,
     board: Board<Job, ToolResult>,
-    /// The calls that run, for moving them to the background.
-    live: Mutex<Vec<Weak<Live>>>,
 }
 
 /// What a call needs to begin.
@@ -57,28 +57,22 @@ enum Job {
 
 struct Start {
     opened: Opened,
+    /// What the scheduler was told.
     safe: bool,
     touch: Option<Box<Touch>>,
 }
 
-/// A call that is being worked on.
-struct Live {
+/// A call that runs, as others see it.
+#[derive(Clone)]
+pub(crate) struct Live {
     turn: Arc<TurnShared>,
-    call: CallRef,
-    entry: Arc<crate::registry::Entry>,
-    cancel: Cancel,
-    running: Running,
-    /// Set when the call moved to the background.
-    task: OnceLock<TaskId>,
+    cx: Context,
 }
 
 impl Turn {
     pub(crate) fn new(engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
         let board = Board::new(engine.rule, engine.cap);
-        Turn {
-            shared: Arc::new(TurnShared { engine, snapshot, number, board, live: Mutex::default() }),
-            finished: false,
-        }
+        Turn { shared: Arc::new(TurnShared { engine, snapshot, number, board }), finished: false }
     }
 
     /// The tools of this turn.
@@ -112,7 +106,8 @@ impl Turn {
         self.shared.go();
         let results = self.shared.board.results().await;
         self.finished = true;
-        self.shared.engine.within_budget(results)
+        let engine = &self.shared.engine;
+        within_budget(results, engine.budget_chars, &engine.store)
     }
 
     /// Runs the calls of a whole message. See [`finish`](Turn::finish).
@@ -151,11 +146,8 @@ impl TurnHandle {
     pub fn interrupt(&self) -> Vec<String> {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
         turn.stop(Cause::User, false);
-        turn.live()
-            .into_iter()
-            .filter(|live| !live.cancel.is_cancelled())
-            .map(|live| live.call.tool.to_string())
-            .collect()
+        let goes_on = |call: &Live| !call.cx.cancel().is_cancelled();
+        turn.running().filter(goes_on).map(|call| call.cx.call_ref().tool.to_string()).collect()
     }
 
     /// Cancels everything, also what would rather finish.
@@ -171,9 +163,10 @@ impl TurnHandle {
     /// # Errors
     /// In words: there is no such port, no room, or the call doesn't run.
     pub fn detach(&self, call: usize) -> Result<Detached, String> {
-        let live =
-            self.turn.upgrade().and_then(|turn| turn.live().into_iter().find(|live| live.call.index == call));
-        live.ok_or_else(|| format!("call {call} of this turn doesn't run")).and_then(|live| live.detach())
+        let not_there = || format!("call {call} of this turn doesn't run");
+        let turn = self.turn.upgrade().ok_or_else(not_there)?;
+        let running = turn.running().find(|running| running.cx.call_index() == call).ok_or_else(not_there)?;
+        running.detach().map(|task| Detached { task })
     }
 }
 
@@ -205,12 +198,7 @@ impl TurnShared {
     }
 
     /// What the scheduler knows of a call: resolved already, or from what was declared.
-    fn footprint(
-        &self,
-        effects: &Arc<Effects>,
-        entry: &crate::registry::Entry,
-        resolved: Option<&Resolved>,
-    ) -> Footprint {
+    fn footprint(&self, effects: &Arc<Effects>, entry: &Entry, resolved: Option<&Resolved>) -> Footprint {
         let confined = self.engine.surroundings.confined;
         let safe = effects.judge(&Facts { confined, ..Facts::unresolved() }).concurrency_safe;
         let touch =
@@ -226,19 +214,12 @@ impl TurnShared {
 
     /// Lets everybody go who may.
     fn go(self: &Arc<TurnShared>) {
-        loop {
-            let mut refused = false;
-            for (Begin { call, job }, cancel) in self.board.pump(|| self.engine.cancel.child()) {
-                match job {
-                    Job::Opened(start) => drop(tokio::spawn(drive(self.clone(), call, *start, cancel))),
-                    Job::Refused(result) => {
-                        refused = true;
-                        let _ = self.end(call, result);
-                    }
+        while let Some(Begin { call, job, cancel }) = self.board.next(|| self.engine.cancel.child()) {
+            match job {
+                Job::Opened(start) => drop(tokio::spawn(drive(self.clone(), call, start, cancel))),
+                Job::Refused(result) => {
+                    let _ = self.end(call, result);
                 }
-            }
-            if !refused {
-                return;
             }
         }
     }
@@ -265,21 +246,90 @@ impl TurnShared {
         });
     }
 
-    fn live(&self) -> Vec<Arc<Live>> {
-        lock(&self.live).iter().filter_map(Weak::upgrade).collect()
+    /// The calls of this turn that run.
+    fn running(self: &Arc<TurnShared>) -> impl Iterator<Item = Live> {
+        let turn = self.clone();
+        self.engine.supervisor.running().into_iter().filter(move |call| Arc::ptr_eq(&call.turn, &turn))
+    }
+
+    /// The call conflicts with others as it is now: it waits until it doesn't, and is judged again when it goes on.
+    async fn reconsider(
+        self: &Arc<TurnShared>,
+        start: &mut Start,
+        cx: &Context,
+        asking: &(dyn Fn() + Sync),
+    ) -> Result<(), ToolResult> {
+        while let Some(now) = self.changed(start) {
+            (start.safe, start.touch) = (now.safe, now.touch.clone());
+            if self.board.reconsider(cx.call_index(), now) {
+                break;
+            }
+            self.go();
+            self.board.wait(cx.call_index()).await;
+            pipeline::prepare_again(&self.engine, &mut start.opened, cx, asking).await?;
+        }
+        Ok(())
+    }
+
+    /// What the call is to the scheduler now, if that is not what it was told.
+    fn changed(&self, start: &Start) -> Option<Footprint> {
+        let opened = &start.opened;
+        let resolved = opened.prepared.as_ref().map(|prepared| &prepared.resolved);
+        let now = self.footprint(&opened.attempt.effects, &opened.entry, resolved);
+        now.differs(start.safe, start.touch.as_deref()).then_some(now)
     }
 }
 
-/// The way of one call, in a task of its own.
-async fn drive(turn: Arc<TurnShared>, call: usize, start: Start, cancel: Cancel) {
-    let owed =
-        Owed { turn: &turn, call, id: start.opened.id.clone(), tool: start.opened.entry.name().clone() };
+/// The way of one call, in a task of its own: prepare, wait for conflicts and for a slot, run, say so.
+async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel: Cancel) {
+    let entry = start.opened.entry.clone();
+    let reference = CallRef { index: call, id: start.opened.id.clone(), tool: entry.name().clone() };
+    let cx = Context::new(turn.engine.host.clone(), turn.number, reference, cancel, entry);
+    let owed = Owed { turn: &turn, call: cx.call_ref() };
+    let asking = || {
+        turn.board.asking(call);
+        turn.go();
+    };
+    let result = 'result: {
+        let prepared = {
+            let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, &cx, &asking));
+            until_cancelled(cx.cancel(), preparing).await
+        };
+        match prepared {
+            Ok(Ok(())) => {}
+            Ok(Err(result)) => break 'result result,
+            Err(cause) => break 'result owed.cancelled(cause),
+        }
+        // What was found out since the call was pushed may make it conflict with others.
+        if turn.changed(&start).is_some() {
+            let waiting = Box::pin(turn.reconsider(&mut start, &cx, &asking));
+            match until_cancelled(cx.cancel(), waiting).await {
+                Ok(Ok(())) => {}
+                Ok(Err(result)) => break 'result result,
+                Err(cause) => break 'result owed.cancelled(cause),
+            }
+        }
+        if !turn.board.authorized(call) {
+            turn.go();
+            if let Err(cause) = until_cancelled(cx.cancel(), turn.board.wait(call)).await {
+                break 'result owed.cancelled(cause);
+            }
+        }
+        let started = Instant::now();
+        let live = Live { turn: turn.clone(), cx: cx.clone() };
+        let limit = start.opened.entry.tool().spec().timeout.limit();
+        let watching = turn.engine.supervisor.watch(started, limit, live);
+        let result = execute(&turn.engine, &mut start.opened, started).await;
+        drop(watching);
+        result
+    };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
-    let result = lead(&turn, call, start, &cancel).await;
     let stops_siblings =
         on_error == SiblingPolicy::OnError && result.error_kind().is_some_and(ErrorKind::began);
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
-    owed.pay(result);
+    if let (Err(late), Some(task)) = (owed.pay(result), cx.running().task()) {
+        turn.came_back(task, &cx, late);
+    }
     if stops_siblings {
         turn.board.stop_siblings(call);
     }
@@ -289,146 +339,78 @@ async fn drive(turn: Arc<TurnShared>, call: usize, start: Start, cancel: Cancel)
     turn.go();
 }
 
-/// Prepares and runs a call; always comes to a result.
-async fn lead(turn: &Arc<TurnShared>, call: usize, start: Start, cancel: &Cancel) -> ToolResult {
-    let Start { opened, mut safe, mut touch } = start;
-    let engine = &turn.engine;
-    let entry = opened.entry.clone();
-    let reference = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
-    let cx = Context::new(engine.host.clone(), turn.number, reference.clone(), cancel.clone());
-    let asking = || {
-        turn.board.asking(call);
-        turn.go();
-    };
-    let cancelled =
-        |id: Arc<str>, cause: Cause| ToolResult::refused(id, entry.name().clone(), stopped(&entry, cause));
-
-    let mut prepared: Prepared =
-        match until_cancelled(cancel, pipeline::prepare(engine, opened, &cx, &asking)).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(result)) => return result,
-            Err(cause) => return cancelled(reference.id, cause),
-        };
-    // What was found out since the call was pushed may make it conflict with others: then it waits, and is judged
-    // again when it goes on.
-    loop {
-        let now = turn.footprint(&prepared.opened.attempt.effects, &entry, Some(&prepared.resolved));
-        let same = now.safe == safe
-            && match (&now.touch, &touch) {
-                (Some(now), Some(before)) => !now.wider_than(before),
-                _ => true,
-            };
-        if same {
-            break;
-        }
-        (safe, touch) = (now.safe, now.touch.clone());
-        if turn.board.reconsider(call, now) {
-            break;
-        }
-        turn.go();
-        let again = async {
-            turn.board.wait(call).await;
-            pipeline::prepare_again(engine, prepared, &cx, &asking).await
-        };
-        prepared = match until_cancelled(cancel, again).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(result)) => return result,
-            Err(cause) => return cancelled(reference.id, cause),
-        };
-    }
-    if !turn.board.authorized(call) {
-        turn.go();
-        if let Err(cause) = until_cancelled(cancel, turn.board.wait(call)).await {
-            return cancelled(reference.id, cause);
-        }
-    }
-    run(turn, reference, prepared, cancel).await
-}
-
-/// Runs a prepared call under the eyes of the supervisor.
-async fn run(turn: &Arc<TurnShared>, call: CallRef, prepared: Prepared, cancel: &Cancel) -> ToolResult {
-    let entry = prepared.opened.entry.clone();
-    let limit: Option<Duration> = match entry.tool().spec().timeout {
-        Timeout::After(limit) => Some(limit),
-        Timeout::Never => None,
-    };
-    let task = OnceLock::new();
-    let running = Running::default();
-    let live = Arc::new(Live { turn: turn.clone(), call, entry, cancel: cancel.clone(), running, task });
-    {
-        let mut all = lock(&turn.live);
-        all.retain(|live| live.strong_count() > 0);
-        all.push(Arc::downgrade(&live));
-    }
-    let watched: Weak<dyn Watched> = Arc::downgrade(&(live.clone() as Arc<dyn Watched>));
-    let watching = turn.engine.supervisor.watch(limit, cancel.clone(), watched);
-    let result = execute(&turn.engine, prepared, &live.running).await;
-    drop(watching);
-    if let Some(task) = live.task.get() {
-        live.came_back(*task, result.clone());
-    }
-    result
-}
-
-impl Live {
-    fn detach(&self) -> Result<Detached, String> {
-        let engine = &self.turn.engine;
-        let tool = &*self.call.tool;
-        let tasks = engine.host.ports.tasks.as_deref().ok_or("this host has no background tasks")?;
-        if self.turn.board.is_done(self.call.index) || self.task.get().is_some() {
-            return Err(format!("{tool} is done already"));
-        }
-        let about = self.running.about();
-        let task = tasks.adopt(tool, &about, self.cancel.clone()).map_err(|full| full.to_string())?;
-        let words = format!("{tool} goes on in the background as {task}; its result is kept there");
-        let output = crate::content::Output::new(vec![crate::content::Content::text(words)]);
-        let done = pipeline::Outcome { outcome: Ok(output), notes: Vec::new(), duration: Duration::ZERO };
-        let input = self.running.input();
-        let result = pipeline::settled(engine, self.call.id.clone(), &self.entry, input, done);
-        // From here on the call's own result belongs to the task; the order of these two lines closes the race with a
-        // call that ends right now: one of the two results is the board's, the other the task's.
-        let _ = self.task.set(task);
-        if let Err(late) = self.turn.end(self.call.index, result) {
-            tasks.finish(task, late);
-            return Err(format!("{tool} is done already"));
-        }
-        self.running.let_go();
-        engine.background.add(
-            task,
-            self.call.tool.clone(),
-            self.running.touch(&self.entry, engine.surroundings.confined),
-        );
-        self.turn.go();
-        Ok(Detached { task })
-    }
-
+impl TurnShared {
     /// The real result of a call that went on in the background.
-    fn came_back(&self, task: TaskId, result: ToolResult) {
-        let engine = &self.turn.engine;
+    fn came_back(&self, task: TaskId, cx: &Context, result: ToolResult) {
+        let engine = &self.engine;
         engine.background.remove(task);
         if let Some(tasks) = engine.host.ports.tasks.as_deref() {
             tasks.finish(task, result.clone());
         }
-        engine.host.tell(self.turn.number, Some(&self.call), || What::BackgroundFinished(result));
+        engine.host.tell(self.number, Some(cx.call_ref()), || What::BackgroundFinished(result));
     }
 }
 
 impl Watched for Live {
     fn abandon(&self) {
-        let result =
-            ToolResult::refused(self.call.id.clone(), self.call.tool.clone(), timed_out(&self.entry));
-        if self.turn.end(self.call.index, result).is_ok() {
-            self.running.let_go();
+        let call = self.cx.call_ref();
+        let result = ToolResult::refused(
+            call.id.clone(),
+            call.tool.clone(),
+            timed_out(&call.tool, self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit())),
+        );
+        if self.turn.end(call.index, result).is_ok() {
+            self.cx.running().let_go();
             self.turn.go();
         }
     }
 
     fn blocks_thread(&self, since: Duration) {
-        self.turn.engine.host.tell(self.turn.number, Some(&self.call), || What::BlocksThread { since });
+        self.turn
+            .engine
+            .host
+            .tell(self.turn.number, Some(self.cx.call_ref()), || What::BlocksThread { since });
     }
 
-    fn mark(&self) -> &crate::supervise::Mark {
-        &self.running.mark
+    fn mark(&self) -> &Mark {
+        &self.cx.running().mark
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cx.cancel()
+    }
+}
+
+impl Live {
+    fn detach(&self) -> Result<TaskId, String> {
+        let (engine, running) = (&self.turn.engine, self.cx.running());
+        let (call, tool) = (self.cx.call_ref(), &*self.cx.call_ref().tool);
+        let entry = self.cx.entry().ok_or("this call runs elsewhere")?;
+        let tasks = engine.host.ports.tasks.as_deref().ok_or("this host has no background tasks")?;
+        if self.turn.board.is_done(call.index) || running.task().is_some() {
+            return Err(format!("{tool} is done already"));
+        }
+        let task =
+            tasks.adopt(tool, &running.about(), self.cx.cancel().clone()).map_err(|full| full.to_string())?;
+        let answer = |words: String| {
+            let output = Output::new(vec![Content::text(words)]);
+            ToolResult::answered(call.id.clone(), entry, running.input(), output)
+        };
+        // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
+        let touch = running.touch(entry, self.cx.cwd(), engine.surroundings.confined);
+        engine.background.add(task, call.tool.clone(), touch);
+        // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
+        // each result goes to exactly one place.
+        running.becomes(task);
+        let goes_on = answer(format!("{tool} goes on in the background as {task}; its result is kept there"));
+        if self.turn.end(call.index, goes_on).is_err() {
+            engine.background.remove(task);
+            tasks.finish(task, answer(format!("{tool} ended before it could go on in the background")));
+            return Err(format!("{tool} is done already"));
+        }
+        running.let_go();
+        self.turn.go();
+        Ok(task)
     }
 }
 
@@ -436,26 +418,32 @@ impl Watched for Live {
 /// call still gets one.
 struct Owed<'a> {
     turn: &'a Arc<TurnShared>,
-    call: usize,
-    id: Arc<str>,
-    tool: Arc<str>,
+    call: &'a CallRef,
 }
 
 impl Owed<'_> {
-    fn pay(self, result: ToolResult) {
-        // A call that was answered before keeps that answer.
-        let _ = self.turn.end(self.call, result);
+    /// Gives the call its result, or gives it back if somebody else did.
+    fn pay(self, result: ToolResult) -> Result<(), ToolResult> {
+        let paid = self.turn.end(self.call.index, result);
+        // Nothing is owed any more: no second look on drop.
+        std::mem::forget(self);
+        paid
+    }
+
+    fn cancelled(&self, cause: Cause) -> ToolResult {
+        ToolResult::refused(self.call.id.clone(), self.call.tool.clone(), stopped(&self.call.tool, cause))
     }
 }
 
 impl Drop for Owed<'_> {
     fn drop(&mut self) {
-        if self.turn.board.is_done(self.call) {
-            return;
+        let CallRef { index, id, tool } = self.call;
+        let error = ToolError::cancelled(Cause::Shutdown, &format!("{tool} was {}", Cause::Shutdown.words()));
+        let _ = self.turn.end(*index, ToolResult::refused(id.clone(), tool.clone(), error));
+        // Where this was a panic of ours others go on; where the runtime goes down their tasks end like this one.
+        if tokio::runtime::Handle::try_current().is_ok() && std::thread::panicking() {
+            self.turn.go();
         }
-        let error =
-            ToolError::cancelled(Cause::Shutdown, &format!("{} was {}", self.tool, Cause::Shutdown.words()));
-        let _ = self.turn.end(self.call, ToolResult::refused(self.id.clone(), self.tool.clone(), error));
     }
 }
 
@@ -465,54 +453,16 @@ fn unstarted(opened: &Opened, cause: Cause) -> ToolError {
     ToolError::cancelled(cause, &words)
 }
 
-impl Shared {
-    /// The turn's budget over all its results.
-    fn within_budget(&self, mut results: Vec<ToolResult>) -> Vec<ToolResult> {
-        let size = |result: &ToolResult| {
-            let parts = result.parts();
-            let notes: usize = parts.notes.iter().map(String::len).sum();
-            notes + parts.outcome.as_ref().map_or_else(|error| error.message().len(), crate::results::bytes)
-        };
-        if results.iter().map(size).sum::<usize>() <= self.budget_chars {
-            return results;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task that fits the allocator's small sizes costs half of one that does not.
+    #[test]
+    fn the_future_of_a_call_is_small() {
+        fn size<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
+            size_of::<F>()
         }
-        let settled = |result: &ToolResult| {
-            let parts = result.parts();
-            match &parts.outcome {
-                Ok(output) => Settled {
-                    output: output.clone(),
-                    offloaded_to: parts.offloaded_to.clone(),
-                    cut: parts.cut.clone(),
-                },
-                Err(error) => {
-                    Settled::whole(crate::content::Output::new(vec![crate::content::Content::text(
-                        error.message(),
-                    )]))
-                }
-            }
-        };
-        let mut all: Vec<Settled> = results.iter().map(settled).collect();
-        let names: Vec<Arc<str>> = results.iter().map(|result| result.parts().tool_name.clone()).collect();
-        let limits: Vec<_> = results.iter().map(|result| result.parts().limit).collect();
-        let mut fits: Vec<Fit<'_>> = all
-            .iter_mut()
-            .zip(&names)
-            .zip(&limits)
-            .map(|((settled, name), limit)| Fit::new(name, settled, *limit))
-            .collect();
-        fit(&mut fits, self.budget_chars, &self.store);
-        let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();
-        for ((result, settled), _) in results.iter_mut().zip(all).zip(changed).filter(|(_, changed)| *changed)
-        {
-            *result = result.clone().with(|parts| match &mut parts.outcome {
-                Ok(output) => {
-                    *output = settled.output;
-                    parts.offloaded_to = settled.offloaded_to;
-                    parts.cut = settled.cut;
-                }
-                Err(error) => *error = error.clone().saying(settled.output.to_text()),
-            });
-        }
-        results
+        assert!(size(drive) <= 832, "{} bytes", size(drive));
     }
 }

@@ -5,10 +5,12 @@
 //! "no". An approval is bound to a digest of the call: after the user's answer the effects are resolved again; a
 //! difference asks once more, a second one denies.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::digest::CallDigest;
-use super::{Opened, hook, tell};
+use super::{Opened, Prepared, execute, hook, tell};
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::{Asks, Judgement};
@@ -22,27 +24,31 @@ use crate::registry::Origin;
 use crate::tool::Opinion;
 use crate::view::Stage;
 
-/// Who allowed a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
-    pub(crate) by: std::borrow::Cow<'static, str>,
-}
-
 /// What came of it.
 pub(super) enum Decided {
-    Allowed {
-        resolved: Resolved,
-        judgement: Judgement,
-        allowed: Allowed,
-    },
+    Allowed(Allowed),
     /// The user wants another input: back to step 2.
     Edited(Value),
     Refused(ToolError),
 }
 
+/// A call that may run, and who said so.
+pub(super) struct Allowed {
+    seen: Seen,
+    by: Cow<'static, str>,
+}
+
+impl Allowed {
+    pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
+        let Seen { resolved, judgement } = self.seen;
+        let cx = execute::grant(cx, &resolved);
+        Prepared { resolved, judgement, allowed_by: self.by, cx, notes }
+    }
+}
+
 /// What the rules, the tool and the hooks say, before anybody is asked.
 enum Verdict {
-    Allow(Allowed),
+    Allow(Cow<'static, str>),
     Ask(String),
     /// Would ask, and the mode forbids to.
     Unasked(String),
@@ -57,66 +63,85 @@ pub(super) async fn authorize(
     decision: Option<Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
-    let mut asked_before = false;
-    loop {
+    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
+    let opinion =
+        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    let seen = Seen::look(shared, opened, cx);
+    match judge(shared, opened, &seen.request(opened, cx), &opinion, decision.as_ref()) {
+        Verdict::Allow(by) => seen.allowed(by),
+        Verdict::Deny(error) => Decided::Refused(error),
+        Verdict::Unasked(reason) => {
+            Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
+        }
+        Verdict::Ask(reason) => {
+            Box::pin(ask(shared, opened, cx, seen, reason, &opinion, decision.as_ref(), asking)).await
+        }
+    }
+}
+
+/// What a call touches at one moment, and what follows.
+struct Seen {
+    resolved: Resolved,
+    judgement: Judgement,
+}
+
+impl Seen {
+    fn look(shared: &Shared, opened: &Opened, cx: &Context) -> Seen {
         let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
         let judgement = resolved.judge(cx.workspace(), shared.surroundings);
-        let request = Request {
+        Seen { resolved, judgement }
+    }
+
+    fn request<'a>(&'a self, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
+        Request {
             tool: opened.entry.tool(),
             external: *opened.entry.origin() != Origin::BuiltIn,
             input: &opened.attempt.input,
-            effects: &resolved,
-            judgement: &judgement,
+            effects: &self.resolved,
+            judgement: &self.judgement,
             workspace: cx.workspace(),
-        };
-        let reason = match judge(shared, opened, &request, cx, decision.as_ref()).await {
-            Verdict::Allow(allowed) => return Decided::Allowed { resolved, judgement, allowed },
-            Verdict::Deny(error) => return Decided::Refused(error),
-            Verdict::Unasked(reason) => {
-                return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
-            }
-            Verdict::Ask(reason) => reason,
-        };
+        }
+    }
+
+    fn allowed(self, by: Cow<'static, str>) -> Decided {
+        Decided::Allowed(Allowed { seen: self, by })
+    }
+}
+
+/// Asks: permission hooks first, then the user, once more if what the call touches changed meanwhile.
+#[expect(clippy::too_many_arguments, reason = "the whole of one question")]
+async fn ask(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    mut seen: Seen,
+    mut reason: String,
+    opinion: &Opinion,
+    decision: Option<&Decision>,
+    asking: &(dyn Fn() + Sync),
+) -> Decided {
+    for again in [false, true] {
         match ask_hooks(shared, opened, cx, &reason).await {
-            Ok(None) => {}
-            Ok(Some(Decision::Allow)) => {
-                let allowed = Allowed { by: "a permission hook".into() };
-                return Decided::Allowed { resolved, judgement, allowed };
-            }
-            Ok(Some(Decision::Ask(_))) => {}
+            Ok(None | Some(Decision::Ask(_))) => {}
+            Ok(Some(Decision::Allow)) => return seen.allowed("a permission hook".into()),
             Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
                 let words = format!("denied by a permission hook: {words}");
                 return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
             }
             Err(error) => return Decided::Refused(error),
         }
+        let request = seen.request(opened, cx);
         let Some(asker) = shared.host.ports.asker.as_deref() else {
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
-        let before = CallDigest::of(opened, &resolved, cx);
-        let approval = approval(shared, opened, &request, reason, asked_before);
+        let approval = approval(shared, opened, &request, reason, again);
+        let asked_about = CallDigest::of(opened, &seen.resolved, cx);
         asking();
         tell(cx, || What::Asking);
-        let answer = Guarded::new(|| asker.approve(&approval))
-            .await
-            .unwrap_or(Answer::NoBecause("the question could not be asked: the screen failed".into()));
+        let failed = || Answer::NoBecause("the question could not be asked: the screen failed".into());
+        let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or_else(|_| failed());
         match answer {
-            Answer::Once | Answer::Session | Answer::Always => {
-                let now = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
-                if CallDigest::of(opened, &now, cx) == before {
-                    let _ = guarded(|| shared.authorizer.remember(&request, &answer));
-                    let allowed = Allowed { by: "the user".into() };
-                    return Decided::Allowed { resolved: now, judgement, allowed };
-                }
-                if asked_before {
-                    let words = format!(
-                        "{} was denied: what it touches changed twice while the user was being asked",
-                        opened.entry.name()
-                    );
-                    return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
-                }
-                asked_before = true;
-            }
+            Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Edit(input) => return Decided::Edited(input),
             Answer::No => {
                 let words = format!(
@@ -130,14 +155,32 @@ pub(super) async fn authorize(
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words));
             }
         }
+        // What the user saw is what runs, or the user sees it again.
+        let now = Seen::look(shared, opened, cx);
+        if CallDigest::of(opened, &now.resolved, cx) == asked_about {
+            let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
+            return now.allowed("the user".into());
+        }
+        match judge(shared, opened, &now.request(opened, cx), opinion, decision) {
+            Verdict::Allow(by) => return now.allowed(by),
+            Verdict::Deny(error) => return Decided::Refused(error),
+            Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
+        }
+        seen = now;
     }
+    let words = format!(
+        "{} was denied: what it touches changed twice while the user was being asked",
+        opened.entry.name()
+    );
+    Decided::Refused(ToolError::of(ErrorKind::Denied, words))
 }
 
-async fn judge(
+/// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects.
+fn judge(
     shared: &Shared,
     opened: &Opened,
     request: &Request<'_>,
-    cx: &Context,
+    opinion: &Opinion,
     decision: Option<&Decision>,
 ) -> Verdict {
     let tool = opened.entry.name();
@@ -150,10 +193,7 @@ async fn judge(
     if let Ruling::Deny(because) = ruling {
         return Verdict::Deny(denied(tool, &because));
     }
-    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
-    let opinion =
-        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
-    if let Opinion::Deny(reason) = &opinion {
+    if let Opinion::Deny(reason) = opinion {
         return Verdict::Deny(ToolError::of(
             ErrorKind::Denied,
             format!("{tool} refuses this call: {reason}"),
@@ -161,22 +201,22 @@ async fn judge(
     }
     let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
     let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
-    match (&ruling, &opinion, decision) {
+    match (&ruling, opinion, decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
-        (Ruling::Allow(because), ..) => return Verdict::Allow(Allowed { by: because.by.clone().into() }),
-        (_, _, Some(Decision::Allow)) => return Verdict::Allow(Allowed { by: "a hook".into() }),
+        (Ruling::Allow(because), ..) => return Verdict::Allow(because.by.clone().into()),
+        (_, _, Some(Decision::Allow)) => return Verdict::Allow("a hook".into()),
         _ => {}
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
     let outside = request.outside();
-    let vouched = opinion == Opinion::Allow && outside.is_none();
+    let vouched = *opinion == Opinion::Allow && outside.is_none();
     match request.judgement.asks {
         Asks::No => match outside {
-            None => Verdict::Allow(Allowed { by: "its effects".into() }),
+            None => Verdict::Allow("its effects".into()),
             Some(path) => ask(format!("it touches `{}`, outside of the working directories", path.display())),
         },
-        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow(Allowed { by: "the tool itself".into() }),
+        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow("the tool itself".into()),
         Asks::Always => ask("nothing is known of what it touches".into()),
         Asks::ByTool | Asks::Yes => ask(match outside {
             Some(path) => format!("it touches `{}`, outside of the working directories", path.display()),

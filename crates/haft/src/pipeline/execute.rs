@@ -5,6 +5,7 @@
 //! tool which never yields is still answered.
 
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
@@ -19,8 +20,9 @@ use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
 use crate::dispatch::locks::Held;
+use crate::effects::Effects;
 use crate::effects::conflict::Touch;
-use crate::effects::resolved::Resolved;
+use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
@@ -28,7 +30,7 @@ use crate::event::What;
 use crate::files::Access;
 use crate::future::{BoxFuture, Guarded, guarded};
 use crate::limits;
-use crate::ports::Intent;
+use crate::ports::{Intent, Recorder, TaskId};
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::supervise::Mark;
@@ -42,7 +44,10 @@ pub(crate) struct Running {
     /// How the supervisor sees that it is being polled.
     pub(crate) mark: Mark,
     holds: Mutex<Holds>,
-    call: OnceLock<(Arc<Value>, Resolved)>,
+    /// The input, and what the tool says it touches.
+    call: OnceLock<(Arc<Value>, Arc<Effects>)>,
+    /// Set when the call moved to the background.
+    task: OnceLock<TaskId>,
 }
 
 #[derive(Default)]
@@ -72,6 +77,21 @@ impl Running {
         }
     }
 
+    /// The tool is about to be called with this.
+    fn begin(&self, input: &Arc<Value>, effects: &Arc<Effects>) {
+        let _ = self.call.set((input.clone(), effects.clone()));
+    }
+
+    /// The background task that the call became, if it did.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        self.task.get().copied()
+    }
+
+    /// The call moves to the background.
+    pub(crate) fn becomes(&self, task: TaskId) {
+        let _ = self.task.set(task);
+    }
+
     /// The input of the call.
     pub(crate) fn input(&self) -> Arc<Value> {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, _)| input.clone())
@@ -79,96 +99,89 @@ impl Running {
 
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
-        self.call.get().map_or_else(String::new, |(_, resolved)| resolved.declared.to_string())
+        self.call.get().map_or_else(String::new, |(_, effects)| effects.to_string())
     }
 
-    /// What the call touches.
-    pub(crate) fn touch(&self, entry: &Entry, confined: bool) -> Touch {
-        let touch =
-            |(_, resolved): &(Arc<Value>, Resolved)| Touch::of(resolved, u64::from(entry.number()), confined);
-        self.call.get().map_or_else(Touch::everything, touch)
+    /// What the call touches, as it is now.
+    pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
+        let Some((_, effects)) = self.call.get() else { return Touch::everything() };
+        Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
     }
 }
 
-/// Runs a prepared call, which has a slot.
-pub(crate) async fn execute(shared: &Shared, prepared: Prepared, running: &Running) -> ToolResult {
-    let Prepared { opened, resolved, judgement, allowed, cx, notes } = prepared;
-    let Opened { id, entry, attempt, .. } = opened;
-    let input = attempt.input.clone();
-    let refused = |error: ToolError| {
-        let done = Outcome { outcome: Err(error), notes: Vec::new(), duration: Duration::ZERO };
-        settled(shared, id.clone(), &entry, input.clone(), done)
+/// Runs a prepared call, which has a slot. `started` is when that was.
+///
+/// What is rare is boxed, so that the future of a call that needs none of it stays small.
+pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Instant) -> ToolResult {
+    let Some(Prepared { resolved, judgement, allowed_by, cx, notes }) = &mut opened.prepared else {
+        return opened.refused(panicked(opened.entry.name()));
     };
-    let side_effects = judgement.class != Class::ReadOnly;
+    let (cx, entry) = (&*cx, &*opened.entry);
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
-    let ready = until_cancelled(cx.cancel(), async {
-        let room = match &entry.gate {
-            Some(gate) => gate.clone().acquire_owned().await.ok(),
-            None => None,
-        };
-        let locks = shared.locks.take(&resolved, &entry).await;
-        (room, locks)
-    });
-    match ready.await {
-        Ok((room, locks)) => running.hold(room, locks),
-        Err(cause) => return refused(stopped(&entry, cause)),
+    if entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty() {
+        let waited = Box::pin(until_cancelled(cx.cancel(), async {
+            let room = match &entry.gate {
+                Some(gate) => gate.clone().acquire_owned().await.ok(),
+                None => None,
+            };
+            (room, shared.locks.take(resolved, entry).await)
+        }));
+        match waited.await {
+            Ok((room, locks)) => cx.running().hold(room, locks),
+            Err(cause) => return opened.refused(ended(entry, cause)),
+        }
     }
-    if let Err(error) =
-        record(shared, &cx, &entry, &input, &resolved, side_effects, judgement.rerunnable, &allowed.by).await
-    {
-        return refused(error);
+    if let Some(recorder) = cx.recorder() {
+        let intent = Intent {
+            turn: cx.turn(),
+            call_id: cx.call_id(),
+            tool: entry.name(),
+            input: &opened.attempt.input,
+            effects: resolved,
+            side_effects: judgement.class != Class::ReadOnly,
+            rerunnable: judgement.rerunnable,
+            allowed_by,
+        };
+        if let Err(error) = Box::pin(record(recorder, &intent, cx)).await {
+            return opened.refused(error);
+        }
     }
 
     // 6 execute
-    tell(&cx, || {
-        let view = entry.tool().view(&Stage::Use { input: &input, complete: true });
-        What::Started { view, input: input.clone() }
+    tell(cx, || {
+        let input = opened.attempt.input.clone();
+        What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    let _ = running.call.set((input.clone(), resolved.clone()));
-    let started = Instant::now();
-    let outcome =
-        attempts(shared, &entry, attempt.invocation, &input, &cx, judgement.rerunnable, &running.mark).await;
-    let duration = started.elapsed();
-    running.let_go();
+    cx.running().begin(&opened.attempt.input, &resolved.declared);
+    let first = opened.attempt.invocation.take();
+    let mut outcome = attempt(shared, entry, first, cx).await;
+    if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
+        outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
+    }
+    cx.running().let_go();
 
     // 7 observe
-    let mut done = Outcome { outcome, notes, duration };
-    if let Some(words) = shared.background.overlapping(&resolved, &entry, shared.surroundings.confined) {
-        done.notes.push(words);
-    }
+    let mut done = Outcome { outcome, notes: std::mem::take(notes), duration: started.elapsed() };
+    done.notes.extend(shared.background.overlapping(resolved, entry, shared.surroundings.confined));
     if !shared.hooks.post.is_empty() {
-        let as_result = |done: &Outcome| {
-            ToolResult::of(crate::result::Parts {
-                call_id: id.clone(),
-                tool_name: entry.name().clone(),
-                tool: Some(entry.tool().clone()),
-                input: Some(input.clone()),
-                outcome: done.outcome.clone(),
-                notes: done.notes.clone(),
-                duration: done.duration,
-                was_concurrent: false,
-                offloaded_to: None,
-                cut: None,
-                limit: entry.tool().spec().result_limit,
-            })
-        };
-        done = hook::after(shared, entry.name(), &input, &cx, done, as_result).await;
+        done = Box::pin(hook::after(shared, opened, done)).await;
     }
 
     // 8 settle
-    let result = settled(shared, id.clone(), &entry, input.clone(), done);
-    if let Some(recorder) = cx.recorder()
+    let result = settled(shared, opened, done);
+    if let Some(recorder) = &shared.host.ports.recorder
         && let Ok(Err(error)) = Guarded::new(|| recorder.after(&result)).await
+        && let Some(prepared) = &opened.prepared
     {
-        tell(&cx, || What::Warning(format!("the result could not be recorded: {error}")));
+        tell(&prepared.cx, || What::Warning(format!("the result could not be recorded: {error}")));
     }
     result
 }
 
 /// The context of a call with what was granted to it. Calls that stay inside share one value.
 pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
-    let beyond = |path: &crate::effects::resolved::ResolvedPath| !cx.workspace().is_readable(&path.at);
+    let beyond = |path: &ResolvedPath| !cx.workspace().is_readable(&path.at);
     if resolved.writes.is_empty() && resolved.deletes.is_empty() && !resolved.reads.iter().any(beyond) {
         return cx.clone();
     }
@@ -176,26 +189,14 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
     cx.granted(Arc::new(access))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one intent, collected in one place")]
-async fn record(
-    shared: &Shared,
-    cx: &Context,
-    entry: &Entry,
-    input: &Value,
-    effects: &Resolved,
-    side_effects: bool,
-    rerunnable: bool,
-    allowed_by: &str,
-) -> Result<(), ToolError> {
-    let Some(recorder) = shared.host.ports.recorder.as_deref() else { return Ok(()) };
-    let (turn, call_id, tool) = (cx.turn(), cx.call_id(), &**entry.name());
-    let intent = Intent { turn, call_id, tool, input, effects, side_effects, rerunnable, allowed_by };
-    let failure = match Guarded::new(|| recorder.before(&intent)).await {
+async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<(), ToolError> {
+    let failure = match Guarded::new(|| recorder.before(intent)).await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the recorder panicked".to_owned(),
     };
-    if side_effects {
+    let tool = intent.tool;
+    if intent.side_effects {
         let words = format!(
             "{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made"
         );
@@ -205,58 +206,52 @@ async fn record(
     Ok(())
 }
 
-/// Runs the tool, again where that helps and can't hurt.
-async fn attempts(
+/// Runs the tool again where its error says that this helps; its effects say that it can't hurt.
+async fn retry(
     shared: &Shared,
     entry: &Entry,
-    first: Box<dyn Invocation>,
     input: &Value,
     cx: &Context,
-    rerunnable: bool,
-    mark: &Mark,
+    mut outcome: Result<Output, ToolError>,
 ) -> Result<Output, ToolError> {
-    let spec = entry.tool().spec();
-    let attempts = if rerunnable { spec.retry.attempts.clamp(1, limits::ATTEMPTS_MAX) } else { 1 };
-    let mut pause = spec.retry.pause;
-    let mut outcome = attempt(shared, entry, first, cx, mark).await;
-    for number in 1..attempts {
+    let policy = entry.tool().spec().retry;
+    let mut pause = policy.pause;
+    for number in 1..policy.attempts.min(limits::ATTEMPTS_MAX) {
         match &outcome {
             Err(error) if error.is_retryable() && error.kind() == ErrorKind::Failed => {}
             _ => break,
         }
         cx.progress(None, format!("attempt {number} failed, trying again"));
         if let Err(cause) = until_cancelled(cx.cancel(), tokio::time::sleep(pause)).await {
-            return Err(stopped(entry, cause));
+            return Err(ended(entry, cause));
         }
         pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
         // Decoded afresh: the first attempt used its input up.
-        let Ok(Ok(again)) = guarded(|| entry.tool().invoke(input)) else {
-            return Err(panicked(entry.name()));
-        };
-        outcome = attempt(shared, entry, again, cx, mark).await;
+        let again = guarded(|| entry.tool().invoke(input));
+        let Ok(Ok(again)) = again else { return Err(panicked(entry.name())) };
+        outcome = attempt(shared, entry, again, cx).await;
     }
     outcome
 }
 
+/// Runs the tool once.
 async fn attempt(
     shared: &Shared,
     entry: &Entry,
     invocation: Box<dyn Invocation>,
     cx: &Context,
-    mark: &Mark,
 ) -> Result<Output, ToolError> {
     let call_cx = cx.clone();
     let work = if entry.tool().spec().blocking {
-        let name = entry.name().clone();
-        let threads = shared.threads.clone();
+        let (name, threads) = (entry.name().clone(), shared.threads.clone());
         Guarded::new(|| -> BoxFuture<'static, _> { threads.run(name, move || invocation.call(call_cx)) })
     } else {
         Guarded::new(|| invocation.call(call_cx))
     };
-    match until_cancelled(cx.cancel(), mark.watch(work)).await {
+    match until_cancelled(cx.cancel(), cx.running().mark.watch(work)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(panicked(entry.name())),
-        Err(cause) => Err(stopped(entry, cause)),
+        Err(cause) => Err(ended(entry, cause)),
     }
 }
 
@@ -278,23 +273,25 @@ pub(crate) async fn until_cancelled<T>(cancel: &Cancel, work: impl Future<Output
     .await
 }
 
-/// The error of a call that was cancelled or ran out of time while it ran.
-pub(crate) fn stopped(entry: &Entry, cause: Cause) -> ToolError {
-    if cause == Cause::Timeout {
-        return timed_out(entry);
+/// The error of a call that was cancelled.
+pub(crate) fn stopped(tool: &str, cause: Cause) -> ToolError {
+    ToolError::cancelled(cause, &format!("{tool} was {}", cause.words()))
+}
+
+/// The error of a call that ended because of `cause` while it ran.
+fn ended(entry: &Entry, cause: Cause) -> ToolError {
+    match cause {
+        Cause::Timeout => timed_out(entry.name(), entry.tool().spec().timeout.limit()),
+        cause => stopped(entry.name(), cause),
     }
-    ToolError::cancelled(cause, &format!("{} was {}", entry.name(), cause.words()))
 }
 
 /// The error of a call that took too long.
-pub(crate) fn timed_out(entry: &Entry) -> ToolError {
-    let limit = match entry.tool().spec().timeout {
-        crate::tool::Timeout::After(limit) => format!("{} s", limit.as_secs_f64()),
-        crate::tool::Timeout::Never => "its time limit".to_owned(),
-    };
+pub(crate) fn timed_out(tool: &str, limit: Option<Duration>) -> ToolError {
+    let limit =
+        limit.map_or_else(|| "its time limit".to_owned(), |limit| format!("{} s", limit.as_secs_f64()));
     let words = format!(
-        "{} was stopped: it did not finish within {limit}; the user did not interrupt. Ask for less at once",
-        entry.name()
+        "{tool} was stopped: it did not finish within {limit}; the user did not interrupt. Ask for less at once"
     );
     ToolError::of(ErrorKind::TimedOut, words)
 }

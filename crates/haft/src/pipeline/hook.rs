@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Opened, Outcome, tell};
+use super::{Opened, Outcome, Prepared, tell};
 use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
@@ -15,7 +15,6 @@ use crate::event::What;
 use crate::future::{BoxFuture, Guarded};
 use crate::hooks::{Decision, HookCall, HookError, OnFailure};
 use crate::limits;
-use crate::result::ToolResult;
 
 /// What guards and hooks made of a call.
 pub(super) enum Hooked {
@@ -27,6 +26,11 @@ pub(super) enum Hooked {
     Stopped(ToolError),
 }
 
+/// Whether step 4 has anything to do.
+pub(super) fn any_before(shared: &Shared, opened: &Opened) -> bool {
+    !shared.hooks.pre.is_empty() || !opened.entry.tool().spec().guards.is_empty()
+}
+
 /// Step 4.
 pub(super) async fn before(
     shared: &Shared,
@@ -35,9 +39,6 @@ pub(super) async fn before(
     notes: &mut Vec<String>,
 ) -> Hooked {
     let guards = &opened.entry.tool().spec().guards;
-    if guards.is_empty() && shared.hooks.pre.is_empty() {
-        return Hooked::Same(None);
-    }
     let tool: &str = opened.entry.name();
     let mut input: Value = (*opened.attempt.input).clone();
     for guard in guards {
@@ -110,17 +111,12 @@ fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
 }
 
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.
-pub(super) async fn after(
-    shared: &Shared,
-    tool: &str,
-    input: &Value,
-    cx: &Context,
-    mut done: Outcome,
-    result: impl Fn(&Outcome) -> ToolResult,
-) -> Outcome {
+pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -> Outcome {
+    let Some(Prepared { cx, .. }) = &opened.prepared else { return done };
+    let tool: &str = opened.entry.name();
     for hook in &shared.hooks.post {
-        let call = HookCall { tool, input, context: cx };
-        let seen = result(&done);
+        let call = HookCall { tool, input: &opened.attempt.input, context: cx };
+        let seen = opened.seen(&done);
         match run(hook.timeout(), || hook.after(&call, &seen)).await {
             Ok(after) => {
                 if let Some(mut words) = after.context {

@@ -23,12 +23,14 @@ pub(crate) mod execute;
 pub(crate) mod hook;
 pub(crate) mod parse;
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::call::ToolCall;
+use crate::content::Output;
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
@@ -42,7 +44,7 @@ use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::{Allowed, Decided};
+use authorize::Decided;
 use hook::Hooked;
 
 /// A call after steps 1 and 2.
@@ -52,6 +54,8 @@ pub(crate) struct Opened {
     pub(crate) attempt: Attempt,
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
+    /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// One version of a call's input, with all that follows from it.
@@ -59,16 +63,37 @@ pub(crate) struct Attempt {
     /// The JSON that is kept: views, hooks, retries and digests read it.
     pub(crate) input: Arc<Value>,
     /// The same, decoded once.
-    pub(crate) invocation: Box<dyn Invocation>,
+    pub(crate) invocation: Decoded,
     pub(crate) effects: Arc<Effects>,
 }
 
-/// A call after steps 3 to 5: it may run.
+/// A decoded input; used up by running.
+pub(crate) struct Decoded(Option<Box<dyn Invocation>>);
+
+impl Decoded {
+    pub(crate) fn new(invocation: Box<dyn Invocation>) -> Decoded {
+        Decoded(Some(invocation))
+    }
+
+    fn take(&mut self) -> Box<dyn Invocation> {
+        self.0.take().expect("a call runs once; a retry decodes its input again")
+    }
+}
+
+impl std::ops::Deref for Decoded {
+    type Target = dyn Invocation;
+
+    fn deref(&self) -> &(dyn Invocation + 'static) {
+        self.0.as_deref().expect("nothing looks at the decoded input once the call runs")
+    }
+}
+
+/// What steps 3 to 5 add: the call may run.
 pub(crate) struct Prepared {
-    pub(crate) opened: Opened,
     pub(crate) resolved: Resolved,
     pub(crate) judgement: Judgement,
-    pub(crate) allowed: Allowed,
+    /// Who allowed it.
+    pub(crate) allowed_by: Cow<'static, str>,
     /// The context of this call with what was granted.
     pub(crate) cx: Context,
     /// Words for the model from hooks.
@@ -90,44 +115,49 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
     match parse::read(entry, input, offer.is_deferred()) {
-        Ok(attempt) => Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred() }),
+        Ok(attempt) => {
+            Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred(), prepared: None })
+        }
         Err(error) => Err(ToolResult::refused(id, entry.name().clone(), error)),
     }
 }
 
 /// Steps 3 to 5: sense, hooks, permission. Holds no slot and no lock; `asking` is told before a user is asked.
+///
+/// What is rare is boxed, so that the future of a call that needs none of it stays small.
 pub(crate) async fn prepare(
     shared: &Shared,
-    mut opened: Opened,
+    opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
+) -> Result<(), ToolResult> {
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
         // 3 check
-        let attempt = &opened.attempt;
-        let sense = Guarded::new(|| attempt.invocation.check(cx)).await;
-        match sense {
+        match Guarded::new(|| opened.attempt.invocation.check(cx)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(opened.refused(senseless(opened.entry.name(), error))),
             Err(_) => return Err(opened.refused(panicked(opened.entry.name()))),
         }
         // 4 prepare
-        let decision = match hook::before(shared, &opened, cx, &mut notes).await {
-            Hooked::Same(decision) => decision,
-            Hooked::Rewritten(input) => {
-                opened = opened.reread(input)?;
-                continue;
+        let mut decision = None;
+        if hook::any_before(shared, opened) {
+            match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
+                Hooked::Same(decided) => decision = decided,
+                Hooked::Rewritten(input) => {
+                    opened.reread(input)?;
+                    continue;
+                }
+                Hooked::Stopped(error) => return Err(opened.refused(error)),
             }
-            Hooked::Stopped(error) => return Err(opened.refused(error)),
-        };
+        }
         // 5 authorize
-        match authorize::authorize(shared, &opened, cx, decision, asking).await {
-            Decided::Allowed { resolved, judgement, allowed } => {
-                let cx = execute::grant(cx, &resolved);
-                return Ok(Prepared { opened, resolved, judgement, allowed, cx, notes });
+        match authorize::authorize(shared, opened, cx, decision, asking).await {
+            Decided::Allowed(allowed) => {
+                opened.prepared = Some(allowed.prepared(cx, notes));
+                return Ok(());
             }
-            Decided::Edited(input) => opened = opened.reread(input)?,
+            Decided::Edited(input) => opened.reread(input)?,
             Decided::Refused(error) => return Err(opened.refused(error)),
         }
     }
@@ -142,19 +172,20 @@ pub(crate) async fn prepare(
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
 pub(crate) async fn prepare_again(
     shared: &Shared,
-    prepared: Prepared,
+    opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
-    let resolved = Resolved::resolve(prepared.opened.attempt.effects.clone(), cx.cwd());
-    if resolved == prepared.resolved {
-        return Ok(prepared);
+) -> Result<(), ToolResult> {
+    let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+    let Some(before) = opened.prepared.take() else { return Ok(()) };
+    if resolved == before.resolved {
+        opened.prepared = Some(before);
+        return Ok(());
     }
-    let Prepared { opened, notes, .. } = prepared;
-    match authorize::authorize(shared, &opened, cx, None, asking).await {
-        Decided::Allowed { resolved, judgement, allowed } => {
-            let cx = execute::grant(cx, &resolved);
-            Ok(Prepared { opened, resolved, judgement, allowed, cx, notes })
+    match authorize::authorize(shared, opened, cx, None, asking).await {
+        Decided::Allowed(allowed) => {
+            opened.prepared = Some(allowed.prepared(cx, before.notes));
+            Ok(())
         }
         Decided::Edited(_) => {
             let words = "its input was changed after it had been prepared; ask for it again";
@@ -166,66 +197,72 @@ pub(crate) async fn prepare_again(
 
 /// What a call came to, on its way through step 8.
 pub(crate) struct Outcome {
-    pub(crate) outcome: Result<crate::content::Output, ToolError>,
+    pub(crate) outcome: Result<Output, ToolError>,
     pub(crate) notes: Vec<String>,
     pub(crate) duration: Duration,
 }
 
 /// Step 8: within the tool's limit, the whole in a file if it is longer.
-pub(crate) fn settled(
-    shared: &Shared,
-    id: Arc<str>,
-    entry: &Entry,
-    input: Arc<Value>,
-    done: Outcome,
-) -> ToolResult {
-    let limit = entry.tool().spec().result_limit;
-    let (outcome, offloaded_to, cut) = match done.outcome {
-        Ok(output) => {
-            let settled = settle(output, entry.name(), limit, &shared.store);
-            (Ok(settled.output), settled.offloaded_to, settled.cut)
-        }
+pub(crate) fn settled(shared: &Shared, opened: &Opened, done: Outcome) -> ToolResult {
+    let limit = opened.entry.tool().spec().result_limit;
+    let settle = |output| settle(output, opened.entry.name(), limit, &shared.store);
+    let Outcome { outcome, notes, duration } = done;
+    let (outcome, offloaded_to, cut) = match outcome.map(settle) {
+        Ok(settled) => (Ok(settled.output), settled.offloaded_to, settled.cut),
         Err(error) => (Err(error), None, None),
     };
-    ToolResult::of(Parts {
-        call_id: id,
-        tool_name: entry.name().clone(),
-        tool: Some(entry.tool().clone()),
-        input: Some(input),
-        outcome,
-        notes: done.notes,
-        duration: done.duration,
-        was_concurrent: false,
-        offloaded_to,
-        cut,
-        limit,
-    })
+    ToolResult::of(Parts { outcome, offloaded_to, cut, notes, duration, ..opened.parts() })
 }
 
 impl Opened {
     /// Back to step 2 with another input.
-    fn reread(self, input: Value) -> Result<Opened, ToolResult> {
+    fn reread(&mut self, input: Value) -> Result<(), ToolResult> {
         match parse::read(&self.entry, input.into(), self.deferred) {
-            Ok(attempt) => Ok(Opened { attempt, ..self }),
+            Ok(attempt) => {
+                self.attempt = attempt;
+                Ok(())
+            }
             Err(error) => Err(self.refused(error)),
         }
     }
 
     /// The result of a call that was not made.
     pub(crate) fn refused(&self, error: ToolError) -> ToolResult {
-        let tool = self.entry.tool().clone();
-        ToolResult::refused(self.id.clone(), self.entry.name().clone(), error).with(|parts| {
-            parts.tool = Some(tool);
-            parts.input = Some(self.attempt.input.clone());
-        })
+        ToolResult::of(Parts { outcome: Err(error), ..self.parts() })
+    }
+
+    /// A result of this call as hooks see it, before it is settled.
+    fn seen(&self, done: &Outcome) -> ToolResult {
+        let Outcome { outcome, notes, duration } = done;
+        let (outcome, notes) = (outcome.clone(), notes.clone());
+        ToolResult::of(Parts { outcome, notes, duration: *duration, ..self.parts() })
+    }
+
+    /// What every result of this call says.
+    fn parts(&self) -> Parts {
+        Parts {
+            call_id: self.id.clone(),
+            tool_name: self.entry.name().clone(),
+            tool: Some(self.entry.tool().clone()),
+            input: Some(self.attempt.input.clone()),
+            outcome: Ok(Output::default()),
+            notes: Vec::new(),
+            duration: Duration::ZERO,
+            was_concurrent: false,
+            offloaded_to: None,
+            cut: None,
+            limit: self.entry.tool().spec().result_limit,
+        }
     }
 }
 
 /// What the tool says this call will touch; unknown if it can't say.
-pub(crate) fn effects_of(invocation: &dyn Invocation) -> Effects {
+pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
+    static NONE: LazyLock<Arc<Effects>> = LazyLock::new(|| Arc::new(Effects::none()));
     match guarded(|| invocation.effects()) {
-        Ok(effects) if effects.consistent().is_ok() => effects,
-        _ => Effects::unknown(),
+        Ok(effects) if effects.is_none() => NONE.clone(),
+        Ok(effects) if effects.consistent().is_ok() => Arc::new(effects),
+        _ => Arc::new(Effects::unknown()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Attempt, effects_of};
+use super::{Attempt, Decoded, effects_of};
 use crate::call::CallInput;
 use crate::canonical;
 use crate::error::{ErrorKind, ToolError};
@@ -44,6 +44,6 @@ pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<At
         }
     }
     let invocation = invocation.map_err(|violation| refused(&[violation]))?;
-    let effects = Arc::new(effects_of(&*invocation));
-    Ok(Attempt { input: Arc::new(value), invocation, effects })
+    let effects = effects_of(&*invocation);
+    Ok(Attempt { input: Arc::new(value), invocation: Decoded::new(invocation), effects })
 }

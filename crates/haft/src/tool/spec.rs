@@ -247,6 +247,16 @@ pub enum Timeout {
     Never,
 }
 
+impl Timeout {
+    /// The limit, if there is one.
+    pub fn limit(self) -> Option<Duration> {
+        match self {
+            Timeout::After(limit) => Some(limit),
+            Timeout::Never => None,
+        }
+    }
+}
+
 impl From<Duration> for Timeout {
     fn from(after: Duration) -> Timeout {
         Timeout::After(after)
