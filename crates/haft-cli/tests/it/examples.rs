@@ -1,12 +1,15 @@
 //! The examples run and show what their readers are told they show.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The standard output of an example. `cargo test` builds the examples of what it tests; others are built here.
+use crate::room::crate_path;
+
+/// The standard output of an example. `cargo test` builds the examples of what it tests, and leaves those of other
+/// crates as they are; what is missing or old is left to cargo.
 fn example(package: &str, name: &str, args: &[&str]) -> String {
     let built = Path::new(env!("CARGO_BIN_EXE_haft")).with_file_name("examples").join(name);
-    let mut command = if built.exists() {
+    let mut command = if is_current(&built, package) {
         Command::new(built)
     } else {
         let mut cargo = Command::new(env!("CARGO"));
@@ -15,8 +18,27 @@ fn example(package: &str, name: &str, args: &[&str]) -> String {
     };
     let output = command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{name}: {output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{name}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("panicked"), "{name}: {said}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether a program is younger than everything that it is made of in this workspace.
+fn is_current(built: &Path, package: &str) -> bool {
+    let Ok(made) = built.metadata().and_then(|data| data.modified()) else { return false };
+    let folders = ["../haft/src", "../haft-tools/src"].map(PathBuf::from);
+    let examples = Path::new("..").join(package).join("examples");
+    let mut waiting: Vec<PathBuf> =
+        folders.into_iter().chain([examples]).map(|path| crate_path(path.to_str().unwrap())).collect();
+    while let Some(path) = waiting.pop() {
+        let data = path.metadata().unwrap();
+        if data.is_dir() {
+            waiting.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+        } else if data.modified().unwrap() > made {
+            return false;
+        }
+    }
+    true
 }
 
 #[track_caller]

@@ -15,11 +15,16 @@ struct Screen {
 impl Screen {
     /// Runs a command line in a new window; nothing if there is no tmux.
     fn run(line: &str) -> Option<Screen> {
+        Screen::run_after("", line)
+    }
+
+    /// Runs something before that.
+    fn run_after(first: &str, line: &str) -> Option<Screen> {
         let room = Room::new();
         let socket = room.path("tmux");
         let program = env!("CARGO_BIN_EXE_haft");
         // The result goes to a file, so that the screen holds the dialogue only.
-        let script = format!("{program} {line} >out.txt; echo \"exit $?\"; sleep 600");
+        let script = format!("{first} {program} {line} >out.txt; echo \"exit $?\"; sleep 600");
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&socket).args(["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "40"]);
         tmux.arg(script).current_dir(room.path("work")).env("HOME", room.path("home")).env_remove("TMUX");
@@ -145,6 +150,17 @@ fn control_c_at_the_question_interrupts() {
     screen.tmux(&["send-keys", "C-c"]);
     let shown = screen.wait_for("exit 130");
     assert!(shown.contains("(no longer asked)"), "{shown}");
+    assert_eq!(screen.out(), "");
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let Some(screen) = Screen::run_after("echo typing; sleep 1;", READ) else { return };
+    screen.wait_for("typing");
+    screen.answer("y");
+    screen.wait_for(PROMPT);
+    screen.answer("n");
+    screen.wait_for("exit 1");
     assert_eq!(screen.out(), "");
 }
 
