@@ -16,12 +16,14 @@ use serde_json::Value;
 
 const ROUNDS: usize = 31;
 
-/// A small input: three fields.
+/// A small input, as calls of a search tool have it.
 #[derive(Deserialize, schemars::JsonSchema)]
 struct Small {
-    name: String,
-    limit: u32,
-    all: bool,
+    pattern: String,
+    glob: Option<String>,
+    output_mode: String,
+    head_limit: u32,
+    multiline: bool,
 }
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -31,11 +33,13 @@ struct OnePath {
 
 impl Small {
     fn answer(&self) -> u64 {
-        u64::from(self.limit) + self.name.len() as u64 + u64::from(self.all)
+        let texts =
+            self.pattern.len() + self.output_mode.len() + self.glob.as_deref().unwrap_or_default().len();
+        u64::from(self.head_limit) + texts as u64 + u64::from(self.multiline)
     }
 }
 
-const SMALL: &str = r#"{"name": "src/lib.rs", "limit": 200, "all": true}"#;
+const SMALL: &str = r#"{"pattern": "fn [a-z]+_limit", "glob": "src/**/*.rs", "output_mode": "content", "head_limit": 200, "multiline": false}"#;
 
 fn main() {
     if std::env::args().any(|argument| argument == "--test") {

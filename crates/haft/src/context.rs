@@ -32,6 +32,8 @@ struct Call {
     cancel: Cancel,
     /// The tool, where the call runs in the engine's own process.
     entry: Option<Arc<Entry>>,
+    /// The working directory, where the workspace can't say it: in another process than the host's.
+    cwd: Option<Box<Path>>,
     running: Running,
 }
 
@@ -70,8 +72,23 @@ impl Context {
         entry: Arc<Entry>,
     ) -> Context {
         let access = host.base_access.clone();
-        let (entry, running) = (Some(entry), Running::default());
-        Context { call: Arc::new(Call { host, turn, reference, cancel, entry, running }), access }
+        let (entry, cwd, running) = (Some(entry), None, Running::default());
+        Context { call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, running }), access }
+    }
+
+    /// The context of a call whose host is another process: `host` has stand-ins for that one's ports, and paths start
+    /// at `cwd`, which need not be visible from here.
+    pub(crate) fn proxied(
+        host: Arc<Host>,
+        turn: u64,
+        reference: CallRef,
+        cancel: Cancel,
+        access: Access,
+        cwd: &Path,
+    ) -> Context {
+        let (entry, cwd, running) = (None, Some(cwd.into()), Running::default());
+        let call = Call { host, turn, reference, cancel, entry, cwd, running };
+        Context { call: Arc::new(call), access: Arc::new(access) }
     }
 
     /// The same call with what was granted to it.
@@ -106,7 +123,7 @@ impl Context {
 
     /// The working directory; relative paths start here.
     pub fn cwd(&self) -> &Path {
-        self.call.host.workspace.cwd()
+        self.call.cwd.as_deref().unwrap_or_else(|| self.call.host.workspace.cwd())
     }
 
     /// The directories that the session works in.

@@ -49,6 +49,7 @@ pub mod env;
 pub mod event;
 pub mod files;
 pub mod hooks;
+pub mod isolate;
 pub mod limits;
 pub mod ports;
 pub mod results;
@@ -83,6 +84,7 @@ pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;
 pub use hooks::Hooks;
+pub use isolate::isolated;
 pub use permission::{BadRule, Permissions};
 pub use ports::{PermissionMode, Port, Ports};
 pub use registry::{

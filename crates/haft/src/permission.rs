@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::effects::resolved::ResolvedPath;
@@ -25,14 +26,32 @@ pub struct Permissions {
     allow: BTreeSet<String>,
     ask: BTreeSet<String>,
     deny: BTreeSet<String>,
-    live: Arc<Mutex<Live>>,
+    live: Arc<Live>,
 }
 
 #[derive(Default)]
 struct Live {
-    mode: PermissionMode,
+    /// The place of the mode in [`PermissionMode::ALL`].
+    mode: AtomicUsize,
+    /// Whether anything was remembered; nearly always not, and every call asks.
+    remembers: AtomicBool,
     /// Tools that the user allowed for the session.
-    session: BTreeSet<String>,
+    session: Mutex<BTreeSet<String>>,
+}
+
+impl Live {
+    fn mode(&self) -> PermissionMode {
+        PermissionMode::ALL[self.mode.load(Ordering::Acquire)].1
+    }
+
+    fn set_mode(&self, mode: PermissionMode) {
+        let place = PermissionMode::ALL.iter().position(|(_, known)| *known == mode).unwrap_or_default();
+        self.mode.store(place, Ordering::Release);
+    }
+
+    fn remembers(&self, name: &str) -> bool {
+        self.remembers.load(Ordering::Acquire) && lock(&self.session).contains(name)
+    }
 }
 
 impl Permissions {
@@ -71,7 +90,7 @@ impl Permissions {
     /// Sets the mode.
     #[must_use]
     pub fn mode(self, mode: PermissionMode) -> Permissions {
-        lock(&self.live).mode = mode;
+        self.live.set_mode(mode);
         self
     }
 
@@ -114,10 +133,7 @@ impl Authorizer for Permissions {
         if let Some(because) = rule(&self.ask, "ask") {
             return Ruling::Ask(because);
         }
-        let (mode, remembered) = {
-            let live = lock(&self.live);
-            (live.mode, live.session.contains(name))
-        };
+        let mode = self.live.mode();
         if mode == PermissionMode::BypassPermissions {
             return Ruling::Allow(Because::by("mode `bypassPermissions`"));
         }
@@ -126,7 +142,7 @@ impl Authorizer for Permissions {
             if let Some(because) = rule(&self.allow, "allow") {
                 return Ruling::Allow(because);
             }
-            if remembered {
+            if self.live.remembers(name) {
                 return Ruling::Allow(Because::by("your answer earlier in this session"));
             }
         }
@@ -139,7 +155,8 @@ impl Authorizer for Permissions {
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) {
         if matches!(answer, Answer::Session | Answer::Always) {
-            lock(&self.live).session.insert(request.tool.name().to_owned());
+            lock(&self.live.session).insert(request.tool.name().to_owned());
+            self.live.remembers.store(true, Ordering::Release);
         }
     }
 
@@ -153,11 +170,11 @@ impl Authorizer for Permissions {
 
 impl Mode for Permissions {
     fn current(&self) -> PermissionMode {
-        lock(&self.live).mode
+        self.live.mode()
     }
 
     fn set(&self, mode: PermissionMode) {
-        lock(&self.live).mode = mode;
+        self.live.set_mode(mode);
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Begin<Job> {
     pub(crate) call: usize,
     pub(crate) job: Job,
     pub(crate) cancel: Cancel,
+    /// Others may be able to begin too.
+    pub(crate) more: bool,
 }
 
 impl<Job, Done> Board<Job, Done> {
@@ -75,13 +77,15 @@ impl<Job, Done> Board<Job, Done> {
         state.scheduler.push(footprint, tool, limit)
     }
 
-    /// The message ended well: everything may start.
-    pub(crate) fn complete(&self) {
-        lock(&self.state).scheduler.complete();
+    /// The message ended well: everything may start. Then as [`next`](Board::next).
+    pub(crate) fn complete(&self, cancel: impl Fn() -> Cancel) -> Option<Begin<Job>> {
+        let mut state = lock(&self.state);
+        state.scheduler.complete();
+        state.next(cancel)
     }
 
-    /// Lets the next one go who may: wakes calls that waited, and returns one that begins. To be asked until there is
-    /// none. `cancel` makes the cancellation of a call.
+    /// Lets the next one go who may: wakes calls that waited, and returns one that begins. To be asked again while
+    /// the one that begins says so. `cancel` makes the cancellation of a call.
     pub(crate) fn next(&self, cancel: impl Fn() -> Cancel) -> Option<Begin<Job>> {
         lock(&self.state).next(cancel)
     }
@@ -122,19 +126,21 @@ impl<Job, Done> Board<Job, Done> {
 
     /// The call ends with this, unless it has ended before: then it is given back. `finish` sees whether the call ran
     /// beside another.
+    ///
+    /// Returns whether there are calls left that may go now.
     pub(crate) fn finish(
         &self,
         call: usize,
         done: Done,
         finish: impl FnOnce(Done, bool) -> Done,
-    ) -> Result<(), Done> {
+    ) -> Result<bool, Done> {
         let mut state = lock(&self.state);
         if state.slots[call].done.is_some() {
             return Err(done);
         }
         let was_concurrent = state.scheduler.was_concurrent(call);
         state.end(call, finish(done, was_concurrent));
-        Ok(())
+        Ok(state.unfinished > 0)
     }
 
     /// Whether the call has its result.
@@ -191,7 +197,8 @@ impl<Job, Done> State<Job, Done> {
             if let Some(job) = slot.job.take() {
                 let cancel = cancel();
                 slot.cancel = Some(cancel.clone());
-                return Some(Begin { call, job, cancel });
+                let more = !self.scheduler.is_exhausted();
+                return Some(Begin { call, job, cancel, more });
             }
             slot.running = matches!(step, Step::Run(_));
             slot.go = true;

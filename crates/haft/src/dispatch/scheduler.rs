@@ -189,6 +189,7 @@ impl Scheduler {
         };
         self.calls[call].state = State::Authorizing;
         self.preparing += 1;
+        self.next = self.next.max(call + 1);
         Some(Step::Prepare(call))
     }
 
@@ -244,7 +245,7 @@ impl Scheduler {
             return true;
         }
         self.leave(call);
-        let first = self.ready.range(..call).next().is_none();
+        let first = self.ready.is_empty() || self.ready.range(..call).next().is_none();
         if first && self.running.len() < self.cap && self.tool_has_room(call) {
             self.start(call);
             return true;
@@ -287,6 +288,11 @@ impl Scheduler {
     /// Whether nothing earlier stands in this call's way: it belongs to the batch that runs now.
     pub(crate) fn is_active(&self, call: usize) -> bool {
         self.calls[call].state.begun()
+    }
+
+    /// Whether every call has begun, so that there is nothing to look for until one ends.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.next >= self.calls.len() && self.ready.is_empty() && self.clear.is_empty()
     }
 
     /// Takes a call out of whatever it counts in.

@@ -102,8 +102,7 @@ impl Turn {
     /// # Cancel safety
     /// Dropping the future drops the turn and cancels everything in it.
     pub async fn finish(mut self) -> Vec<ToolResult> {
-        self.shared.board.complete();
-        self.shared.go();
+        self.shared.go_on(self.shared.board.complete(|| self.shared.engine.cancel.child()));
         let results = self.shared.board.results().await;
         self.finished = true;
         let engine = &self.shared.engine;
@@ -113,7 +112,9 @@ impl Turn {
     /// Runs the calls of a whole message. See [`finish`](Turn::finish).
     pub async fn run(self, calls: impl IntoIterator<Item = ToolCall>) -> Vec<ToolResult> {
         let calls = calls.into_iter();
-        self.shared.board.reserve(calls.size_hint().0);
+        if calls.size_hint().0 > 1 {
+            self.shared.board.reserve(calls.size_hint().0);
+        }
         for call in calls {
             self.shared.take(call);
         }
@@ -182,12 +183,12 @@ impl TurnShared {
     fn take(&self, call: ToolCall) -> usize {
         match pipeline::open(&self.engine, &self.snapshot, call) {
             Ok(opened) => {
-                let entry = opened.entry.clone();
-                let spec = entry.tool().spec();
-                let footprint = self.footprint(&opened.attempt.effects, &entry, None);
+                let spec = opened.entry.tool().spec();
+                let (tool, limit, interrupt) = (opened.entry.number(), spec.concurrency, spec.interrupt);
+                let footprint = self.footprint(&opened.attempt.effects, &opened.entry, None);
                 let (safe, touch) = (footprint.safe, footprint.touch.clone());
                 let job = Job::Opened(Box::new(Start { opened, safe, touch }));
-                self.board.push(job, footprint, entry.number(), spec.concurrency, spec.interrupt)
+                self.board.push(job, footprint, tool, limit, interrupt)
             }
             // What can't be read is not safe, as the order of the calls has it.
             Err(result) => {
@@ -214,29 +215,40 @@ impl TurnShared {
 
     /// Lets everybody go who may.
     fn go(self: &Arc<TurnShared>) {
-        while let Some(Begin { call, job, cancel }) = self.board.next(|| self.engine.cancel.child()) {
+        self.go_on(self.board.next(|| self.engine.cancel.child()));
+    }
+
+    /// Lets this one go, and everybody else who may.
+    fn go_on(self: &Arc<TurnShared>, mut begin: Option<Begin<Job>>) {
+        while let Some(Begin { call, job, cancel, more }) = begin {
             match job {
-                Job::Opened(start) => drop(tokio::spawn(drive(self.clone(), call, start, cancel))),
+                Job::Opened(start) => {
+                    drop(tokio::spawn(drive(self.clone(), call, start, cancel)));
+                    if !more {
+                        return;
+                    }
+                }
                 Job::Refused(result) => {
                     let _ = self.end(call, result);
                 }
             }
+            begin = self.board.next(|| self.engine.cancel.child());
         }
     }
 
-    /// Gives a call its result; gives it back if it has one.
-    fn end(&self, call: usize, result: ToolResult) -> Result<(), ToolResult> {
+    /// Gives a call its result, and says whether others may go now; gives the result back if the call has one.
+    fn end(&self, call: usize, result: ToolResult) -> Result<bool, ToolResult> {
         let told = self.engine.host.events.is_some().then(|| result.clone());
         let with_concurrency = |result: ToolResult, was_concurrent: bool| {
             if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
         };
-        self.board.finish(call, result, with_concurrency)?;
+        let others = self.board.finish(call, result, with_concurrency)?;
         if let Some(result) = told {
             let parts = result.parts();
             let call = CallRef { index: call, id: parts.call_id.clone(), tool: parts.tool_name.clone() };
             self.engine.host.tell(self.number, Some(&call), || What::Finished(result));
         }
-        Ok(())
+        Ok(others)
     }
 
     fn stop(self: &Arc<TurnShared>, cause: Cause, force: bool) {
@@ -327,16 +339,24 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
     let stops_siblings =
         on_error == SiblingPolicy::OnError && result.error_kind().is_some_and(ErrorKind::began);
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
-    if let (Err(late), Some(task)) = (owed.pay(result), cx.running().task()) {
-        turn.came_back(task, &cx, late);
-    }
+    let others = match owed.pay(result) {
+        Ok(others) => others,
+        Err(late) => {
+            if let Some(task) = cx.running().task() {
+                turn.came_back(task, &cx, late);
+            }
+            true
+        }
+    };
     if stops_siblings {
         turn.board.stop_siblings(call);
     }
     if ends_turn {
         turn.stop(Cause::User, false);
     }
-    turn.go();
+    if others {
+        turn.go();
+    }
 }
 
 impl TurnShared {
@@ -423,7 +443,7 @@ struct Owed<'a> {
 
 impl Owed<'_> {
     /// Gives the call its result, or gives it back if somebody else did.
-    fn pay(self, result: ToolResult) -> Result<(), ToolResult> {
+    fn pay(self, result: ToolResult) -> Result<bool, ToolResult> {
         let paid = self.turn.end(self.call.index, result);
         // Nothing is owed any more: no second look on drop.
         std::mem::forget(self);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::table::{Facts, Judgement};
 use super::{Effects, Extent, PathSet};
-use crate::files::{Access, RealPath, ResolveError, Root, beneath, resolve, resolve_entry};
+use crate::files::{Access, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve, resolve_entry};
 
 /// The directories that a session works in.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn new(cwd: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let given = std::path::absolute(cwd)?;
+        let given = tidy(cwd.as_ref())?;
         let real = given.canonicalize()?;
         if !real.is_dir() {
             let words = format!("`{}` is not a directory", given.display());
@@ -52,7 +52,7 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn with_dir(mut self, dir: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let given = std::path::absolute(self.cwd.join(dir))?;
+        let given = tidy(&self.cwd.join(dir))?;
         let real = given.canonicalize()?;
         self.dirs.push((given, real));
         Ok(self)
@@ -86,15 +86,16 @@ impl Workspace {
 
     /// Whether a path is inside, both as it was given and as it really is.
     pub fn contains(&self, path: &RealPath) -> bool {
-        let really = |root: &Path| beneath(&path.real, root);
-        let given = |root: &Path| beneath(&path.given, root);
-        self.dirs.iter().any(|(_, real)| really(real))
-            && self.dirs.iter().any(|(named, real)| given(real) || given(named))
+        let really = |(_, real): &(PathBuf, PathBuf)| beneath_tidy(&path.real, real);
+        let given = |(named, real): &(PathBuf, PathBuf)| {
+            beneath_tidy(&path.given, real) || beneath_tidy(&path.given, named)
+        };
+        self.dirs.iter().any(really) && (path.given == path.real || self.dirs.iter().any(given))
     }
 
     /// Whether a path may be read without asking: inside, or one of the folders that always may.
     pub fn is_readable(&self, path: &RealPath) -> bool {
-        self.contains(path) || self.readable.iter().any(|root| beneath(&path.real, root))
+        self.contains(path) || self.readable.iter().any(|root| beneath_tidy(&path.real, root))
     }
 
     /// The protected root that a path lies in, contains or is.
@@ -112,6 +113,11 @@ impl Workspace {
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
         Access { read, write: Vec::new() }
     }
+}
+
+/// The path as the user named it: absolute, without `.` and without a slash at the end.
+fn tidy(path: &Path) -> std::io::Result<PathBuf> {
+    Ok(std::path::absolute(path)?.components().collect())
 }
 
 /// One declared path, resolved.

@@ -119,7 +119,8 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
     let (cx, entry) = (&*cx, &*opened.entry);
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
-    if entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty() {
+    let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
+    if holds {
         let waited = Box::pin(until_cancelled(cx.cancel(), async {
             let room = match &entry.gate {
                 Some(gate) => gate.clone().acquire_owned().await.ok(),
@@ -153,13 +154,17 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    cx.running().begin(&opened.attempt.input, &resolved.declared);
+    if shared.host.ports.tasks.is_some() {
+        cx.running().begin(&opened.attempt.input, &resolved.declared);
+    }
     let first = opened.attempt.invocation.take();
     let mut outcome = attempt(shared, entry, first, cx).await;
     if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
-    cx.running().let_go();
+    if holds {
+        cx.running().let_go();
+    }
 
     // 7 observe
     let mut done = Outcome { outcome, notes: std::mem::take(notes), duration: started.elapsed() };

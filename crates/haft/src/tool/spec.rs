@@ -167,6 +167,12 @@ impl ToolSpec {
         self
     }
 
+    /// Whether calls of the tool run in a child process where the host has an
+    /// [`Isolator`](crate::isolate::Isolator). Without one, and for every other tool, nothing confines the code.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
     /// The tool searches for tools that were deferred. Deferral is on only where such a tool is offered.
     pub fn finds_tools(mut self) -> ToolSpec {
         self.finds_tools = true;
