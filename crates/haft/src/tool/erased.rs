@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Opinion, Tool, ToolSpec};
+use super::{ListedClass, Opinion, Tool, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
 use crate::isolate::serve_parent;
+use crate::results::ResultLimit;
 use crate::schema::{InputSchema, SchemaError, Violation, decode};
 use crate::view::{Stage, View};
 
@@ -108,6 +109,26 @@ impl AnyTool {
     /// What is true of it whatever the input.
     pub fn spec(&self) -> &ToolSpec {
         &self.0.spec
+    }
+
+    /// Its other names.
+    pub fn aliases(&self) -> &[String] {
+        &self.0.spec.aliases
+    }
+
+    /// The group under which it is listed.
+    pub fn group(&self) -> &str {
+        &self.0.spec.group
+    }
+
+    /// How much of a result the model sees at once.
+    pub fn result_limit(&self) -> ResultLimit {
+        self.0.spec.result_limit
+    }
+
+    /// The class under which it is listed; see [`ToolSpec::listed_class`].
+    pub fn listed_class(&self) -> ListedClass {
+        self.0.spec.listed_class
     }
 
     /// Whether it is offered now; a panic says no.

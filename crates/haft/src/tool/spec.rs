@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::effects::table::Class;
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::ports::Port;
@@ -46,6 +47,7 @@ pub struct ToolSpec {
     pub(crate) isolated: bool,
     pub(crate) finds_tools: bool,
     pub(crate) group: Cow<'static, str>,
+    pub(crate) listed_class: ListedClass,
     pub(crate) feature: Option<Cow<'static, str>>,
     pub(crate) guards: Vec<Guard>,
 }
@@ -71,6 +73,7 @@ impl ToolSpec {
             isolated: false,
             finds_tools: false,
             group: Cow::Borrowed("other"),
+            listed_class: ListedClass::default(),
             feature: None,
             guards: Vec::new(),
         }
@@ -182,6 +185,14 @@ impl ToolSpec {
         self
     }
 
+    /// The class under which the tool is listed where there is no call to judge. Default: unsafe.
+    ///
+    /// For people who look at a list. Calls are judged by their effects and by nothing else.
+    pub fn listed_class(mut self, class: impl Into<ListedClass>) -> ToolSpec {
+        self.listed_class = class.into();
+        self
+    }
+
     /// The build feature that brought the tool in.
     pub fn feature(mut self, feature: impl Into<Cow<'static, str>>) -> ToolSpec {
         self.feature = Some(feature.into());
@@ -196,6 +207,28 @@ impl ToolSpec {
     {
         self.guards.push(Guard::new(guard));
         self
+    }
+}
+
+/// The class that a list shows for a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ListedClass {
+    /// Every call of the tool has this class, or a safer one.
+    Always(Class),
+    /// It depends on the call.
+    Depends,
+}
+
+/// Nothing was said, so anything may happen.
+impl Default for ListedClass {
+    fn default() -> ListedClass {
+        ListedClass::Always(Class::Unsafe)
+    }
+}
+
+impl From<Class> for ListedClass {
+    fn from(class: Class) -> ListedClass {
+        ListedClass::Always(class)
     }
 }
 
