@@ -100,7 +100,7 @@ fn yes_lets_it_run() {
          \x20   input     {\"file_path\":\"notes.txt\",\"limit\":3}\n\
          \x20   effects   reads notes.txt\n\
          \x20   why       rule `Read` (--ask)\n\
-         \x20   unasked   --allow Read would allow it without asking\n\
+         \x20   to allow  leave out --ask Read\n\
          \x20 allow this call?   y once   s for this session   n no   r no, because …   e edit the input   [n]"
     );
     screen.answer("y");
