@@ -21,6 +21,7 @@ mod prove;
 
 mod cargo;
 mod features;
+mod picture;
 mod repository;
 mod source;
 mod steps;
