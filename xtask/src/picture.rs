@@ -99,7 +99,10 @@ mod tests {
     #[test]
     fn a_picture_shows_the_first_part_and_nothing_is_obeyed() {
         let svg = picture("run <it>", "1  First\n\n   ✓ a & b\n\n2  Second\n   ✗ c\n");
-        assert!(svg.contains(">$ run &lt;it&gt;<") && svg.contains("class=\"good\">   ✓ a &amp; b<"), "{svg}");
+        assert!(
+            svg.contains(">$ run &lt;it&gt;<") && svg.contains("class=\"good\">   ✓ a &amp; b<"),
+            "{svg}"
+        );
         assert!(!svg.contains("Second"), "{svg}");
         assert_eq!(svg.matches("<text").count(), 3);
     }
