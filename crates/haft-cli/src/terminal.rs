@@ -152,7 +152,7 @@ fn question(approval: &Approval, cwd: &Path) -> String {
     }
     row("why", &approval.reason);
     if let Some(rule) = &approval.proposed_rule {
-        row("unasked", &format!("{rule} would allow it without asking"));
+        row("to allow", rule);
     }
     for part in &approval.view.body {
         body(part, &mut shown);

@@ -58,6 +58,13 @@ impl Entry {
         Arc::new(Entry { tool, origin, number, gate, name, fingerprint: OnceLock::new() })
     }
 
+    /// The same tool under another name.
+    fn renamed(&self, name: Arc<str>) -> Arc<Entry> {
+        let Entry { tool, origin, number, gate, .. } = self;
+        let (tool, origin, gate) = (tool.clone(), origin.clone(), gate.clone());
+        Arc::new(Entry { tool, origin, number: *number, gate, name, fingerprint: OnceLock::new() })
+    }
+
     /// The tool.
     pub fn tool(&self) -> &AnyTool {
         &self.tool
@@ -81,7 +88,7 @@ impl Entry {
         self.fingerprint.get_or_init(|| {
             let mut hash = Sha256::new();
             let schema = crate::canonical::to_string(self.tool.input_schema());
-            for part in [self.tool.name(), self.tool.description(), &schema] {
+            for part in [&*self.name, self.tool.description(), &schema] {
                 hash.update((part.len() as u64).to_le_bytes());
                 hash.update(part);
             }
@@ -179,7 +186,7 @@ impl Registry {
 
 impl Entry {
     fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.tool.name()).chain(self.tool.spec().aliases.iter().map(String::as_str))
+        std::iter::once(&*self.name).chain(self.tool.spec().aliases.iter().map(String::as_str))
     }
 }
 

@@ -228,6 +228,28 @@ pub struct ErrorJson {
     pub retryable: bool,
 }
 
+/// Brings the notes of all results within `most` characters together, the same for each; returns what they have.
+fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
+    let chars = |result: &ToolResult| result.notes().iter().map(|note| note.chars().count()).sum::<usize>();
+    let all: usize = results.iter().map(chars).sum();
+    if all <= most {
+        return all;
+    }
+    let each = most / results.len().max(1);
+    for result in results.iter_mut().filter(|result| chars(result) > each) {
+        *result = result.clone().with(|parts| {
+            let mut all: String =
+                parts.notes.join("\n").chars().take(each.saturating_sub(NOTE_CUT.len())).collect();
+            all.push_str(NOTE_CUT);
+            parts.notes = if each > NOTE_CUT.len() { vec![all] } else { Vec::new() };
+        });
+    }
+    results.iter().map(chars).sum()
+}
+
+/// How a note ends that was cut to fit the turn.
+const NOTE_CUT: &str = " (cut)";
+
 /// The turn's budget over all its results.
 pub(crate) fn within_budget(
     mut results: Vec<ToolResult>,
@@ -242,6 +264,7 @@ pub(crate) fn within_budget(
     if results.iter().map(size).sum::<usize>() <= budget {
         return results;
     }
+    let budget = budget - bound_notes(&mut results, budget / 4);
     let settled = |result: &ToolResult| {
         let Parts { outcome, offloaded_to, cut, .. } = result.parts().clone();
         match outcome {

@@ -14,6 +14,8 @@
 //!   [`exclusive`](haft::Effects::exclusive). Its own paths are not the point: behind it, *other* calls touch other
 //!   files than they declared before, and no declaration of paths can say that.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -44,7 +46,9 @@ struct Input {
 }
 
 /// The tools: a name and what a call touches.
-const TOOLS: [(&str, fn(&Input) -> Effects); 15] = [
+type Declare = fn(&Input) -> Effects;
+
+const TOOLS: [(&str, Declare); 15] = [
     ("read", |call| Effects::reads(&call.path)),
     ("list", |call| Effects::reads(&call.path)),
     ("sum", |call| Effects::reads_tree(&call.path)),

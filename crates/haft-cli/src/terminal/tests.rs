@@ -120,7 +120,7 @@ fn a_question_shows_what_matters() {
          \x20   effects   deletes a.txt\n\
          \x20   CAREFUL   it destroys what can't be brought back\n\
          \x20   why       it deletes a.txt\n\
-         \x20   unasked   --allow change would allow it without asking\n"
+         \x20   to allow  --allow change\n"
     );
     let unknown = question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
     assert!(unknown.contains("believed  nothing confines this tool"), "{unknown}");

@@ -100,7 +100,7 @@ fn yes_lets_it_run() {
          \x20   input     {\"file_path\":\"notes.txt\",\"limit\":3}\n\
          \x20   effects   reads notes.txt\n\
          \x20   why       rule `Read` (--ask)\n\
-         \x20   unasked   --allow Read would allow it without asking\n\
+         \x20   to allow  leave out --ask Read\n\
          \x20 allow this call?   y once   s for this session   n no   r no, because …   e edit the input   [n]"
     );
     screen.answer("y");
@@ -177,7 +177,7 @@ fn a_file_outside_is_asked_for_and_read() {
     let Some(screen) = Screen::run(r#"call Read '{"file_path": "../beside/other.txt"}'"#) else { return };
     let shown = screen.wait_for(PROMPT);
     assert!(shown.contains("outside of the working directories"), "{shown}");
-    assert!(shown.contains("--add-dir ROOM/beside would allow it without asking"), "{shown}");
+    assert!(shown.contains("to allow  --add-dir ROOM/beside"), "{shown}");
     screen.answer("s");
     screen.wait_for("exit 0");
     assert_eq!(screen.out(), "1\toutside\n");

@@ -193,7 +193,7 @@ impl<Job, Done> Board<Job, Done> {
     /// Ends every call that has not begun, with what `refuse` makes of it, and cancels those that have: all of them if
     /// `force`, else those that may be interrupted. Calls that are still being prepared change nothing and always may.
     /// Calls that arrive from now on are cancelled as they begin.
-    pub(crate) fn stop(&self, cause: Cause, force: bool, refuse: impl Fn(Job) -> Done) {
+    pub(crate) fn stop(&self, cause: Cause, force: bool, refuse: impl Fn(usize, Job) -> Done) {
         let (mut unbegun, mut cancels) = (Vec::new(), Vec::new());
         {
             let mut state = lock(&self.state);
@@ -212,7 +212,7 @@ impl<Job, Done> Board<Job, Done> {
         }
         cancels.into_iter().for_each(|cancel: Cancel| cancel.cancel(cause));
         let refused: Vec<(usize, Done)> =
-            unbegun.into_iter().map(|(call, job, _)| (call, refuse(job))).collect();
+            unbegun.into_iter().map(|(call, job, _)| (call, refuse(call, job))).collect();
         let waiter = {
             let mut state = lock(&self.state);
             refused.into_iter().filter_map(|(call, done)| state.give(call, done)).last()

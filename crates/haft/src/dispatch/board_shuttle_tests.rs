@@ -173,7 +173,7 @@ impl Turn {
     }
 
     fn stop(&self, cause: Cause, force: bool) {
-        self.board.stop(cause, force, |job| {
+        self.board.stop(cause, force, |_, job| {
             let call = job.call;
             self.books(|books| books.accepted[call] += 1);
             Said::Refused(call, cause)
@@ -437,7 +437,7 @@ fn wakers_are_called_and_dropped_without_the_lock() {
             assert!(Pin::new(&mut cancelled).poll(&mut cx).is_pending());
         }
         board.stop_siblings(1);
-        board.stop(Cause::User, true, |()| ());
+        board.stop(Cause::User, true, |_, ()| ());
         board.finish(0, (), |done, _| done).unwrap();
         board.pump(|| session.child());
         board.finish(1, (), |done, _| done).unwrap();

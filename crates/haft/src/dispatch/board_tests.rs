@@ -84,7 +84,7 @@ fn a_late_result_is_given_back_also_after_the_turn() {
     assert_eq!(poll(&mut board.results(), &woken), Some(vec![(0, "abandoned")]));
     assert!(board.is_done(0), "taken is still done");
     assert_eq!(finish(&board, 0, "later"), Err((0, "later")));
-    board.stop(Cause::User, true, |_| panic!("there is nothing to refuse"));
+    board.stop(Cause::User, true, |_, _| panic!("there is nothing to refuse"));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn stopping_refuses_what_has_not_begun_and_cancels_what_may_be() {
         assert!(board.authorized(0) && board.authorized(1));
         assert!(board.authorized(2));
         assert!(!board.authorized(3));
-        board.stop(Cause::User, force, |job| (job, "refused"));
+        board.stop(Cause::User, force, |_, job| (job, "refused"));
         let expected = [
             force.then_some(Cause::User),
             Some(Cause::User),
@@ -120,8 +120,8 @@ fn what_arrives_after_the_stop_is_cancelled_as_it_begins() {
     let (board, root) = (board(10, "R"), Cancel::new());
     begun(&board, &root);
     assert!(board.authorized(0));
-    board.stop(Cause::User, false, |job| (job, "refused"));
-    board.stop(Cause::Shutdown, false, |job| (job, "refused"));
+    board.stop(Cause::User, false, |_, job| (job, "refused"));
+    board.stop(Cause::Shutdown, false, |_, job| (job, "refused"));
     push(&board, 1, "R");
     push(&board, 2, "W");
     board.complete();
@@ -162,7 +162,7 @@ fn a_call_waits_for_its_slot_and_is_woken_for_it() {
         begun(&board, &root);
         assert_eq!((poll(&mut wait, &woken), woken.0.load(Ordering::Relaxed)), (Some(()), 1));
     }
-    let interrupted = |board: &Board<usize, Said>| board.stop(Cause::User, false, |job| (job, "refused"));
+    let interrupted = |board: &Board<usize, Said>| board.stop(Cause::User, false, |_, job| (job, "refused"));
     interrupted(&board);
     finish(&board, 1, "own").unwrap();
 }

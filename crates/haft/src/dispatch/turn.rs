@@ -17,7 +17,7 @@ use crate::effects::Effects;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::Facts;
-use crate::engine::Shared;
+use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
 use crate::pipeline::execute::{execute, stopped, timed_out, until_cancelled};
@@ -37,6 +37,8 @@ use crate::tool::{Interrupt, SiblingPolicy};
 /// Dropping a turn cancels everything in it.
 pub struct Turn {
     shared: Arc<TurnShared>,
+    /// Keeps the session alive as long as somebody waits for results.
+    _session: Arc<Session>,
     finished: bool,
 }
 
@@ -70,9 +72,10 @@ pub(crate) struct Live {
 }
 
 impl Turn {
-    pub(crate) fn new(engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
+    pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
         let board = Board::new(engine.rule, engine.cap);
-        Turn { shared: Arc::new(TurnShared { engine, snapshot, number, board }), finished: false }
+        let shared = Arc::new(TurnShared { engine, snapshot, number, board });
+        Turn { shared, _session: session, finished: false }
     }
 
     /// The tools of this turn.
@@ -239,23 +242,33 @@ impl TurnShared {
 
     /// Gives a call its result, and says whether others may go now; gives the result back if the call has one.
     fn end(&self, call: usize, result: ToolResult) -> Result<bool, ToolResult> {
-        let told = self.engine.host.events.is_some().then(|| result.clone());
-        let with_concurrency = |result: ToolResult, was_concurrent: bool| {
-            if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
-        };
-        let others = self.board.finish(call, result, with_concurrency)?;
+        let mut told = None;
+        let others = self.board.finish(call, result, |result, was_concurrent| {
+            let result =
+                if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result };
+            told = self.engine.host.events.is_some().then(|| result.clone());
+            result
+        })?;
         if let Some(result) = told {
-            let parts = result.parts();
-            let call = CallRef { index: call, id: parts.call_id.clone(), tool: parts.tool_name.clone() };
-            self.engine.host.tell(self.number, Some(&call), || What::Finished(result));
+            self.tell_end(call, result);
         }
         Ok(others)
     }
 
+    fn tell_end(&self, call: usize, result: ToolResult) {
+        let parts = result.parts();
+        let call = CallRef { index: call, id: parts.call_id.clone(), tool: parts.tool_name.clone() };
+        self.engine.host.tell(self.number, Some(&call), || What::Finished(result));
+    }
+
     fn stop(self: &Arc<TurnShared>, cause: Cause, force: bool) {
-        self.board.stop(cause, force, |job| match job {
-            Job::Opened(start) => start.opened.refused(unstarted(&start.opened, cause)),
-            Job::Refused(result) => result,
+        self.board.stop(cause, force, |call, job| {
+            let result = match job {
+                Job::Opened(start) => start.opened.refused(unstarted(&start.opened, cause)),
+                Job::Refused(result) => result,
+            };
+            self.tell_end(call, result.clone());
+            result
         });
     }
 
@@ -328,13 +341,10 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
                 break 'result owed.cancelled(cause);
             }
         }
-        let started = Instant::now();
-        let live = Live { turn: turn.clone(), cx: cx.clone() };
         let limit = start.opened.entry.tool().spec().timeout.limit();
-        let watching = turn.engine.supervisor.watch(started, limit, live);
-        let result = execute(&turn.engine, &mut start.opened, started).await;
-        drop(watching);
-        result
+        let live = Live { turn: turn.clone(), cx: cx.clone() };
+        let watch = |started: Instant| turn.engine.supervisor.watch(started, limit, live);
+        execute(&turn.engine, &mut start.opened, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
     let stops_siblings =

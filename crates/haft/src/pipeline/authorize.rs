@@ -6,6 +6,7 @@
 //! difference asks once more, a second one denies.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -55,27 +56,24 @@ enum Verdict {
     Deny(ToolError),
 }
 
-/// Decides on a call. `decision` is what hooks before it decided.
+/// Decides on a call.
 pub(super) async fn authorize(
     shared: &Shared,
     opened: &Opened,
     cx: &Context,
-    decision: Option<Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
     let opinion =
         opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
     let seen = Seen::look(shared, opened, cx);
-    match judge(shared, opened, &seen.request(opened, cx), &opinion, decision.as_ref()) {
+    match judge(shared, opened, &seen.request(opened, cx), &opinion) {
         Verdict::Allow(by) => seen.allowed(by),
         Verdict::Deny(error) => Decided::Refused(error),
         Verdict::Unasked(reason) => {
             Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
         }
-        Verdict::Ask(reason) => {
-            Box::pin(ask(shared, opened, cx, seen, reason, &opinion, decision.as_ref(), asking)).await
-        }
+        Verdict::Ask(reason) => Box::pin(ask(shared, opened, cx, seen, reason, &opinion, asking)).await,
     }
 }
 
@@ -94,6 +92,7 @@ impl Seen {
 
     fn request<'a>(&'a self, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
         Request {
+            name: opened.entry.name(),
             tool: opened.entry.tool(),
             external: *opened.entry.origin() != Origin::BuiltIn,
             input: &opened.attempt.input,
@@ -109,7 +108,6 @@ impl Seen {
 }
 
 /// Asks: permission hooks first, then the user, once more if what the call touches changed meanwhile.
-#[expect(clippy::too_many_arguments, reason = "the whole of one question")]
 async fn ask(
     shared: &Shared,
     opened: &Opened,
@@ -117,7 +115,6 @@ async fn ask(
     mut seen: Seen,
     mut reason: String,
     opinion: &Opinion,
-    decision: Option<&Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     for again in [false, true] {
@@ -161,7 +158,7 @@ async fn ask(
             let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
             return now.allowed("the user".into());
         }
-        match judge(shared, opened, &now.request(opened, cx), opinion, decision) {
+        match judge(shared, opened, &now.request(opened, cx), opinion) {
             Verdict::Allow(by) => return now.allowed(by),
             Verdict::Deny(error) => return Decided::Refused(error),
             Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
@@ -176,17 +173,15 @@ async fn ask(
 }
 
 /// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects.
-fn judge(
-    shared: &Shared,
-    opened: &Opened,
-    request: &Request<'_>,
-    opinion: &Opinion,
-    decision: Option<&Decision>,
-) -> Verdict {
+fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opinion) -> Verdict {
     let tool = opened.entry.name();
     if let Some(place) = request.effects.meets_protected(request.workspace) {
         let words = format!("{tool} was denied: no tool may write `{}`, in any mode", place.display());
         return Verdict::Deny(ToolError::of(ErrorKind::Denied, words));
+    }
+    if request.declared().asks_user && shared.host.ports.asker.is_none() {
+        let words = format!("{tool} needs a user to answer, and this session has none; go on without it");
+        return Verdict::Deny(ToolError::of(ErrorKind::NotInteractive, words));
     }
     let ruling = guarded(|| shared.authorizer.judge(request))
         .unwrap_or_else(|_| Ruling::Deny(Because::by("the rules, which failed")));
@@ -199,9 +194,9 @@ fn judge(
             format!("{tool} refuses this call: {reason}"),
         ));
     }
-    let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
+    let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
     let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
-    match (&ruling, opinion, decision) {
+    match (&ruling, opinion, &opened.decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
         (Ruling::Allow(because), ..) => return Verdict::Allow(because.by.clone().into()),
@@ -209,17 +204,17 @@ fn judge(
         _ => {}
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
-    let outside = request.outside();
+    let outside = request.outside().next();
     let vouched = *opinion == Opinion::Allow && outside.is_none();
     match request.judgement.asks {
         Asks::No => match outside {
             None => Verdict::Allow("its effects".into()),
-            Some(path) => ask(format!("it touches `{}`, outside of the working directories", path.display())),
+            Some(path) => ask(outside_words(request, path)),
         },
         Asks::ByTool | Asks::Yes if vouched => Verdict::Allow("the tool itself".into()),
         Asks::Always => ask("nothing is known of what it touches".into()),
         Asks::ByTool | Asks::Yes => ask(match outside {
-            Some(path) => format!("it touches `{}`, outside of the working directories", path.display()),
+            Some(path) => outside_words(request, path),
             None => format!("it {}", request.declared()),
         }),
     }
@@ -233,14 +228,13 @@ async fn ask_hooks(
 ) -> Result<Option<Decision>, ToolError> {
     let call = HookCall { tool: opened.entry.name(), input: &opened.attempt.input, context: cx };
     for asked in &shared.hooks.permission {
-        match hook::run(asked.timeout(), || asked.decide(&call, reason)).await {
+        match hook::run(asked, |hook| hook.decide(&call, reason)).await {
             Ok(None) => {}
             Ok(decision) => return Ok(decision),
             Err(error) => {
                 let words = format!(
                     "{} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    call.tool,
-                    asked.name()
+                    call.tool, asked.name
                 );
                 return Err(ToolError::of(ErrorKind::HookFailed, words));
             }
@@ -262,6 +256,18 @@ fn unasked(shared: &Shared, request: &Request<'_>, reason: &str, why: &str) -> T
     ToolError::of(ErrorKind::Denied, words)
 }
 
+fn outside_words(request: &Request<'_>, path: &Path) -> String {
+    match &request.effects.failed {
+        Some((failed, why)) if failed == path => format!("nobody can say what it touches: {why}"),
+        _ => format!("it touches `{}`, outside of the working directories", path.display()),
+    }
+}
+
+/// Whether the call runs in a process of its own.
+fn confined_elsewhere(shared: &Shared, opened: &Opened) -> bool {
+    opened.entry.tool().spec().is_isolated() && shared.host.ports.isolator.is_some()
+}
+
 fn approval(
     shared: &Shared,
     opened: &Opened,
@@ -280,7 +286,7 @@ fn approval(
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
         view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
-        unconfined: true,
+        unconfined: request.declared().unknown && !confined_elsewhere(shared, opened),
         again,
     }
 }

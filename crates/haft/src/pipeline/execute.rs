@@ -109,10 +109,15 @@ impl Running {
     }
 }
 
-/// Runs a prepared call, which has a slot. `started` is when that was.
+/// Runs a prepared call, which has a slot. `watch` is told when the tool itself starts; what it gives is dropped when
+/// the tool is done.
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
-pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Instant) -> ToolResult {
+pub(crate) async fn execute<Watching>(
+    shared: &Shared,
+    opened: &mut Opened,
+    watch: impl FnOnce(Instant) -> Watching,
+) -> ToolResult {
     let Some(Prepared { resolved, judgement, allowed_by, cx, notes }) = &mut opened.prepared else {
         return opened.refused(panicked(opened.entry.name()));
     };
@@ -133,6 +138,7 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
             Err(cause) => return opened.refused(ended(entry, cause)),
         }
     }
+    let mut recorded = false;
     if let Some(recorder) = cx.recorder() {
         let intent = Intent {
             turn: cx.turn(),
@@ -144,8 +150,9 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
             rerunnable: judgement.rerunnable,
             allowed_by,
         };
-        if let Err(error) = Box::pin(record(recorder, &intent, cx)).await {
-            return opened.refused(error);
+        match Box::pin(record(recorder, &intent, cx)).await {
+            Ok(taken) => recorded = taken,
+            Err(error) => return opened.refused(error),
         }
     }
 
@@ -157,17 +164,21 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
     if shared.host.ports.tasks.is_some() {
         cx.running().begin(&opened.attempt.input, &resolved.declared);
     }
+    let started = Instant::now();
+    let watching = watch(started);
     let first = opened.attempt.invocation.take();
     let mut outcome = attempt(shared, entry, first, cx).await;
     if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
+    let duration = started.elapsed();
+    drop(watching);
     if holds {
         cx.running().let_go();
     }
 
     // 7 observe
-    let mut done = Outcome { outcome, notes: std::mem::take(notes), duration: started.elapsed() };
+    let mut done = Outcome { outcome, notes: std::mem::take(notes), duration };
     done.notes.extend(shared.background.overlapping(resolved, entry, shared.surroundings.confined));
     if !shared.hooks.post.is_empty() {
         done = Box::pin(hook::after(shared, opened, done)).await;
@@ -175,11 +186,14 @@ pub(crate) async fn execute(shared: &Shared, opened: &mut Opened, started: Insta
 
     // 8 settle
     let result = settled(shared, opened, done);
-    if let Some(recorder) = &shared.host.ports.recorder
-        && let Ok(Err(error)) = Guarded::new(|| recorder.after(&result)).await
-        && let Some(prepared) = &opened.prepared
+    if let (true, Some(recorder), Some(prepared)) = (recorded, &shared.host.ports.recorder, &opened.prepared)
     {
-        tell(&prepared.cx, || What::Warning(format!("the result could not be recorded: {error}")));
+        let failure = match Guarded::new(|| recorder.after(&result)).await {
+            Ok(Ok(())) => return result,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the recorder panicked".to_owned(),
+        };
+        tell(&prepared.cx, || What::Warning(format!("the result could not be recorded: {failure}")));
     }
     result
 }
@@ -194,9 +208,10 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
     cx.granted(Arc::new(access))
 }
 
-async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<(), ToolError> {
+/// Tells the recorder; whether it took the intent. Without that nothing is changed.
+async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<bool, ToolError> {
     let failure = match Guarded::new(|| recorder.before(intent)).await {
-        Ok(Ok(())) => return Ok(()),
+        Ok(Ok(())) => return Ok(true),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the recorder panicked".to_owned(),
     };
@@ -208,7 +223,7 @@ async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> R
         return Err(ToolError::of(ErrorKind::NotRecorded, words));
     }
     tell(cx, || What::Warning(format!("{tool} runs unrecorded: {failure}")));
-    Ok(())
+    Ok(false)
 }
 
 /// Runs the tool again where its error says that this helps; its effects say that it can't hurt.

@@ -13,7 +13,7 @@ use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
 use crate::event::What;
 use crate::future::{BoxFuture, Guarded};
-use crate::hooks::{Decision, HookCall, HookError, OnFailure};
+use crate::hooks::{Decision, HookCall, HookError, Known, OnFailure};
 use crate::limits;
 
 /// What guards and hooks made of a call.
@@ -58,29 +58,29 @@ pub(super) async fn before(
     let mut said = Vec::new();
     for hook in &shared.hooks.pre {
         let call = HookCall { tool, input: &input, context: cx };
-        let outcome = run(hook.timeout(), || hook.before(&call)).await;
+        let outcome = run(hook, |hook| hook.before(&call)).await;
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(error) if hook.on_failure() == OnFailure::Continue => {
+            Err(error) if hook.on_failure == OnFailure::Continue => {
                 tell(cx, || {
-                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name()))
+                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name))
                 });
                 continue;
             }
             Err(error) => {
                 let words = format!(
                     "{tool} was not run: hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    hook.name()
+                    hook.name
                 );
                 return Hooked::Stopped(ToolError::of(ErrorKind::HookFailed, words));
             }
         };
         if let Some(Decision::Block(reason)) = outcome.decision {
-            let words = format!("{tool} was blocked by hook `{}`: {reason}", hook.name());
+            let words = format!("{tool} was blocked by hook `{}`: {reason}", hook.name);
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
         }
         if let Some(Decision::Deny(reason)) = outcome.decision {
-            let words = format!("denied by hook `{}`: {reason}", hook.name());
+            let words = format!("denied by hook `{}`: {reason}", hook.name);
             return Hooked::Stopped(ToolError::of(ErrorKind::Denied, words));
         }
         decision = stricter(decision, outcome.decision);
@@ -117,7 +117,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -
     for hook in &shared.hooks.post {
         let call = HookCall { tool, input: &opened.attempt.input, context: cx };
         let seen = opened.seen(&done);
-        match run(hook.timeout(), || hook.after(&call, &seen)).await {
+        match run(hook, |hook| hook.after(&call, &seen)).await {
             Ok(after) => {
                 if let Some(mut words) = after.context {
                     bound(&mut words, limits::NOTE_CHARS_MAX);
@@ -130,7 +130,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -
                 }
             }
             Err(error) => {
-                tell(cx, || What::Warning(format!("hook `{}` failed after {tool}: {error}", hook.name())));
+                tell(cx, || What::Warning(format!("hook `{}` failed after {tool}: {error}", hook.name)));
             }
         }
     }
@@ -138,14 +138,17 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -
 }
 
 /// Runs a hook: a panic or too long a time is its failure.
-pub(super) async fn run<'a, T: 'a>(
-    timeout: Duration,
-    hook: impl FnOnce() -> BoxFuture<'a, Result<T, HookError>>,
+pub(super) async fn run<'a, H: ?Sized, T: 'a>(
+    known: &'a Known<H>,
+    work: impl FnOnce(&'a H) -> BoxFuture<'a, Result<T, HookError>>,
 ) -> Result<T, HookError> {
-    match within(timeout, Guarded::new(hook)).await {
+    if known.broken {
+        return Err(HookError("it panicked when it was added".into()));
+    }
+    match within(known.timeout, Guarded::new(|| work(&known.hook))).await {
         Some(Ok(outcome)) => outcome,
         Some(Err(_)) => Err(HookError("it panicked".into())),
-        None => Err(HookError(format!("it took longer than {} s", timeout.as_secs_f64()))),
+        None => Err(HookError(format!("it took longer than {} s", known.timeout.as_secs_f64()))),
     }
 }
 

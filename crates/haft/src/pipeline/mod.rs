@@ -39,6 +39,7 @@ use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded};
+use crate::hooks::Decision;
 use crate::limits;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
@@ -54,6 +55,8 @@ pub(crate) struct Opened {
     pub(crate) attempt: Attempt,
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
+    /// What hooks before the call decided.
+    pub(crate) decision: Option<Decision>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
     pub(crate) prepared: Option<Prepared>,
 }
@@ -77,6 +80,14 @@ impl Decoded {
 
     fn take(&mut self) -> Box<dyn Invocation> {
         self.0.take().expect("a call runs once; a retry decodes its input again")
+    }
+}
+
+/// Dropping an input runs the tool's code, which may panic like any other.
+impl Drop for Decoded {
+    fn drop(&mut self) {
+        let invocation = self.0.take();
+        let _ = guarded(|| drop(invocation));
     }
 }
 
@@ -115,9 +126,14 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
     match parse::read(entry, input, offer.is_deferred()) {
-        Ok(attempt) => {
-            Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred(), prepared: None })
-        }
+        Ok(attempt) => Ok(Opened {
+            id,
+            entry: entry.clone(),
+            attempt,
+            deferred: offer.is_deferred(),
+            decision: None,
+            prepared: None,
+        }),
         Err(error) => Err(ToolResult::refused(id, entry.name().clone(), error)),
     }
 }
@@ -140,10 +156,9 @@ pub(crate) async fn prepare(
             Err(_) => return Err(opened.refused(panicked(opened.entry.name()))),
         }
         // 4 prepare
-        let mut decision = None;
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => decision = decided,
+                Hooked::Same(decided) => opened.decision = decided,
                 Hooked::Rewritten(input) => {
                     opened.reread(input)?;
                     continue;
@@ -152,7 +167,7 @@ pub(crate) async fn prepare(
             }
         }
         // 5 authorize
-        match authorize::authorize(shared, opened, cx, decision, asking).await {
+        match authorize::authorize(shared, opened, cx, asking).await {
             Decided::Allowed(allowed) => {
                 opened.prepared = Some(allowed.prepared(cx, notes));
                 return Ok(());
@@ -182,7 +197,7 @@ pub(crate) async fn prepare_again(
         opened.prepared = Some(before);
         return Ok(());
     }
-    match authorize::authorize(shared, opened, cx, None, asking).await {
+    match authorize::authorize(shared, opened, cx, asking).await {
         Decided::Allowed(allowed) => {
             opened.prepared = Some(allowed.prepared(cx, before.notes));
             Ok(())
