@@ -1,6 +1,6 @@
 //! Cancellation: a tree of flags, each with the cause that raised it.
 //!
-//! session → turn → call → child session … Cancelling a node cancels everything below it with the same cause; the
+//! session → call → child session … (a turn cancels its calls one by one, because it spares some). Cancelling a node cancels everything below it with the same cause; the
 //! first cause wins and never changes. Tools await [`Cancel::cancelled`] or look at [`Cancel::cause`]; nobody has
 //! to: the engine drops the future of a cancelled call.
 

@@ -4,8 +4,8 @@
 //! result for each, in call order, whatever happens. It knows order, slots and siblings and nothing of what a call
 //! goes through; the [pipeline](crate::pipeline) knows that and nothing of siblings.
 //!
-//! [`scheduler`] decides who may go, [`board`] holds what the calls of a turn share, [`locks`] keeps writers of
-//! different agents apart, [`background`] has what was given an answer and goes on.
+//! `scheduler` decides who may go, `board` holds what the calls of a turn share, `locks` keeps writers of
+//! different agents apart, `background` has what was given an answer and goes on.
 
 pub(crate) mod background;
 pub(crate) mod board;

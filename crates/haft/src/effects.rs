@@ -230,9 +230,15 @@ impl Effects {
         self.delegates |= other.delegates;
         self.asks_user |= other.asks_user;
         self.unknown |= other.unknown;
-        self.claims.read_only = self.claims.read_only.or(other.claims.read_only);
-        self.claims.destructive = self.claims.destructive.or(other.claims.destructive);
-        self.claims.concurrency_safe = self.claims.concurrency_safe.or(other.claims.concurrency_safe);
+        // Of two claims the stricter one holds.
+        let either = |mine: Option<bool>, theirs: Option<bool>, strict: bool| {
+            if mine == Some(strict) { mine } else { theirs.or(mine) }
+        };
+        self.claims = Claims {
+            read_only: either(self.claims.read_only, other.claims.read_only, false),
+            destructive: either(self.claims.destructive, other.claims.destructive, true),
+            concurrency_safe: either(self.claims.concurrency_safe, other.claims.concurrency_safe, false),
+        };
         self
     }
 
@@ -269,13 +275,8 @@ impl Effects {
     /// # Errors
     /// Read-only beside a write; not destructive beside a removal; safe beside others although anything may happen.
     pub fn consistent(&self) -> Result<(), Contradiction> {
-        let changes = !self.writes.is_empty()
-            || !self.deletes.is_empty()
-            || self.reaches.iter().any(|reach| reach.access == Access::Change)
-            || self.state.iter().any(|state| state.access == Access::Change);
-        let removes =
-            !self.deletes.is_empty() || self.reaches.iter().any(|reach| reach.access == Access::Change);
-        let anything = self.unknown || self.runs.iter().any(|command| command.effects.is_none());
+        let (changes, removes, anything) =
+            (self.changes_something(), self.removes_something(), self.is_open());
         match self.claims {
             Claims { read_only: Some(true), .. } if changes || anything => {
                 Err(Contradiction("claims to be read-only and declares a change"))
@@ -288,6 +289,36 @@ impl Effects {
             }
             _ => Ok(()),
         }
+    }
+
+    /// These effects, and those of the commands that they run as far as they were understood.
+    fn with_commands(&self) -> impl Iterator<Item = &Effects> {
+        let mut waiting = vec![self];
+        std::iter::from_fn(move || {
+            let effects = waiting.pop()?;
+            waiting.extend(effects.runs.iter().filter_map(|command| command.effects.as_deref()));
+            Some(effects)
+        })
+    }
+
+    fn changes_something(&self) -> bool {
+        self.with_commands().any(|effects| {
+            !effects.writes.is_empty() || effects.state.iter().any(|state| state.access == Access::Change)
+        }) || self.removes_something()
+    }
+
+    fn removes_something(&self) -> bool {
+        self.with_commands().any(|effects| {
+            !effects.deletes.is_empty() || effects.reaches.iter().any(|reach| reach.access == Access::Change)
+        })
+    }
+
+    /// Whether anything may happen.
+    fn is_open(&self) -> bool {
+        let open = |effects: &Effects| {
+            effects.unknown || effects.runs.iter().any(|command| command.effects.is_none())
+        };
+        self.with_commands().any(open)
     }
 
     /// Whether this is [`Effects::none`].
@@ -387,6 +418,15 @@ mod tests {
     }
 
     #[test]
+    fn of_two_claims_the_stricter_holds() {
+        let both = |a: Effects, b: Effects| (a.clone().and(b.clone()).claims, b.and(a).claims);
+        let (one, other) = both(Effects::writes("a").synchronised(), Effects::reads("b").exclusive());
+        assert_eq!((one.concurrency_safe, other.concurrency_safe), (Some(false), Some(false)));
+        let (one, other) = both(Effects::writes("a").destructive(), Effects::reads("b"));
+        assert_eq!((one.destructive, other.destructive), (Some(true), Some(true)));
+    }
+
+    #[test]
     fn contradictions_are_refused_and_stricter_claims_are_not() {
         let mut lie = Effects::writes("a");
         lie.claims.read_only = Some(true);
@@ -397,6 +437,9 @@ mod tests {
         assert!(Effects::unknown().synchronised().consistent().is_err());
         assert!(Effects::writes("a").synchronised().consistent().is_ok());
         assert!(Effects::reads("a").exclusive().destructive().consistent().is_ok());
+        let hidden = Command { text: "x".into(), effects: Some(Box::new(Effects::unknown())) };
+        let hidden = Effects { runs: vec![hidden], ..Effects::none() };
+        assert!(hidden.synchronised().consistent().is_err(), "what a command does counts too");
     }
 
     #[test]

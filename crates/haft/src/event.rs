@@ -87,7 +87,7 @@ impl What {
 /// A bounded queue of events.
 ///
 /// When it is more than half full, progress and partial output are dropped; when it is full, everything is. What was
-/// dropped is counted and given with the next event that is received.
+/// dropped is counted: [`EventReceiver::take_lost`].
 pub fn channel(capacity: usize) -> (EventSender, EventReceiver) {
     let (sender, receiver) = mpsc::channel(capacity.max(2));
     let lost = Arc::new(AtomicU64::new(0));

@@ -1,12 +1,12 @@
 //! Files as tools see them: a port that opens only what a call was granted.
 //!
 //! Whoever authorizes a call writes down what it may touch as an [`Access`]: real paths, each one file or a whole
-//! subtree. A tool holds a [`ScopedFiles`](scoped::ScopedFiles), which pairs that access with a [`Files`] and the
-//! working directory; it cannot name the access, so it cannot widen it. [`DirFiles`](dir::DirFiles) is the file
+//! subtree. A tool holds a [`ScopedFiles`], which pairs that access with a [`Files`] and the
+//! working directory; it cannot name the access, so it cannot widen it. [`DirFiles`] is the file
 //! system of the machine; tests and remote workspaces bring their own.
 //!
 //! Deliberately absent: rules and questions (the access is their result), effects (they use
-//! [`resolve`](resolve::resolve) and decide before), and processes, which are held back by the sandbox instead.
+//! [`resolve`](fn@resolve) and decide before), and processes, which are held back by the sandbox instead.
 //!
 //! The decision to question: authority is not a comparison of paths. Comparing says what a path was; opening says
 //! what it is, and between the two a link can be swapped in. So the file is opened in a way that cannot leave the
@@ -83,7 +83,7 @@ impl Need {
 /// One granted place.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Root {
-    /// Its real path: absolute and free of links, as [`resolve`](resolve::resolve) gives it.
+    /// Its real path: absolute and free of links, as [`resolve`](fn@resolve) gives it.
     ///
     /// A root whose path leads through a link, or is relative, grants nothing.
     pub path: PathBuf,
@@ -121,7 +121,7 @@ impl Root {
 /// The file system behind the tools.
 ///
 /// # Who calls it
-/// [`ScopedFiles`](scoped::ScopedFiles), on behalf of one call, from that call's task; many calls at the same time,
+/// [`ScopedFiles`], on behalf of one call, from that call's task; many calls at the same time,
 /// in any order. Calls that touch the same files are kept apart by the scheduler, not here. Paths are absolute and
 /// otherwise as the model wrote them: `.`, `..` and links are allowed.
 ///

@@ -2,7 +2,7 @@
 //! results".
 //!
 //! A model can only produce text; tools are its hands. This crate has the contract of a [`Tool`], the [`Registry`] that
-//! holds tools, the [pipeline](crate::pipeline) that every call goes through, the [scheduler](crate::dispatch) that runs
+//! holds tools, the [pipeline] that every call goes through, the [scheduler](dispatch) that runs
 //! many calls safely at once, and the results. It knows no vendor, no protocol, no terminal and no settings file:
 //! those reach it through [ports].
 //!

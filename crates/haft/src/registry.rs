@@ -350,6 +350,3 @@ impl std::hash::Hasher for Fnv {
 
 /// The names that a session has loaded by searching.
 pub(crate) type Loaded = HashSet<Arc<str>>;
-
-#[cfg(test)]
-mod tests;

@@ -185,6 +185,31 @@ impl<Job, Done> Board<Job, Done> {
         Ok(others)
     }
 
+    /// The first half of [`finish`](Board::finish), for who has something to say before the result is there: the call
+    /// is over and nobody else may end it. Returns whether it ran beside another, or nothing if it ended before.
+    pub(crate) fn claim(&self, call: usize) -> Option<bool> {
+        let (left, was_concurrent) = {
+            let mut state = lock(&self.state);
+            if state.slots[call].ended {
+                return None;
+            }
+            let was_concurrent = state.scheduler.was_concurrent(call);
+            (state.end(call), was_concurrent)
+        };
+        drop(left);
+        Some(was_concurrent)
+    }
+
+    /// The second half: the result of a call that was claimed. Returns whether there are calls left that may go now.
+    pub(crate) fn give(&self, call: usize, done: Done) -> bool {
+        let (waiter, others) = {
+            let mut state = lock(&self.state);
+            (state.give(call, done), state.unfinished > 0)
+        };
+        waiter.into_iter().for_each(Waker::wake);
+        others
+    }
+
     /// Whether the call has its result, or somebody is about to give it one that counts.
     pub(crate) fn is_done(&self, call: usize) -> bool {
         lock(&self.state).slots[call].ended

@@ -242,17 +242,17 @@ impl TurnShared {
 
     /// Gives a call its result, and says whether others may go now; gives the result back if the call has one.
     fn end(&self, call: usize, result: ToolResult) -> Result<bool, ToolResult> {
-        let mut told = None;
-        let others = self.board.finish(call, result, |result, was_concurrent| {
-            let result =
-                if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result };
-            told = self.engine.host.events.is_some().then(|| result.clone());
-            result
-        })?;
-        if let Some(result) = told {
-            self.tell_end(call, result);
+        let with = |result: ToolResult, was_concurrent: bool| {
+            if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
+        };
+        if self.engine.host.events.is_none() {
+            return self.board.finish(call, result, with);
         }
-        Ok(others)
+        // Who waits for the results has seen all events of the turn by then.
+        let Some(was_concurrent) = self.board.claim(call) else { return Err(result) };
+        let result = with(result, was_concurrent);
+        self.tell_end(call, result.clone());
+        Ok(self.board.give(call, result))
     }
 
     fn tell_end(&self, call: usize, result: ToolResult) {
@@ -316,6 +316,7 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
         turn.board.asking(call);
         turn.go();
     };
+    let mut began = false;
     let result = 'result: {
         let prepared = {
             let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, &cx, &asking));
@@ -341,14 +342,15 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
                 break 'result owed.cancelled(cause);
             }
         }
+        began = true;
         let limit = start.opened.entry.tool().spec().timeout.limit();
         let live = Live { turn: turn.clone(), cx: cx.clone() };
         let watch = |started: Instant| turn.engine.supervisor.watch(started, limit, live);
         execute(&turn.engine, &mut start.opened, &cx, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
-    let stops_siblings =
-        on_error == SiblingPolicy::OnError && result.error_kind().is_some_and(ErrorKind::began);
+    let failed = began && result.error_kind().is_some_and(ErrorKind::began);
+    let stops_siblings = on_error == SiblingPolicy::OnError && failed;
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
     let others = match owed.pay(result) {
         Ok(others) => others,

@@ -260,7 +260,11 @@ impl Effects {
             asks,
             read_only: class == Class::ReadOnly && self.claims.read_only != Some(false),
             destructive: destroyed || self.claims.destructive == Some(true),
-            concurrency_safe: self.claims.concurrency_safe.unwrap_or(class <= Class::Delegating),
+            concurrency_safe: match self.claims.concurrency_safe {
+                // What nobody can bound can't be synchronised by anybody.
+                Some(safe) => safe && class != Class::Unsafe,
+                None => class <= Class::Delegating,
+            },
             rerunnable: rerun || (self.repeatable && class != Class::Unsafe),
         }
     }

@@ -3,16 +3,16 @@
 //! | step | does | file |
 //! |---|---|---|
 //! | 1 find | the tool of that name in the turn's snapshot | here |
-//! | 2 parse | JSON, schema, typed input, every violation with its path | [`parse`] |
+//! | 2 parse | JSON, schema, typed input, every violation with its path | `parse` |
 //! | 3 check | the tool's own sense check | here |
-//! | 4 prepare | guards, then hooks: inspect, inject, rewrite, block, decide | [`hook`] |
-//! | 5 authorize | rules, the tool's opinion, mode, hooks, the user | [`authorize`] |
-//! | 6 execute | the call itself: limits, locks, time, cancellation, panics | [`execute`] |
-//! | 7 observe | hooks after it, whenever 6 began | [`hook`] |
+//! | 4 prepare | guards, then hooks: inspect, inject, rewrite, block, decide | `hook` |
+//! | 5 authorize | rules, the tool's opinion, mode, hooks, the user | `authorize` |
+//! | 6 execute | the call itself: limits, locks, time, cancellation, panics | `execute` |
+//! | 7 observe | hooks after it, whenever 6 began | `hook` |
 //! | 8 settle | the result limit; later the turn's budget | here |
 //!
-//! [`open`] does 1 and 2, which need no waiting; the scheduler reads what it finds. [`prepare`] does 3 to 5 and holds
-//! nothing while it waits. [`execute::execute`] does 6 to 8. None of them fails: failure is an answer for the model.
+//! `open` does 1 and 2, which need no waiting; the scheduler reads what it finds. `prepare` does 3 to 5 and holds
+//! nothing while it waits. `execute::execute` does 6 to 8. None of them fails: failure is an answer for the model.
 //!
 //! A rewrite in 4, or an edit by the user in 5, goes back to 2 with the new input, a bounded number of times. So what
 //! was checked and authorized is what runs, always.

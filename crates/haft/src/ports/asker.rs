@@ -10,7 +10,7 @@ use crate::view::View;
 ///
 /// The engine calls [`approve`](Asker::approve) for a call that needs a yes, from the call's own task, while it holds
 /// no slot and no lock: an answer may take as long as it takes. Several calls may ask at once; an implementation with
-/// one screen queues them. An error, a panic or a dropped answer counts as no.
+/// one screen queues them. A panic counts as no.
 ///
 /// # Cancel safety
 /// The future is dropped when the call is cancelled; the question should then disappear.
@@ -44,7 +44,7 @@ pub struct Approval {
     pub proposed_rule: Option<String>,
     /// What the tool shows of the call.
     pub view: View,
-    /// Nothing confines this tool: what it declared is only believed.
+    /// Nothing is known of what it touches, and nothing confines it.
     pub unconfined: bool,
     /// What the call touches changed since the user said yes.
     pub again: bool,

@@ -10,8 +10,8 @@ use crate::tool::AnyTool;
 
 /// Decides which calls may run.
 ///
-/// The engine asks [`judge`](Authorizer::judge) once for each version of a call's input, after hooks, from the
-/// call's own task. It must not wait for anybody: asking the user is the engine's part, after this said
+/// The engine asks [`judge`](Authorizer::judge) for each version of a call's input, after hooks, from the call's own
+/// task, and again whenever what the call touches turned out otherwise meanwhile. It must not wait for anybody: asking the user is the engine's part, after this said
 /// [`Ruling::Ask`]. A panic denies.
 pub trait Authorizer: Send + Sync + 'static {
     /// What the rules and the mode say of this call.
