@@ -1,18 +1,14 @@
 //! Step 6 under strain: attempts, threads, and tools that block or never end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::event::What;
-use haft::testing::{Caller, EventLog, MemoryRecorder, ScriptedAsker, let_tasks_run, scripted};
-use haft::{
-    Cause, Content, Context, Effects, ErrorKind, Hooks, NoInput, Output, Permissions, Retry, Tool, ToolError,
-    ToolSpec, dynamic_tool, limits, tool,
-};
-use serde_json::{Value, json};
+use haft::testing::{Caller, EventLog, scripted};
+use haft::{Effects, ErrorKind, NoInput, PermissionMode, Permissions, Retry, ToolError, limits, tool};
 
-use crate::{Log, any, changer, plain, reader};
+use crate::reader;
 
 /// Runs again only what may be run again, and only where that can help.
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,9 @@
 //! The eight steps of one call: their order, what each fails to, and what no failure loses.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft::event::What;
 use haft::hooks::{After, Before, Decision};
 use haft::ports::{Answer, Authorizer, Because, PermissionMode, Request, Ruling};
 use haft::testing::{
@@ -12,7 +11,7 @@ use haft::testing::{
 };
 use haft::{
     AnyTool, Cause, Content, Context, Effects, Engine, ErrorKind, GuardDenied, Hooks, NoInput, Opinion,
-    Output, Permissions, Retry, Tool, ToolError, ToolSpec, dynamic_tool, limits, tool,
+    Output, Permissions, Tool, ToolError, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
