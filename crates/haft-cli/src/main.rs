@@ -1,3 +1,59 @@
-//! The binary `haft`.
+//! The binary `haft`: wiring, words and screen.
+//!
+//! What the command line promises (names, flags, exit codes, what goes to standard output) is relied on by others;
+//! `tests/it` holds it. Nothing is decided here that the engine decides: a command is turned into an
+//! [`Engine`](haft::Engine) and calls, and results into text.
+//!
+//! Start-up is kept short: no runtime and no thread before a call needs one.
 
-fn main() {}
+mod args;
+mod call;
+mod interrupt;
+mod output;
+mod session;
+mod terminal;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+
+/// How a run of the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// Done.
+    Done = 0,
+    /// The call got an error result, or the result could not be written.
+    Failed = 1,
+    /// Wrong usage or unreadable input; nothing ran.
+    Usage = 2,
+    /// The user interrupted.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why nothing was run, in words for the user.
+#[derive(Debug)]
+struct Usage(String);
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(output::panicked));
+    // Ends the program itself where there is nothing more to do: help, version, wrong usage.
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
+        Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
+    };
+    let exit = done.unwrap_or_else(|Usage(words)| {
+        output::error(&words);
+        Exit::Usage
+    });
+    exit.into()
+}

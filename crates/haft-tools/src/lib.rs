@@ -1,1 +1,64 @@
-//! Built-in tools, one file each.
+//! The built-in tools, one file each, on the same public API that a stranger's tool would use.
+//!
+//! A tool here uses what its [`Context`](haft::Context) hands it and its own libraries. It looks up no other tool,
+//! reads no environment variable, and opens no path that the context did not grant. Groups of tools are features of
+//! this crate, so that a host takes only what it wants; which of them a session offers is the host's decision, made
+//! with rules and gates.
+//!
+//! ```
+//! # fn main() -> Result<(), haft::RegistryError> {
+//! let registry = haft::Registry::new().with(haft_tools::core())?;
+//! # #[cfg(feature = "files")]
+//! assert!(registry.entries().any(|entry| entry.tool().name() == "Read"));
+//! # Ok(()) }
+//! ```
+#![warn(missing_docs)]
+
+#[cfg(feature = "files")]
+mod near;
+#[cfg(feature = "files")]
+pub mod read;
+
+use haft::{AnyTool, BadTool, Tool};
+
+/// The tools that every agent wants: all of those that this build has.
+pub fn core() -> Vec<AnyTool> {
+    all()
+}
+
+/// Every tool of this build, by name.
+///
+/// The list is written out: a tool that isn't here isn't there.
+pub fn all() -> Vec<AnyTool> {
+    vec![
+        #[cfg(feature = "files")]
+        built_in(read::Read),
+    ]
+}
+
+/// A tool of ours can always be registered; a test holds it.
+#[cfg_attr(not(feature = "files"), expect(dead_code, reason = "there are no tools in this build"))]
+fn built_in(tool: impl Tool) -> AnyTool {
+    AnyTool::typed(tool).unwrap_or_else(|BadTool { name, reason }| panic!("the tool `{name}` {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_and_registers() {
+        let names: Vec<String> = all().iter().map(|tool| tool.name().to_owned()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        let registry = haft::Registry::new().with(core()).unwrap();
+        assert_eq!(registry.len(), names.len());
+    }
+
+    #[test]
+    fn every_tool_says_its_group_feature_and_limit() {
+        for tool in all() {
+            assert_ne!(tool.group(), "other", "{}", tool.name());
+            assert!(tool.description().len() > 80, "{}: too short for a model", tool.name());
+        }
+    }
+}

@@ -7,7 +7,7 @@
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use haft::{Effects, Engine, Registry, ToolCall, tool};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -16,12 +16,14 @@ use serde_json::Value;
 
 const ROUNDS: usize = 31;
 
-/// A small input: three fields.
+/// A small input, as calls of a search tool have it.
 #[derive(Deserialize, schemars::JsonSchema)]
 struct Small {
-    name: String,
-    limit: u32,
-    all: bool,
+    pattern: String,
+    glob: Option<String>,
+    output_mode: String,
+    head_limit: u32,
+    multiline: bool,
 }
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -31,11 +33,13 @@ struct OnePath {
 
 impl Small {
     fn answer(&self) -> u64 {
-        u64::from(self.limit) + self.name.len() as u64 + u64::from(self.all)
+        let texts =
+            self.pattern.len() + self.output_mode.len() + self.glob.as_deref().unwrap_or_default().len();
+        u64::from(self.head_limit) + texts as u64 + u64::from(self.multiline)
     }
 }
 
-const SMALL: &str = r#"{"name": "src/lib.rs", "limit": 200, "all": true}"#;
+const SMALL: &str = r#"{"pattern": "fn [a-z]+_limit", "glob": "src/**/*.rs", "output_mode": "content", "head_limit": 200, "multiline": false}"#;
 
 fn main() {
     if std::env::args().any(|argument| argument == "--test") {
@@ -45,171 +49,135 @@ fn main() {
     runtime.block_on(async { tokio::spawn(all()).await.unwrap() });
 }
 
+/// What every measurement uses.
+struct Bench {
+    engine: Engine,
+    schema: jsonschema::Validator,
+    path: PathBuf,
+    small: ToolCall,
+    one_path: ToolCall,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let small = tool("small", "A small tool.", |input: Small, _| async move { Ok(input.answer()) })
+            .effects(|_| Effects::none());
+        let one_path = tool("one_path", "A tool with a path.", |input: OnePath, _| async move {
+            Ok(input.path.as_os_str().len())
+        })
+        .effects(|input: &OnePath| Effects::reads(&input.path));
+        let engine = Engine::new(Registry::new().with(small).unwrap().with(one_path).unwrap());
+        let schema = engine.snapshot().find("small").unwrap().tool().input_schema().clone();
+        let path = std::fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+        Bench {
+            engine,
+            schema: jsonschema::validator_for(&schema).unwrap(),
+            small: ToolCall::new("1", "small", SMALL),
+            one_path: ToolCall::new("1", "one_path", serde_json::json!({ "path": path }).to_string()),
+            path,
+        }
+    }
+
+    async fn turn(&self, call: &ToolCall, calls: usize) {
+        let results = self.engine.turn().run((0..calls).map(|_| call.clone())).await;
+        for result in &results {
+            black_box(result.outcome().unwrap().to_text());
+        }
+    }
+
+    /// The least that calls can cost: parse, schema, decode, a task of its own, joined, serialise.
+    async fn floor(&self, calls: usize) {
+        let task = |_| {
+            let value: Value = serde_json::from_str(SMALL).unwrap();
+            assert!(self.schema.is_valid(&value));
+            let input = Small::deserialize(&value).unwrap();
+            tokio::spawn(async move { black_box(input.answer()) })
+        };
+        if calls == 1 {
+            black_box(serde_json::to_string(&task(0).await.unwrap()).unwrap());
+            return;
+        }
+        let tasks: Vec<_> = (0..calls).map(task).collect();
+        for task in tasks {
+            black_box(serde_json::to_string(&task.await.unwrap()).unwrap());
+        }
+    }
+
+    fn open(&self) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        black_box(openat2(CWD, &self.path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).unwrap());
+    }
+}
+
+/// One thing to measure: so many times.
+#[derive(Clone, Copy)]
+enum Work {
+    Floor(usize),
+    Small(usize),
+    OnePath,
+    Open,
+}
+
+impl Work {
+    async fn run(self, bench: &Bench, count: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..count {
+            match self {
+                Work::Floor(calls) => bench.floor(calls).await,
+                Work::Small(calls) => bench.turn(&bench.small, calls).await,
+                Work::OnePath => bench.turn(&bench.one_path, 1).await,
+                Work::Open => bench.open(),
+            }
+        }
+        start.elapsed().as_secs_f64() * 1e9 / count as f64
+    }
+}
+
 async fn all() {
-    let small = tool("small", "A small tool.", |input: Small, _| async move { Ok(input.answer()) })
-        .effects(|_| Effects::none());
-    let one_path = tool("one_path", "A tool with a path.", |input: OnePath, _| async move {
-        Ok(input.path.as_os_str().len())
-    })
-    .effects(|input: &OnePath| Effects::reads(&input.path));
-    let engine = Engine::new(Registry::new().with(small).unwrap().with(one_path).unwrap());
-    let engine = std::sync::Arc::new(engine);
-    let schema =
-        jsonschema::validator_for(engine.snapshot().find("small").unwrap().tool().input_schema()).unwrap();
-    let schema = std::sync::Arc::new(schema);
-
-    let path = std::fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let text = serde_json::json!({ "path": path }).to_string();
-
+    let bench = Bench::new();
     println!("| what | floor | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
 
-    let floor = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                black_box(floor_call(&schema).await);
-            }
-        }
-    };
-    let ours = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                let results = engine.turn().run([ToolCall::new("1", "small", SMALL)]).await;
-                black_box(results[0].outcome().unwrap().to_text());
-            }
-        }
-    };
-    let one = compare(2_000, floor, &ours).await;
-    row("one call of a small typed tool", &one, "≤ 2.5");
+    let [floor, small] = rounds(&bench, 2_000, [Work::Floor(1), Work::Small(1)]).await;
+    row("one call of a small typed tool", &floor, &small, 1.0, "≤ 2.5");
 
-    let open = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                black_box(openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).unwrap());
-            }
-        }
-    };
-    let with_path = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                let results = engine.turn().run([ToolCall::new("1", "one_path", text.as_str())]).await;
-                black_box(results[0].outcome().unwrap().to_text());
-            }
-        }
-    };
-    let pathy = compare(1_000, open, &with_path).await;
-    let without: Vec<f64> = {
-        // The part that the path adds, as a multiple of one openat2.
-        let both = compare(1_000, &ours, &with_path).await;
-        both.0.iter().zip(&both.1).zip(&pathy.0).map(|((small, path), open)| (path - small) / open).collect()
-    };
-    println!(
-        "| the same with one path to resolve: what the path adds | {} (one openat2) | {} | {:.2} | ≤ 1.5 |",
-        nanos(median(&pathy.0)),
-        nanos(median(&without) * median(&pathy.0)),
-        median(&without),
+    let [open, small, path] = rounds(&bench, 1_000, [Work::Open, Work::Small(1), Work::OnePath]).await;
+    let added: Vec<f64> = path.iter().zip(&small).map(|(path, small)| path - small).collect();
+    row("what one path to resolve adds to it, against one openat2", &open, &added, 1.0, "≤ 1.5");
+
+    let [floor, turn] = rounds(&bench, 40, [Work::Floor(100), Work::Small(100)]).await;
+    row("100 calls in one turn, per call", &floor, &turn, 100.0, "≤ 2.5");
+
+    let [thousand, ten] = rounds(&bench, 1, [Work::Small(1_000), Work::Small(10_000)]).await;
+    let tenth: Vec<f64> = ten.iter().map(|time| time / 10.0).collect();
+    row(
+        "10,000 calls in one message, per call, against 1,000",
+        &thousand,
+        &tenth,
+        1_000.0,
+        "about 1: linear",
     );
+}
 
-    let floor_turn = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                let tasks: Vec<_> = (0..100).map(|_| floor_task(&schema)).collect();
-                for task in tasks {
-                    black_box(serde_json::to_string(&task.await.unwrap()).unwrap());
-                }
+/// Times in nanoseconds: one of each kind of work in every round.
+async fn rounds<const N: usize>(bench: &Bench, count: usize, works: [Work; N]) -> [Vec<f64>; N] {
+    let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
+    for round in 0..=ROUNDS {
+        for (work, times) in works.iter().zip(&mut times) {
+            let time = work.run(bench, count).await;
+            // The first round only warms up.
+            if round > 0 {
+                times.push(time);
             }
         }
-    };
-    let our_turn = |count: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            for _ in 0..count {
-                let results = engine.turn().run((0..100).map(|_| ToolCall::new("1", "small", SMALL))).await;
-                for result in &results {
-                    black_box(result.outcome().unwrap().to_text());
-                }
-            }
-        }
-    };
-    let turn = compare(40, floor_turn, our_turn).await;
-    let each =
-        (turn.0.iter().map(|time| time / 100.0).collect(), turn.1.iter().map(|time| time / 100.0).collect());
-    row("100 calls in one turn, per call", &each, "≤ 2.5");
-
-    let calls = |many: usize| {
-        let (engine, schema, path, text) = (engine.clone(), schema.clone(), path.clone(), text.clone());
-        let _ = (&engine, &schema, &path, &text);
-        async move {
-            let results = engine.turn().run((0..many).map(|_| ToolCall::new("1", "small", SMALL))).await;
-            black_box(results);
-        }
-    };
-    let thousand = |_| calls(1_000);
-    let ten_thousand = |_| calls(10_000);
-    let linear = compare(1, thousand, ten_thousand).await;
-    let each =
-        (linear.0.iter().map(|time| time / 1e3).collect(), linear.1.iter().map(|time| time / 1e4).collect());
-    row("10,000 calls in one message, per call, against 1,000", &each, "about 1: linear");
-}
-
-/// The least that a call can cost: parse, schema, decode, a task of its own, serialise.
-async fn floor_call(schema: &jsonschema::Validator) -> String {
-    serde_json::to_string(&floor_task(schema).await.unwrap()).unwrap()
-}
-
-fn floor_task(schema: &jsonschema::Validator) -> tokio::task::JoinHandle<u64> {
-    let value: Value = serde_json::from_str(SMALL).unwrap();
-    assert!(schema.is_valid(&value));
-    let input = Small::deserialize(&value).unwrap();
-    tokio::spawn(async move { black_box(input.answer()) })
-}
-
-/// Times of both in nanoseconds per repetition, one of each for every round.
-async fn compare<F: Future<Output = ()> + Send, M: Future<Output = ()> + Send>(
-    count: usize,
-    floor: impl Fn(usize) -> F,
-    measured: impl Fn(usize) -> M,
-) -> (Vec<f64>, Vec<f64>) {
-    let mut times = (Vec::new(), Vec::new());
-    floor(count).await;
-    measured(count).await;
-    for _ in 0..ROUNDS {
-        times.0.push(per(count, time(floor(count)).await));
-        times.1.push(per(count, time(measured(count)).await));
     }
     times
 }
 
-async fn time(work: impl Future<Output = ()>) -> Duration {
-    let start = Instant::now();
-    work.await;
-    start.elapsed()
-}
-
-fn per(count: usize, time: Duration) -> f64 {
-    time.as_secs_f64() * 1e9 / count as f64
-}
-
-fn row(what: &str, (floor, measured): &(Vec<f64>, Vec<f64>), goal: &str) {
+fn row(what: &str, floor: &[f64], measured: &[f64], calls: f64, goal: &str) {
     let ratios: Vec<f64> = measured.iter().zip(floor).map(|(measured, floor)| measured / floor).collect();
-    println!(
-        "| {what} | {} | {} | {:.2} | {goal} |",
-        nanos(median(floor)),
-        nanos(median(measured)),
-        median(&ratios)
-    );
+    let (floor, measured) = (nanos(median(floor) / calls), nanos(median(measured) / calls));
+    println!("| {what} | {floor} | {measured} | {:.2} | {goal} |", median(&ratios));
 }
 
 fn median(values: &[f64]) -> f64 {

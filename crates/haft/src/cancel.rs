@@ -136,6 +136,14 @@ impl Cancel {
     }
 }
 
+#[cfg(test)]
+impl Cancel {
+    /// How many nodes below this one it still knows of.
+    pub(crate) fn children(&self) -> usize {
+        lock(&self.0.links).children.iter().flatten().count()
+    }
+}
+
 impl std::fmt::Debug for Cancel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Cancel").field(&self.cause()).finish()
@@ -167,19 +175,27 @@ impl Future for Cancelled {
         if let Some(cause) = self.node.cause() {
             return Poll::Ready(cause);
         }
+        // A waker is foreign code, to clone and to drop as well as to wake: never under the lock.
+        let waker = cx.waker().clone();
         let node = self.node.clone();
-        let mut links = lock(&node.0.links);
-        if let Some(cause) = node.cause() {
-            return Poll::Ready(cause);
-        }
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            links.next_waker += 1;
-            links.next_waker
-        });
-        match links.wakers.iter_mut().find(|(owner, _)| *owner == ticket) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => links.wakers.push((ticket, cx.waker().clone())),
-        }
+        let before = {
+            let mut links = lock(&node.0.links);
+            if let Some(cause) = node.cause() {
+                return Poll::Ready(cause);
+            }
+            let ticket = *self.ticket.get_or_insert_with(|| {
+                links.next_waker += 1;
+                links.next_waker
+            });
+            match links.wakers.iter_mut().find(|(owner, _)| *owner == ticket) {
+                Some((_, mine)) => Some(std::mem::replace(mine, waker)),
+                None => {
+                    links.wakers.push((ticket, waker));
+                    None
+                }
+            }
+        };
+        drop(before);
         Poll::Pending
     }
 }
@@ -187,7 +203,12 @@ impl Future for Cancelled {
 impl Drop for Cancelled {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        lock(&self.node.0.links).wakers.retain(|(owner, _)| *owner != ticket);
+        let waker = {
+            let mut links = lock(&self.node.0.links);
+            let mine = links.wakers.iter().position(|(owner, _)| *owner == ticket);
+            mine.map(|place| links.wakers.swap_remove(place))
+        };
+        drop(waker);
     }
 }
 
@@ -228,5 +249,153 @@ mod tests {
         tokio::task::yield_now().await;
         root.cancel(Cause::Sibling);
         assert_eq!(waiter.await.unwrap(), Cause::Sibling);
+    }
+}
+
+/// The races of the tree on the real code, every interleaving of the small ones.
+#[cfg(test)]
+#[cfg(shuttle)]
+mod shuttle_tests {
+    use shuttle::{check_random, future::block_on, thread};
+
+    use super::*;
+    use crate::sync::explore;
+
+    /// A node is cancelled while others are made below it and dropped: every one that lives is reached, by one cause,
+    /// and none is left in the list.
+    fn children_come_and_go() {
+        let root = Cancel::new();
+        let makers: Vec<_> = (0..2)
+            .map(|_| {
+                let root = root.clone();
+                thread::spawn(move || {
+                    let kept = root.child();
+                    drop(root.child());
+                    let below = kept.child();
+                    (kept, below)
+                })
+            })
+            .collect();
+        let canceller = {
+            let root = root.clone();
+            thread::spawn(move || root.cancel(Cause::User))
+        };
+        let made: Vec<_> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
+        canceller.join().unwrap();
+        for (kept, below) in &made {
+            assert_eq!(kept.cause(), Some(Cause::User));
+            assert_eq!(below.cause(), Some(Cause::User));
+            assert_eq!(below.child().cause(), Some(Cause::User), "born cancelled");
+        }
+        drop(made);
+        assert_eq!(root.children(), 0);
+    }
+
+    #[test]
+    fn cancelling_reaches_children_that_come_and_go() {
+        check_random(children_come_and_go, 5_000);
+    }
+
+    /// Without a cancellation the places of dropped children are used again, whoever drops them when.
+    #[test]
+    fn dropped_children_leave_no_trace() {
+        let body = || {
+            let root = Cancel::new();
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let root = root.clone();
+                    thread::spawn(move || {
+                        let first = root.child();
+                        let second = first.child();
+                        drop(first);
+                        drop(second);
+                        drop(root.child());
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(root.children(), 0);
+            assert!(lock(&root.0.links).children.len() <= 2, "as many places as there were at once");
+        };
+        check_random(body, 3_000);
+    }
+
+    /// Two causes race down the tree: each node has one, the first that came, and it never changes.
+    #[test]
+    fn each_node_has_one_cause() {
+        let body = || {
+            let root = Cancel::new();
+            let child = root.child();
+            let grandchild = child.child();
+            let low = {
+                let child = child.clone();
+                thread::spawn(move || child.cancel(Cause::Sibling))
+            };
+            root.cancel(Cause::Shutdown);
+            let cause = child.cause();
+            low.join().unwrap();
+            assert!(matches!(cause, Some(Cause::Sibling | Cause::Shutdown)), "reached when the call returns");
+            assert_eq!(child.cause(), cause, "the first counts");
+            assert_eq!(grandchild.cause(), cause, "the same all the way down");
+            assert_eq!(root.cause(), Some(Cause::Shutdown));
+        };
+        explore("two causes down a tree", 100_000, body);
+    }
+
+    /// A child is made while its parent is cancelled: it is reached or born cancelled.
+    #[test]
+    fn no_child_escapes() {
+        let body = || {
+            let root = Cancel::new();
+            let canceller = {
+                let root = root.clone();
+                thread::spawn(move || root.cancel(Cause::User))
+            };
+            let child = root.child();
+            canceller.join().unwrap();
+            assert_eq!(child.cause(), Some(Cause::User));
+            drop(child);
+            assert_eq!(root.children(), 0);
+        };
+        explore("a child while its parent is cancelled", 100_000, body);
+    }
+
+    /// No wake-up is lost: whoever waits is woken, also one that waits twice, and one that stops waiting is forgotten.
+    #[test]
+    fn waiting_ends() {
+        let body = || {
+            let root = Cancel::new();
+            let node = root.child();
+            let waiter = {
+                let node = node.clone();
+                thread::spawn(move || block_on(node.cancelled()))
+            };
+            let impatient = {
+                let node = node.clone();
+                thread::spawn(move || {
+                    let waker = std::task::Waker::noop();
+                    let mut cancelled = node.cancelled();
+                    let mut cx = Context::from_waker(waker);
+                    let first = Pin::new(&mut cancelled).poll(&mut cx);
+                    let second = Pin::new(&mut cancelled).poll(&mut cx);
+                    assert!(first.is_pending() || second == first, "once cancelled, always cancelled");
+                })
+            };
+            root.cancel(Cause::Timeout);
+            assert_eq!(waiter.join().unwrap(), Cause::Timeout);
+            impatient.join().unwrap();
+            assert!(lock(&node.0.links).wakers.is_empty());
+        };
+        check_random(body, 3_000);
+        let small = || {
+            let node = Cancel::new();
+            let waiter = {
+                let node = node.clone();
+                thread::spawn(move || block_on(node.cancelled()))
+            };
+            node.cancel(Cause::Timeout);
+            assert_eq!(waiter.join().unwrap(), Cause::Timeout);
+        };
+        explore("waiting for a cancellation", 100_000, small);
     }
 }

@@ -75,29 +75,64 @@ impl Content {
 ///
 /// An output without blocks is a tool that had nothing to say; it reaches the model as empty text.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output {
-    blocks: Vec<Content>,
+pub struct Output(Blocks);
+
+/// Nearly every output is one block; those need no list.
+#[derive(Debug, Clone)]
+enum Blocks {
+    One(Content),
+    List(Vec<Content>),
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks::List(Vec::new())
+    }
+}
+
+impl PartialEq for Blocks {
+    fn eq(&self, other: &Blocks) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Blocks {
+    fn as_slice(&self) -> &[Content] {
+        match self {
+            Blocks::One(block) => std::slice::from_ref(block),
+            Blocks::List(blocks) => blocks,
+        }
+    }
+}
+
+impl From<Content> for Output {
+    fn from(block: Content) -> Output {
+        Output(Blocks::One(block))
+    }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks }
+        Output(Blocks::List(blocks))
     }
 
     /// The blocks, in order.
     pub fn blocks(&self) -> &[Content] {
-        &self.blocks
+        self.0.as_slice()
     }
 
     /// Gives the blocks away.
     pub fn into_blocks(self) -> Vec<Content> {
-        self.blocks
+        match self.0 {
+            Blocks::One(block) => vec![block],
+            Blocks::List(blocks) => blocks,
+        }
     }
 
     /// The output as JSON: a string for text, the value for a structured result, an array of blocks otherwise.
     pub fn to_json(&self) -> Value {
-        match self.blocks.as_slice() {
+        match self.blocks() {
             [] => Value::String(String::new()),
             [Content::Text(text)] => Value::String(text.to_string()),
             [Content::Structured(value)] => value.clone(),
@@ -108,7 +143,7 @@ impl Output {
     /// The output as one text, pictures and documents as a line that names them.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for block in &self.blocks {
+        for block in self.blocks() {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -200,7 +235,7 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema + Send + 'static> IntoOutput for Json<T> {
     fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Output::new(vec![Content::Structured(serde_json::to_value(self.0)?)]))
+        Ok(Content::Structured(serde_json::to_value(self.0)?).into())
     }
 
     fn output_schema() -> Option<Value> {
@@ -222,7 +257,7 @@ impl IntoOutput for () {
 
 impl IntoOutput for Content {
     fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Output::new(vec![self]))
+        Ok(self.into())
     }
 }
 
@@ -234,7 +269,7 @@ impl IntoOutput for Vec<Content> {
 
 impl IntoOutput for Value {
     fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Output::new(vec![Content::Structured(self)]))
+        Ok(Content::Structured(self).into())
     }
 }
 
@@ -248,7 +283,7 @@ macro_rules! text_outputs {
     ($($text:ty),*) => {$(
         impl IntoOutput for $text {
             fn into_output(self) -> Result<Output, ToolError> {
-                Ok(Output::new(vec![Content::Text(self.into())]))
+                Ok(Content::Text(self.into()).into())
             }
         }
     )*};
@@ -259,7 +294,7 @@ macro_rules! scalar_outputs {
     ($($scalar:ty),*) => {$(
         impl IntoOutput for $scalar {
             fn into_output(self) -> Result<Output, ToolError> {
-                Ok(Output::new(vec![Content::Structured(Value::from(self))]))
+                Ok(Content::Structured(Value::from(self)).into())
             }
         }
     )*};

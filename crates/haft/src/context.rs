@@ -12,19 +12,29 @@ use crate::error::bound;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles};
 use crate::limits;
+use crate::pipeline::execute::Running;
 use crate::ports::{Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex};
+use crate::registry::Entry;
 use crate::view::Progress;
 
 /// The surroundings of one call.
 #[derive(Clone)]
-pub struct Context(Arc<Inner>);
+pub struct Context {
+    call: Arc<Call>,
+    access: Arc<Access>,
+}
 
-struct Inner {
+/// What all contexts of one call share.
+struct Call {
     host: Arc<Host>,
     turn: u64,
-    call: CallRef,
+    reference: CallRef,
     cancel: Cancel,
-    access: Arc<Access>,
+    /// The tool, where the call runs in the engine's own process.
+    entry: Option<Arc<Entry>>,
+    /// The working directory, where the workspace can't say it: in another process than the host's.
+    cwd: Option<Box<Path>>,
+    running: Running,
 }
 
 /// What all calls of an agent share.
@@ -54,71 +64,86 @@ impl Host {
 }
 
 impl Context {
-    pub(crate) fn new(host: Arc<Host>, turn: u64, call: CallRef, cancel: Cancel) -> Context {
+    pub(crate) fn new(
+        host: Arc<Host>,
+        turn: u64,
+        reference: CallRef,
+        cancel: Cancel,
+        entry: Option<Arc<Entry>>,
+    ) -> Context {
         let access = host.base_access.clone();
-        Context(Arc::new(Inner { host, turn, call, cancel, access }))
+        let (cwd, running) = (None, Running::default());
+        Context { call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, running }), access }
+    }
+
+    /// The context of a call whose host is another process: `host` has stand-ins for that one's ports, and paths start
+    /// at `cwd`, which need not be visible from here.
+    pub(crate) fn proxied(
+        host: Arc<Host>,
+        turn: u64,
+        reference: CallRef,
+        cancel: Cancel,
+        access: Access,
+        cwd: &Path,
+    ) -> Context {
+        let (entry, cwd, running) = (None, Some(cwd.into()), Running::default());
+        let call = Call { host, turn, reference, cancel, entry, cwd, running };
+        Context { call: Arc::new(call), access: Arc::new(access) }
     }
 
     /// The same call with what was granted to it.
     pub(crate) fn granted(&self, access: Arc<Access>) -> Context {
-        let inner = &*self.0;
-        Context(Arc::new(Inner {
-            host: inner.host.clone(),
-            turn: inner.turn,
-            call: inner.call.clone(),
-            cancel: inner.cancel.clone(),
-            access,
-        }))
+        Context { call: self.call.clone(), access }
     }
 
     /// The session's id.
     pub fn session_id(&self) -> &str {
-        &self.0.host.session
+        &self.call.host.session
     }
 
     /// The agent's id within the session.
     pub fn agent_id(&self) -> &str {
-        &self.0.host.agent
+        &self.call.host.agent
     }
 
     /// The number of the turn, from 1.
     pub fn turn(&self) -> u64 {
-        self.0.turn
+        self.call.turn
     }
 
     /// The id of the call.
     pub fn call_id(&self) -> &str {
-        &self.0.call.id
+        &self.call.reference.id
     }
 
     /// The place of the call in its turn, from 0.
     pub fn call_index(&self) -> usize {
-        self.0.call.index
+        self.call.reference.index
     }
 
     /// The working directory; relative paths start here.
     pub fn cwd(&self) -> &Path {
-        self.0.host.workspace.cwd()
+        self.call.cwd.as_deref().unwrap_or_else(|| self.call.host.workspace.cwd())
     }
 
     /// The directories that the session works in.
     pub fn workspace(&self) -> &Workspace {
-        &self.0.host.workspace
+        &self.call.host.workspace
     }
 
     /// What this call may read and write.
     pub fn access(&self) -> &Access {
-        &self.0.access
+        &self.access
     }
 
     /// The files that this call may touch.
     pub fn files(&self) -> ScopedFiles<'_> {
-        ScopedFiles::new(&*self.0.host.ports.files, &self.0.access, self.cwd())
+        ScopedFiles::new(&*self.call.host.ports.files, &self.access, self.cwd())
     }
 
     /// The cancellation of this call; children of it end with it.
     pub fn cancel(&self) -> &Cancel {
-        &self.0.cancel
+        &self.call.cancel
     }
 
     /// Completes when the call is cancelled, with the cause.
@@ -126,13 +151,13 @@ impl Context {
     /// # Cancel safety
     /// Dropping the future forgets it; a later one sees the same cause.
     pub async fn cancelled(&self) -> Cause {
-        self.0.cancel.cancelled().await
+        self.call.cancel.cancelled().await
     }
 
     /// Tells watchers how far the call is: a fraction between 0 and 1, and words.
     pub fn progress(&self, fraction: impl Into<Option<f64>>, message: impl Into<String>) {
-        let inner = &*self.0;
-        inner.host.tell(inner.turn, Some(&inner.call), || {
+        let call = &*self.call;
+        call.host.tell(call.turn, Some(&call.reference), || {
             let mut message = message.into();
             bound(&mut message, limits::PROGRESS_CHARS_MAX);
             let fraction = fraction.into().map(|fraction: f64| fraction.clamp(0.0, 1.0));
@@ -142,8 +167,8 @@ impl Context {
 
     /// Shows watchers a part of the output before the whole is there. The result itself is what `call` returns.
     pub fn partial(&self, text: impl Into<String>) {
-        let inner = &*self.0;
-        inner.host.tell(inner.turn, Some(&inner.call), || {
+        let call = &*self.call;
+        call.host.tell(call.turn, Some(&call.reference), || {
             let mut text = text.into();
             bound(&mut text, limits::PARTIAL_CHARS_MAX);
             What::Partial(text)
@@ -152,55 +177,64 @@ impl Context {
 
     /// Says something that should be looked at.
     pub fn warn(&self, words: impl Into<String>) {
-        let inner = &*self.0;
-        inner.host.tell(inner.turn, Some(&inner.call), || What::Warning(words.into()));
+        let call = &*self.call;
+        call.host.tell(call.turn, Some(&call.reference), || What::Warning(words.into()));
     }
 
     /// Child processes, if the host has them.
     pub fn processes(&self) -> Option<&dyn Processes> {
-        self.0.host.ports.processes.as_deref()
+        self.call.host.ports.processes.as_deref()
     }
 
     /// The user, if there is one.
     pub fn asker(&self) -> Option<&dyn Asker> {
-        self.0.host.ports.asker.as_deref()
+        self.call.host.ports.asker.as_deref()
     }
 
     /// The journal, if there is one.
     pub fn recorder(&self) -> Option<&dyn Recorder> {
-        self.0.host.ports.recorder.as_deref()
+        self.call.host.ports.recorder.as_deref()
     }
 
     /// The search over tools, if there is one.
     pub fn tool_index(&self) -> Option<&dyn ToolIndex> {
-        self.0.host.ports.tool_index.as_deref()
+        self.call.host.ports.tool_index.as_deref()
     }
 
     /// The live permission mode, if the host has one.
     pub fn mode(&self) -> Option<&dyn Mode> {
-        self.0.host.ports.mode.as_deref()
+        self.call.host.ports.mode.as_deref()
     }
 
     /// Sub-agents, if the host has them.
     pub fn sub_agents(&self) -> Option<&dyn SubAgents> {
-        self.0.host.ports.sub_agents.as_deref()
+        self.call.host.ports.sub_agents.as_deref()
     }
 
     /// Resources of connected servers, if the host has them.
     pub fn resources(&self) -> Option<&dyn Resources> {
-        self.0.host.ports.resources.as_deref()
+        self.call.host.ports.resources.as_deref()
     }
 
     /// Background tasks, if the host has them.
     pub fn tasks(&self) -> Option<&dyn Tasks> {
-        self.0.host.ports.tasks.as_deref()
+        self.call.host.ports.tasks.as_deref()
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {
-        &self.0.host
+        &self.call.host
+    }
+
+    /// What the call holds while it runs, and shows to those who watch it.
+    pub(crate) fn running(&self) -> &Running {
+        &self.call.running
+    }
+
+    pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
+        self.call.entry.as_ref()
     }
 
     pub(crate) fn call_ref(&self) -> &CallRef {
-        &self.0.call
+        &self.call.reference
     }
 }

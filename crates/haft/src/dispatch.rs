@@ -11,7 +11,7 @@ pub(crate) mod background;
 pub(crate) mod board;
 pub(crate) mod locks;
 pub(crate) mod scheduler;
-mod turn;
+pub(crate) mod turn;
 
 pub use background::TaskTable;
 pub use scheduler::ConflictRule;

@@ -219,7 +219,7 @@ impl Effects {
     /// Both of these. Unknown stays unknown, and the result is repeatable only if both are.
     #[must_use]
     pub fn and(mut self, other: Effects) -> Effects {
-        let nothing = |effects: &Effects| *effects == Effects::none();
+        let nothing = Effects::is_none;
         self.repeatable = (self.repeatable || nothing(&self)) && (other.repeatable || nothing(&other));
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
@@ -288,6 +288,16 @@ impl Effects {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether this is [`Effects::none`].
+    pub fn is_none(&self) -> bool {
+        !self.has_paths()
+            && self.runs.is_empty()
+            && self.reaches.is_empty()
+            && self.state.is_empty()
+            && !(self.delegates || self.asks_user || self.repeatable || self.unknown)
+            && self.claims == Claims::default()
     }
 
     /// Whether any path is named, so that resolving is worth a look at the disk.

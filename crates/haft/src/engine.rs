@@ -8,6 +8,7 @@ use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::Locks;
+use crate::dispatch::turn::Live;
 use crate::dispatch::{ConflictRule, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
 use crate::event::EventSink;
@@ -16,7 +17,7 @@ use crate::limits;
 use crate::permission::Permissions;
 use crate::ports::{Asker, Authorizer, Because, Ports, Request, Ruling};
 use crate::registry::{Assembly, Gates, Loaded, Registry, Snapshot};
-use crate::results::OffloadStore;
+use crate::results::{OffloadStore, Readers};
 use crate::supervise::{Supervisor, Threads};
 use crate::sync::lock;
 use crate::tool::{AnyTool, SiblingPolicy};
@@ -38,12 +39,26 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// # Ok(()) }
 /// ```
 ///
-/// Without an [`Asker`] the session is not interactive: what would ask is denied. Dropping the engine ends everything
-/// that it started; clones share one session.
+/// Without an [`Asker`] the session is not interactive: what would ask is denied. Clones share one session; it ends,
+/// with everything that it started, when the last of them and the last turn are gone.
 #[derive(Clone)]
 pub struct Engine {
     config: Config,
+    session: Arc<Session>,
+}
+
+/// What keeps a session alive: engines and turns hold it, the calls themselves don't.
+#[derive(Default)]
+pub(crate) struct Session {
     shared: OnceLock<Arc<Shared>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.get() {
+            shared.cancel.cancel(Cause::Shutdown);
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -62,7 +77,8 @@ struct Config {
     siblings: SiblingPolicy,
     checkpoints: bool,
     budget_chars: usize,
-    store: Arc<OffloadStore>,
+    /// A temporary one if nothing is said.
+    store: Option<Arc<OffloadStore>>,
     cancel: Cancel,
     /// What the agents of a session have in common.
     common: Common,
@@ -73,7 +89,7 @@ struct Config {
 struct Common {
     locks: Arc<Locks>,
     background: Arc<Background>,
-    supervisor: Arc<Supervisor>,
+    supervisor: Arc<Supervisor<Live>>,
     threads: Arc<Threads>,
 }
 
@@ -86,7 +102,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<OffloadStore>,
     pub(crate) locks: Arc<Locks>,
     pub(crate) background: Arc<Background>,
-    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) supervisor: Arc<Supervisor<Live>>,
     pub(crate) threads: Arc<Threads>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,
@@ -107,7 +123,6 @@ struct Tools {
 impl Engine {
     /// An engine with these tools, working in the current directory, asking nobody.
     pub fn new(registry: Registry) -> Engine {
-        let store = Arc::new(OffloadStore::temporary());
         Engine {
             config: Config {
                 registry,
@@ -124,7 +139,7 @@ impl Engine {
                 siblings: SiblingPolicy::Never,
                 checkpoints: false,
                 budget_chars: limits::TURN_CHARS,
-                store,
+                store: None,
                 cancel: Cancel::new(),
                 common: Common {
                     locks: Arc::default(),
@@ -134,13 +149,13 @@ impl Engine {
                 },
                 parent: None,
             },
-            shared: OnceLock::new(),
+            session: Arc::default(),
         }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Config)) -> Engine {
         change(&mut self.config);
-        self.shared = OnceLock::new();
+        self.session = Arc::default();
         self
     }
 
@@ -226,7 +241,7 @@ impl Engine {
     /// with the engine.
     #[must_use]
     pub fn results_in(self, store: OffloadStore) -> Engine {
-        self.set(|config| config.store = Arc::new(store))
+        self.set(|config| config.store = Some(Arc::new(store)))
     }
 
     /// The session's id. Default: a fresh one.
@@ -240,7 +255,7 @@ impl Engine {
         let shared = self.shared();
         let number = shared.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let snapshot = lock(&shared.tools).snapshot.clone();
-        Turn::new(shared.clone(), snapshot, number)
+        Turn::new(self.session.clone(), shared.clone(), snapshot, number)
     }
 
     /// The tools that the next turn will have.
@@ -277,7 +292,9 @@ impl Engine {
     pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> Engine {
         let parent = self.config.authorizer.clone();
         let cancel = cx.cancel().child();
+        let store = self.shared().store.clone();
         self.clone().set(|config| {
+            config.store = Some(store);
             config.agent = agent.into();
             config.registry = registry;
             config.parent = Some(parent);
@@ -300,17 +317,26 @@ impl Engine {
     /// # Errors
     /// The folder can't be read.
     pub fn clean_results(&self, older_than: Duration) -> std::io::Result<usize> {
-        self.config.store.clean(older_than, SystemTime::now())
+        self.shared().store.clean(older_than, SystemTime::now())
     }
 
     fn shared(&self) -> &Arc<Shared> {
-        self.shared.get_or_init(|| Arc::new(Shared::new(&self.config)))
+        self.session.shared.get_or_init(|| Arc::new(Shared::new(&self.config)))
     }
 }
 
 impl Shared {
     fn new(config: &Config) -> Shared {
-        let workspace = config.workspace.clone().with_readable(config.store.dir());
+        let loaded = Loaded::new();
+        let snapshot =
+            assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &config.ports);
+        let store = config.store.clone().unwrap_or_else(|| {
+            // Advice names only tools that the model has.
+            let offered = |name: &str| snapshot.find(name).ok().map(|offer| offer.name.clone());
+            let readers = Readers { read: offered("Read"), search: offered("Grep") };
+            Arc::new(OffloadStore::temporary().with_readers(readers))
+        });
+        let workspace = config.workspace.clone().with_readable(store.dir());
         let host = Host {
             session: config.session.clone(),
             agent: config.agent.clone(),
@@ -320,20 +346,18 @@ impl Shared {
             events: config.events.clone(),
         };
         let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
-        let loaded = Loaded::new();
-        let snapshot =
-            assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &config.ports);
         Shared {
             host: Arc::new(host),
             authorizer: config.authorizer.clone(),
             hooks: config.hooks.clone(),
             surroundings: Surroundings { confined, checkpoints: config.checkpoints },
-            store: config.store.clone(),
+            store,
             locks: config.common.locks.clone(),
             background: config.common.background.clone(),
             supervisor: config.common.supervisor.clone(),
             threads: config.common.threads.clone(),
-            cancel: config.cancel.clone(),
+            // A node of its own: this session may end, and the configuration be used for another.
+            cancel: config.cancel.child(),
             rule: config.rule,
             cap: config.cap,
             siblings: config.siblings,
@@ -353,12 +377,6 @@ impl Shared {
         // Foreign code (`enabled`, rules) runs here, so not under the lock.
         let snapshot = assembled(&registry, &loaded, &self.gates, &*self.authorizer, &self.host.ports);
         lock(&self.tools).snapshot = snapshot;
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.cancel.cancel(Cause::Shutdown);
     }
 }
 
@@ -385,14 +403,16 @@ impl Authorizer for Stricter {
         match (self.parent.judge(request), self.own.judge(request)) {
             (Ruling::Deny(because), _) | (_, Ruling::Deny(because)) => Ruling::Deny(because),
             (Ruling::Ask(because), _) | (_, Ruling::Ask(because)) => Ruling::Ask(because),
-            (Ruling::Allow(because), _) => Ruling::Allow(because),
-            (Ruling::SilentDontAsk, _) | (_, Ruling::SilentDontAsk) => Ruling::SilentDontAsk,
-            (Ruling::Silent, _) => Ruling::Silent,
+            (parent, _) => parent,
         }
     }
 
-    fn hides(&self, tool: &AnyTool) -> Option<Because> {
-        self.parent.hides(tool).or_else(|| self.own.hides(tool))
+    fn may_ask(&self) -> bool {
+        self.parent.may_ask() && self.own.may_ask()
+    }
+
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+        self.parent.hides(name, tool).or_else(|| self.own.hides(name, tool))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) {

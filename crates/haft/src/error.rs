@@ -61,7 +61,18 @@ struct Parts {
     semantic: bool,
     ends_turn: bool,
     cause: Option<Cause>,
-    source: Option<Arc<dyn Error + Send + Sync>>,
+    source: Option<Source>,
+}
+
+/// Somebody else's error, whose code may panic when it is dropped.
+#[derive(Clone)]
+struct Source(Option<Arc<dyn Error + Send + Sync>>);
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let source = self.0.take();
+        let _ = crate::future::guarded(|| drop(source));
+    }
 }
 
 impl ToolError {
@@ -109,7 +120,7 @@ impl ToolError {
     /// Attaches what the log should know and the model should not.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> ToolError {
-        self.0.source = Some(Arc::from(source.into()));
+        self.0.source = Some(Source(Some(Arc::from(source.into()))));
         self
     }
 
@@ -158,7 +169,7 @@ impl ToolError {
 
     /// The error underneath, for the log.
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
-        self.0.source.as_deref()
+        self.0.source.as_ref()?.0.as_deref()
     }
 }
 
@@ -178,7 +189,7 @@ impl fmt::Display for ToolError {
 impl fmt::Debug for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}", self.0.kind, self.0.message)?;
-        if let Some(source) = &self.0.source {
+        if let Some(source) = self.source() {
             write!(f, " (source: {source})")?;
         }
         Ok(())

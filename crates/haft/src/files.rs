@@ -28,6 +28,7 @@ use crate::future::BoxFuture;
 
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
+pub(crate) use resolve::beneath_tidy;
 pub use resolve::{FileId, RealPath, ResolveError, beneath, resolve, resolve_entry};
 pub use scoped::ScopedFiles;
 

@@ -168,9 +168,41 @@ impl std::error::Error for HookError {}
 /// All hooks of a session.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    pub(crate) pre: Vec<Arc<dyn PreHook>>,
-    pub(crate) permission: Vec<Arc<dyn PermissionHook>>,
-    pub(crate) post: Vec<Arc<dyn PostHook>>,
+    pub(crate) pre: Vec<Known<dyn PreHook>>,
+    pub(crate) permission: Vec<Known<dyn PermissionHook>>,
+    pub(crate) post: Vec<Known<dyn PostHook>>,
+}
+
+/// A hook and what it said of itself when it was added.
+pub(crate) struct Known<H: ?Sized> {
+    pub(crate) hook: Arc<H>,
+    pub(crate) name: Arc<str>,
+    pub(crate) timeout: Duration,
+    pub(crate) on_failure: OnFailure,
+    /// It panicked when it was asked: such a hook has failed before it began.
+    pub(crate) broken: bool,
+}
+
+impl<H: ?Sized> Clone for Known<H> {
+    fn clone(&self) -> Known<H> {
+        let Known { hook, name, timeout, on_failure, broken } = self;
+        let (hook, name) = (hook.clone(), name.clone());
+        Known { hook, name, timeout: *timeout, on_failure: *on_failure, broken: *broken }
+    }
+}
+
+impl<H: ?Sized> Known<H> {
+    fn ask(hook: Arc<H>, facts: impl FnOnce(&H) -> (String, Duration, OnFailure)) -> Known<H> {
+        match crate::future::guarded(|| facts(&hook)) {
+            Ok((name, timeout, on_failure)) => {
+                Known { hook, name: name.into(), timeout, on_failure, broken: false }
+            }
+            Err(_) => {
+                let (name, timeout) = ("without a name".into(), limits::HOOK_TIMEOUT);
+                Known { hook, name, timeout, on_failure: OnFailure::Block, broken: true }
+            }
+        }
+    }
 }
 
 impl Hooks {
@@ -182,21 +214,24 @@ impl Hooks {
     /// Adds a hook before calls.
     #[must_use]
     pub fn before(mut self, hook: impl PreHook) -> Hooks {
-        self.pre.push(Arc::new(hook));
+        let facts = |hook: &dyn PreHook| (hook.name().to_owned(), hook.timeout(), hook.on_failure());
+        self.pre.push(Known::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook for calls that would ask.
     #[must_use]
     pub fn permission(mut self, hook: impl PermissionHook) -> Hooks {
-        self.permission.push(Arc::new(hook));
+        let facts = |hook: &dyn PermissionHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Block);
+        self.permission.push(Known::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook after calls.
     #[must_use]
     pub fn after(mut self, hook: impl PostHook) -> Hooks {
-        self.post.push(Arc::new(hook));
+        let facts = |hook: &dyn PostHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
+        self.post.push(Known::ask(Arc::new(hook), facts));
         self
     }
 }

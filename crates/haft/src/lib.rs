@@ -45,9 +45,11 @@ compile_error!("haft answers a tool's panic with a result and needs `panic = \"u
 pub mod canonical;
 pub mod dispatch;
 pub mod effects;
+pub mod env;
 pub mod event;
 pub mod files;
 pub mod hooks;
+pub mod isolate;
 pub mod limits;
 pub mod ports;
 pub mod results;
@@ -84,6 +86,7 @@ pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;
 pub use hooks::Hooks;
+pub use isolate::isolated;
 pub use permission::{BadRule, Permissions};
 pub use ports::{PermissionMode, Port, Ports};
 pub use registry::{
@@ -93,7 +96,7 @@ pub use result::{ErrorJson, ResultJson, ToolResult};
 pub use results::OffloadStore;
 pub use results::ResultLimit::{self, Chars, Unlimited};
 pub use tool::{
-    AnyTool, BadTool, DynamicTool, Exposure, FnTool, Guard, GuardDenied, Interrupt, IntoTools, NoInput,
-    Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
+    AnyTool, BadTool, DynamicTool, Exposure, FnTool, Guard, GuardDenied, Interrupt, IntoTools, ListedClass,
+    NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
 };
 pub use view::{Stage, View};

@@ -4,10 +4,11 @@
 //! deny before ask before allow, and no allow lifts a deny.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::effects::resolved::ResolvedPath;
+use crate::effects::resolved::Resolved;
 use crate::ports::{Answer, Authorizer, Because, Mode, PermissionMode, Request, Ruling};
 use crate::sync::lock;
 use crate::tool::AnyTool;
@@ -25,14 +26,33 @@ pub struct Permissions {
     allow: BTreeSet<String>,
     ask: BTreeSet<String>,
     deny: BTreeSet<String>,
-    live: Arc<Mutex<Live>>,
+    live: Arc<Live>,
 }
 
 #[derive(Default)]
 struct Live {
-    mode: PermissionMode,
-    /// Tools that the user allowed for the session.
-    session: BTreeSet<String>,
+    /// The place of the mode in [`PermissionMode::ALL`].
+    mode: AtomicUsize,
+    /// Whether anything was remembered; nearly always not, and every call asks.
+    remembers: AtomicBool,
+    /// What the user allowed for the session: a tool inside of the working directories, or a path outside for it.
+    session: Mutex<BTreeSet<(String, Option<PathBuf>)>>,
+}
+
+impl Live {
+    fn mode(&self) -> PermissionMode {
+        PermissionMode::ALL[self.mode.load(Ordering::Acquire)].1
+    }
+
+    fn set_mode(&self, mode: PermissionMode) {
+        let place = PermissionMode::ALL.iter().position(|(_, known)| *known == mode).unwrap_or_default();
+        self.mode.store(place, Ordering::Release);
+    }
+
+    fn remembers(&self, name: &str, path: Option<&Path>) -> bool {
+        let remembered = || lock(&self.session).contains(&(name.to_owned(), path.map(Path::to_owned)));
+        self.remembers.load(Ordering::Acquire) && remembered()
+    }
 }
 
 impl Permissions {
@@ -71,7 +91,7 @@ impl Permissions {
     /// Sets the mode.
     #[must_use]
     pub fn mode(self, mode: PermissionMode) -> Permissions {
-        lock(&self.live).mode = mode;
+        self.live.set_mode(mode);
         self
     }
 
@@ -104,7 +124,7 @@ impl std::error::Error for BadRule {}
 
 impl Authorizer for Permissions {
     fn judge(&self, request: &Request<'_>) -> Ruling {
-        let name = request.tool.name();
+        let name = request.name;
         let rule = |list: &BTreeSet<String>, kind: &str| {
             list.contains(name).then(|| Because::by(format!("rule `{name}` (--{kind})")))
         };
@@ -114,60 +134,69 @@ impl Authorizer for Permissions {
         if let Some(because) = rule(&self.ask, "ask") {
             return Ruling::Ask(because);
         }
-        let (mode, remembered) = {
-            let live = lock(&self.live);
-            (live.mode, live.session.contains(name))
-        };
-        if mode == PermissionMode::BypassPermissions {
+        if self.live.mode() == PermissionMode::BypassPermissions {
             return Ruling::Allow(Because::by("mode `bypassPermissions`"));
         }
-        // A name covers what lies inside; a path outside wants a yes of its own.
-        if request.outside().is_none() {
-            if let Some(because) = rule(&self.allow, "allow") {
-                return Ruling::Allow(because);
-            }
-            if remembered {
-                return Ruling::Allow(Because::by("your answer earlier in this session"));
-            }
+        // A name covers what lies inside; each path outside wants a yes of its own.
+        let earlier = || Because::by("your answer earlier in this session");
+        let mut outside = request.outside().peekable();
+        if outside.peek().is_some() {
+            let allowed = outside.all(|path| self.live.remembers(name, Some(path)));
+            return if allowed { Ruling::Allow(earlier()) } else { Ruling::Silent };
         }
-        if mode == PermissionMode::DontAsk { Ruling::SilentDontAsk } else { Ruling::Silent }
+        if let Some(because) = rule(&self.allow, "allow") {
+            return Ruling::Allow(because);
+        }
+        if self.live.remembers(name, None) { Ruling::Allow(earlier()) } else { Ruling::Silent }
     }
 
-    fn hides(&self, tool: &AnyTool) -> Option<Because> {
-        self.deny.contains(tool.name()).then(|| Because::by(format!("rule `{}` (--deny)", tool.name())))
+    fn may_ask(&self) -> bool {
+        self.live.mode() != PermissionMode::DontAsk
+    }
+
+    fn hides(&self, name: &str, _: &AnyTool) -> Option<Because> {
+        self.deny.contains(name).then(|| Because::by(format!("rule `{name}` (--deny)")))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) {
-        if matches!(answer, Answer::Session | Answer::Always) {
-            lock(&self.live).session.insert(request.tool.name().to_owned());
+        if !matches!(answer, Answer::Session | Answer::Always) {
+            return;
         }
+        let mut session = lock(&self.live.session);
+        let outside: Vec<_> = request.outside().map(|path| Some(path.to_owned())).collect();
+        let what = if outside.is_empty() { vec![None] } else { outside };
+        session.extend(what.into_iter().map(|path| (request.name.to_owned(), path)));
+        self.live.remembers.store(true, Ordering::Release);
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
-        match request.outside() {
+        if self.ask.contains(request.name) {
+            return Some(format!("leave out --ask {}", request.name));
+        }
+        match request.outside().next() {
             Some(path) => Some(format!("--add-dir {}", path.parent().unwrap_or(path).display())),
-            None => Some(format!("--allow {}", request.tool.name())),
+            None => Some(format!("--allow {}", request.name)),
         }
     }
 }
 
 impl Mode for Permissions {
     fn current(&self) -> PermissionMode {
-        lock(&self.live).mode
+        self.live.mode()
     }
 
     fn set(&self, mode: PermissionMode) {
-        lock(&self.live).mode = mode;
+        self.live.set_mode(mode);
     }
 }
 
 impl Request<'_> {
-    /// A path that this call touches outside of the working directories, if there is one.
-    pub fn outside(&self) -> Option<&Path> {
-        let effects = self.effects;
-        let outside = |path: &&ResolvedPath| !self.workspace.contains(&path.at);
-        let reads = effects.reads.iter().find(|path| !self.workspace.is_readable(&path.at));
-        let changes = effects.writes.iter().chain(&effects.deletes).find(outside);
-        reads.or(changes).map(|path| path.at.real.as_path())
+    /// The paths that this call touches outside of the working directories, those first that nobody could resolve.
+    pub fn outside(&self) -> impl Iterator<Item = &Path> {
+        let Resolved { reads, writes, deletes, failed, .. } = self.effects;
+        let reads = reads.iter().filter(|path| !self.workspace.is_readable(&path.at));
+        let changes = writes.iter().chain(deletes).filter(|path| !self.workspace.contains(&path.at));
+        let failed = failed.iter().map(|(path, _)| path.as_path());
+        failed.chain(reads.chain(changes).map(|path| path.at.real.as_path()))
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
 pub use authorizer::{Authorizer, Because, Request, Ruling};
 pub use mode::{Mode, PermissionMode, UnknownMode};
-pub use processes::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+pub use processes::{Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
 pub use sub_agents::{AgentRequest, SubAgents};
@@ -28,6 +28,7 @@ pub use tasks::{TaskId, TaskState, Tasks, TooManyTasks};
 pub use tool_index::{Found, ToolIndex};
 
 use crate::files::{DirFiles, Files};
+use crate::isolate::Isolator;
 
 /// The name of a port, for tools that say what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,6 +52,8 @@ pub enum Port {
     Resources,
     /// [`Tasks`].
     Tasks,
+    /// [`Isolator`].
+    Isolator,
 }
 
 /// The ports that a host has.
@@ -74,6 +77,8 @@ pub struct Ports {
     pub resources: Option<Arc<dyn Resources>>,
     /// Background tasks.
     pub tasks: Option<Arc<dyn Tasks>>,
+    /// Child processes for [isolated](crate::isolated) tools.
+    pub isolator: Option<Arc<dyn Isolator>>,
 }
 
 impl Default for Ports {
@@ -88,6 +93,7 @@ impl Default for Ports {
             sub_agents: None,
             resources: None,
             tasks: None,
+            isolator: None,
         }
     }
 }
@@ -105,6 +111,7 @@ impl Ports {
             Port::SubAgents => self.sub_agents.is_some(),
             Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
+            Port::Isolator => self.isolator.is_some(),
         }
     }
 }

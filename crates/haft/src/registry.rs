@@ -58,6 +58,13 @@ impl Entry {
         Arc::new(Entry { tool, origin, number, gate, name, fingerprint: OnceLock::new() })
     }
 
+    /// The same tool under another name.
+    fn renamed(&self, name: Arc<str>) -> Arc<Entry> {
+        let Entry { tool, origin, number, gate, .. } = self;
+        let (tool, origin, gate) = (tool.clone(), origin.clone(), gate.clone());
+        Arc::new(Entry { tool, origin, number: *number, gate, name, fingerprint: OnceLock::new() })
+    }
+
     /// The tool.
     pub fn tool(&self) -> &AnyTool {
         &self.tool
@@ -81,7 +88,7 @@ impl Entry {
         self.fingerprint.get_or_init(|| {
             let mut hash = Sha256::new();
             let schema = crate::canonical::to_string(self.tool.input_schema());
-            for part in [self.tool.name(), self.tool.description(), &schema] {
+            for part in [&*self.name, self.tool.description(), &schema] {
                 hash.update((part.len() as u64).to_le_bytes());
                 hash.update(part);
             }
@@ -179,7 +186,7 @@ impl Registry {
 
 impl Entry {
     fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.tool.name()).chain(self.tool.spec().aliases.iter().map(String::as_str))
+        std::iter::once(&*self.name).chain(self.tool.spec().aliases.iter().map(String::as_str))
     }
 }
 
@@ -249,7 +256,7 @@ pub struct Snapshot(Arc<Pinned>);
 
 struct Pinned {
     offers: Vec<Offer>,
-    by_name: HashMap<Arc<str>, usize>,
+    by_name: HashMap<Arc<str>, usize, ShortNames>,
     /// Other names of built-in tools that are offered.
     aliases: HashMap<String, usize>,
     withheld: Vec<(Arc<Entry>, Withheld)>,
@@ -304,7 +311,7 @@ pub enum NotFound {
 }
 
 pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
-    let by_name: HashMap<_, _> =
+    let by_name: HashMap<_, _, ShortNames> =
         offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
     let mut aliases = HashMap::new();
     for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.entry.origin == Origin::BuiltIn) {
@@ -312,6 +319,33 @@ pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) 
         aliases.extend(free.map(|alias| (alias.clone(), at)));
     }
     Snapshot(Arc::new(Pinned { offers, by_name, aliases, withheld }))
+}
+
+/// FNV-1a: quick for short names. The keys are tools that were registered; what a model asks for is only looked up,
+/// so there is nothing to flood.
+#[derive(Clone, Copy, Default)]
+struct ShortNames;
+
+impl std::hash::BuildHasher for ShortNames {
+    type Hasher = Fnv;
+
+    fn build_hasher(&self) -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+struct Fnv(u64);
+
+impl std::hash::Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The names that a session has loaded by searching.

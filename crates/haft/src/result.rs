@@ -61,7 +61,12 @@ impl ToolResult {
     }
 
     /// A result that is given in place of the call's own.
-    pub(crate) fn answered(call_id: Arc<str>, entry: &Entry, input: Arc<Value>, output: Output) -> ToolResult {
+    pub(crate) fn answered(
+        call_id: Arc<str>,
+        entry: &Entry,
+        input: Arc<Value>,
+        output: Output,
+    ) -> ToolResult {
         ToolResult::refused(call_id, entry.name().clone(), ToolError::new("")).with(|parts| {
             parts.tool = Some(entry.tool().clone());
             parts.input = Some(input);
@@ -223,8 +228,34 @@ pub struct ErrorJson {
     pub retryable: bool,
 }
 
+/// Brings the notes of all results within `most` characters together, the same for each; returns what they have.
+fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
+    let chars = |result: &ToolResult| result.notes().iter().map(|note| note.chars().count()).sum::<usize>();
+    let all: usize = results.iter().map(chars).sum();
+    if all <= most {
+        return all;
+    }
+    let each = most / results.len().max(1);
+    for result in results.iter_mut().filter(|result| chars(result) > each) {
+        *result = result.clone().with(|parts| {
+            let mut all: String =
+                parts.notes.join("\n").chars().take(each.saturating_sub(NOTE_CUT.len())).collect();
+            all.push_str(NOTE_CUT);
+            parts.notes = if each > NOTE_CUT.len() { vec![all] } else { Vec::new() };
+        });
+    }
+    results.iter().map(chars).sum()
+}
+
+/// How a note ends that was cut to fit the turn.
+const NOTE_CUT: &str = " (cut)";
+
 /// The turn's budget over all its results.
-pub(crate) fn within_budget(mut results: Vec<ToolResult>, budget: usize, store: &OffloadStore) -> Vec<ToolResult> {
+pub(crate) fn within_budget(
+    mut results: Vec<ToolResult>,
+    budget: usize,
+    store: &OffloadStore,
+) -> Vec<ToolResult> {
     let size = |result: &ToolResult| {
         let parts = result.parts();
         let notes: usize = parts.notes.iter().map(String::len).sum();
@@ -233,6 +264,7 @@ pub(crate) fn within_budget(mut results: Vec<ToolResult>, budget: usize, store: 
     if results.iter().map(size).sum::<usize>() <= budget {
         return results;
     }
+    let budget = budget - bound_notes(&mut results, budget / 4);
     let settled = |result: &ToolResult| {
         let Parts { outcome, offloaded_to, cut, .. } = result.parts().clone();
         match outcome {
@@ -242,8 +274,11 @@ pub(crate) fn within_budget(mut results: Vec<ToolResult>, budget: usize, store: 
     };
     let mut all: Vec<Settled> = results.iter().map(settled).collect();
     let parts = results.iter().map(ToolResult::parts);
-    let mut fits: Vec<Fit<'_>> =
-        all.iter_mut().zip(parts).map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit)).collect();
+    let mut fits: Vec<Fit<'_>> = all
+        .iter_mut()
+        .zip(parts)
+        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit))
+        .collect();
     fit(&mut fits, budget, store);
     let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();
     for ((result, settled), _) in results.iter_mut().zip(all).zip(changed).filter(|(_, changed)| *changed) {

@@ -195,10 +195,14 @@ fn exceeds(output: &Output, limit: usize) -> bool {
 pub(crate) fn bytes(output: &Output) -> usize {
     let of = |part| match part {
         Part::Text(text) => text.len(),
+        Part::Json(Value::Number(_) | Value::Bool(_) | Value::Null) => SCALAR_BYTES_MAX,
         Part::Json(value) => Tally::of(value).bytes,
     };
     output.blocks().iter().filter_map(part).map(of).sum()
 }
+
+/// No number is longer than this: an upper bound that costs nothing, since [`bytes`] only has to bound.
+const SCALAR_BYTES_MAX: usize = 32;
 
 /// Returns the characters of all text, structured blocks included.
 fn chars(output: &Output) -> usize {

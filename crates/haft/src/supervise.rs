@@ -17,7 +17,6 @@ use crate::cancel::{Cancel, Cause};
 use crate::error::{ErrorKind, ToolError};
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::ports::TaskId;
 use crate::sync::lock;
 
 /// Shows whether a call is being polled right now: odd while it is, and different for each poll.
@@ -38,72 +37,74 @@ impl Mark {
     }
 }
 
-/// Something to do for a call that is watched.
-pub(crate) trait Watched: Send + Sync {
+/// A call as the supervisor sees it. Clones are the same call.
+pub(crate) trait Watched: Clone + Send + Sync + 'static {
     /// The call did not end although it was cancelled: answer it.
     fn abandon(&self);
     /// The call keeps a thread busy that is not its own.
     fn blocks_thread(&self, since: Duration);
     /// Whether it is being polled.
     fn mark(&self) -> &Mark;
-    /// Its turn and its place there.
-    fn place(&self) -> (usize, usize);
-    /// Its tool.
-    fn tool(&self) -> &str;
-    /// Whether it was told to stop.
-    fn is_cancelled(&self) -> bool;
-    /// Moves it to the background.
-    fn detach(&self) -> Result<TaskId, String>;
+    /// Its cancellation.
+    fn cancel(&self) -> &Cancel;
 }
 
-struct Watch {
+struct Watch<C> {
     key: u64,
     deadline: Option<Instant>,
     warned: bool,
-    cancel: Cancel,
     /// The mark when the watchdog last looked, and for how long it has been the same.
     seen: (u32, Duration),
     reported: bool,
-    call: Weak<dyn Watched>,
+    call: C,
 }
 
 /// Watches the running calls of a session.
-pub(crate) struct Supervisor {
-    watches: Mutex<Watches>,
+pub(crate) struct Supervisor<C: Watched> {
+    watches: Mutex<Watches<C>>,
     wake: Arc<Notify>,
 }
 
-#[derive(Default)]
-struct Watches {
-    list: Vec<Watch>,
+struct Watches<C> {
+    list: Vec<Watch<C>>,
     next_key: u64,
     /// The last key when the task last looked.
     last_key: u64,
+    /// Until when the timer stays set without a call.
+    idle_at: Option<Instant>,
     /// When the timer goes off, if it is set.
     timer: Option<Instant>,
     task: Option<tokio::task::JoinHandle<()>>,
     watchdog: bool,
 }
 
-impl Supervisor {
-    pub(crate) fn new() -> Arc<Supervisor> {
-        Arc::new(Supervisor { watches: Mutex::default(), wake: Arc::new(Notify::new()) })
+impl<C: Watched> Supervisor<C> {
+    pub(crate) fn new() -> Arc<Supervisor<C>> {
+        let watches = Watches {
+            list: Vec::new(),
+            next_key: 0,
+            last_key: 0,
+            idle_at: None,
+            timer: None,
+            task: None,
+            watchdog: false,
+        };
+        Arc::new(Supervisor { watches: Mutex::new(watches), wake: Arc::new(Notify::new()) })
     }
 
     /// Watches a call that starts now until the guard is dropped.
-    pub(crate) fn watch(
-        self: &Arc<Supervisor>,
+    pub(crate) fn watch<'a>(
+        self: &'a Arc<Supervisor<C>>,
         now: Instant,
         limit: Option<Duration>,
-        cancel: Cancel,
-        call: Weak<dyn Watched>,
-    ) -> Watching {
+        call: C,
+    ) -> Watching<'a, C> {
         let deadline = limit.and_then(|limit| now.checked_add(limit));
         let mut watches = lock(&self.watches);
         watches.next_key += 1;
         let key = watches.next_key;
         let seen = (0, Duration::ZERO);
-        watches.list.push(Watch { key, deadline, warned: false, cancel, seen, reported: false, call });
+        watches.list.push(Watch { key, deadline, warned: false, seen, reported: false, call });
         if !watches.watchdog {
             watches.watchdog = watchdog(Arc::downgrade(self));
         }
@@ -114,6 +115,8 @@ impl Supervisor {
                 watches.timer = None;
                 watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
             } else if asleep {
+                // Told once is enough, until the task looks.
+                watches.timer = Some(deadline);
                 self.wake.notify_one();
             }
             if gone || asleep {
@@ -122,12 +125,12 @@ impl Supervisor {
                 drop(tokio::spawn(std::future::ready(())));
             }
         }
-        Watching { supervisor: self.clone(), key }
+        Watching { supervisor: self, key }
     }
 
     /// The calls that run.
-    pub(crate) fn running(&self) -> Vec<Arc<dyn Watched>> {
-        lock(&self.watches).list.iter().filter_map(|watch| watch.call.upgrade()).collect()
+    pub(crate) fn running(&self) -> Vec<C> {
+        lock(&self.watches).list.iter().map(|watch| watch.call.clone()).collect()
     }
 
     /// Deals with what is due and says when to look again.
@@ -143,19 +146,21 @@ impl Supervisor {
             } else {
                 watch.warned = true;
                 watch.deadline = deadline.checked_add(limits::CANCEL_GRACE);
-                late.push(watch.cancel.clone());
+                late.push(watch.call.clone());
             }
         }
         // Between calls the timer stays set for a while: calls come one after the other, and each would have to wake
         // this task again.
-        let busy = watches.next_key != watches.last_key;
-        watches.last_key = watches.next_key;
-        let idle = busy.then(|| now + limits::SUPERVISOR_IDLE);
+        if watches.next_key != watches.last_key {
+            watches.last_key = watches.next_key;
+            watches.idle_at = Some(now + limits::SUPERVISOR_IDLE);
+        }
+        let idle = watches.idle_at.filter(|idle| *idle > now);
         watches.timer = watches.list.iter().filter_map(|watch| watch.deadline).min().or(idle);
         let timer = watches.timer;
         drop(watches);
-        late.into_iter().for_each(|cancel| cancel.cancel(Cause::Timeout));
-        abandoned.into_iter().filter_map(|call| call.upgrade()).for_each(|call| call.abandon());
+        late.into_iter().for_each(|call| call.cancel().cancel(Cause::Timeout));
+        abandoned.into_iter().for_each(|call: C| call.abandon());
         timer
     }
 
@@ -163,9 +168,7 @@ impl Supervisor {
     fn look(&self, since_last: Duration) {
         let mut stuck = Vec::new();
         for watch in &mut lock(&self.watches).list {
-            let Some(mark) = watch.call.upgrade().map(|call| call.mark().0.load(Ordering::Relaxed)) else {
-                continue;
-            };
+            let mark = watch.call.mark().0.load(Ordering::Relaxed);
             let polled = mark % 2 == 1;
             let for_how_long =
                 if polled && mark == watch.seen.0 { watch.seen.1 + since_last } else { Duration::ZERO };
@@ -175,15 +178,11 @@ impl Supervisor {
                 stuck.push((watch.call.clone(), for_how_long));
             }
         }
-        for (call, since) in stuck {
-            if let Some(call) = call.upgrade() {
-                call.blocks_thread(since);
-            }
-        }
+        stuck.into_iter().for_each(|(call, since)| call.blocks_thread(since));
     }
 }
 
-impl Drop for Supervisor {
+impl<C: Watched> Drop for Supervisor<C> {
     fn drop(&mut self) {
         if let Some(task) = lock(&self.watches).task.take() {
             task.abort();
@@ -191,7 +190,7 @@ impl Drop for Supervisor {
     }
 }
 
-async fn run(supervisor: Weak<Supervisor>, wake: Arc<Notify>) {
+async fn run<C: Watched>(supervisor: Weak<Supervisor<C>>, wake: Arc<Notify>) {
     loop {
         let Some(timer) = supervisor.upgrade().map(|supervisor| supervisor.tick()) else { return };
         match timer {
@@ -205,7 +204,7 @@ async fn run(supervisor: Weak<Supervisor>, wake: Arc<Notify>) {
 
 /// Starts the thread that looks for busy threads. It ends when its supervisor is gone; without it nothing but the
 /// report is lost, so failing to start it is no error.
-fn watchdog(supervisor: Weak<Supervisor>) -> bool {
+fn watchdog<C: Watched>(supervisor: Weak<Supervisor<C>>) -> bool {
     let look = move || {
         while let Some(supervisor) = supervisor.upgrade() {
             supervisor.look(limits::WATCHDOG_PERIOD);
@@ -217,12 +216,12 @@ fn watchdog(supervisor: Weak<Supervisor>) -> bool {
 }
 
 /// Ends the watch when dropped.
-pub(crate) struct Watching {
-    supervisor: Arc<Supervisor>,
+pub(crate) struct Watching<'a, C: Watched> {
+    supervisor: &'a Supervisor<C>,
     key: u64,
 }
 
-impl Drop for Watching {
+impl<C: Watched> Drop for Watching<'_, C> {
     fn drop(&mut self) {
         let mut watches = lock(&self.supervisor.watches);
         if let Some(at) = watches.list.iter().position(|watch| watch.key == self.key) {

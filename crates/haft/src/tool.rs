@@ -26,7 +26,9 @@ use crate::view::{Stage, View};
 
 pub use closure::{DynamicTool, FnTool, dynamic_tool, tool};
 pub use erased::{AnyTool, BadTool, IntoTools};
-pub use spec::{Exposure, Guard, GuardDenied, Interrupt, Retry, SiblingPolicy, Timeout, ToolSpec};
+pub use spec::{
+    Exposure, Guard, GuardDenied, Interrupt, ListedClass, Retry, SiblingPolicy, Timeout, ToolSpec,
+};
 
 /// A tool: a typed function with a contract.
 ///

@@ -215,7 +215,7 @@ fn percent(fraction: Option<f64>) -> Option<String> {
 }
 
 /// Makes control characters, and those that reorder or hide text, visible; line ends and tabs stay.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let hidden = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')

@@ -3,6 +3,7 @@
 //! Slot and locks are free again, so later calls may meet what a background task still does. They are not stopped;
 //! they are told.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::cancel::{Cancel, Cause};
@@ -18,23 +19,29 @@ use crate::sync::lock;
 #[derive(Default)]
 pub(crate) struct Background {
     running: Mutex<Vec<(TaskId, Arc<str>, Touch)>>,
+    /// How many there are: nearly always none, which every call asks.
+    count: AtomicUsize,
 }
 
 impl Background {
     pub(crate) fn add(&self, task: TaskId, tool: Arc<str>, touch: Touch) {
-        lock(&self.running).push((task, tool, touch));
+        let mut running = lock(&self.running);
+        running.push((task, tool, touch));
+        self.count.store(running.len(), Ordering::Release);
     }
 
     pub(crate) fn remove(&self, task: TaskId) {
-        lock(&self.running).retain(|(running, ..)| *running != task);
+        let mut running = lock(&self.running);
+        running.retain(|(running, ..)| *running != task);
+        self.count.store(running.len(), Ordering::Release);
     }
 
     /// Words for a call that meets a background task.
     pub(crate) fn overlapping(&self, resolved: &Resolved, entry: &Entry, confined: bool) -> Option<String> {
-        let running = lock(&self.running);
-        if running.is_empty() {
+        if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
+        let running = lock(&self.running);
         let touch = Touch::of(resolved, u64::from(entry.number()), confined);
         let met: Vec<String> = running
             .iter()

@@ -1,9 +1,10 @@
 //! The state of one turn, shared by its calls: who may go, who is done, and with what.
 //!
 //! Calls run in tasks of their own and move the scheduler themselves; there is no central loop to wake. The board
-//! holds the one lock of a turn, never across an `await` and never while foreign code runs. The first result of a call
-//! counts; whoever comes later, because the call was abandoned or moved to the background meanwhile, gets its result
-//! back. That is what makes "exactly one" true under every race.
+//! holds the one lock of a turn, never across an `await` and never while foreign code runs: wakers are called, jobs
+//! refused and cancellations spread after it was given back. The first result of a call counts; whoever comes later,
+//! because the call was abandoned or moved to the background meanwhile, gets its result back, also when all results
+//! were taken long ago. That is what makes "exactly one" true under every race.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,12 +26,17 @@ struct State<Job, Done> {
     unfinished: usize,
     /// Who waits for the last result.
     waiter: Option<Waker>,
+    /// The turn was stopped: calls that begin later, because they arrived later, are cancelled at once.
+    stopped: Option<Cause>,
 }
 
 struct Slot<Job, Done> {
     /// Until the call begins.
     job: Option<Job>,
+    /// Until the results are taken.
     done: Option<Done>,
+    /// It is over, and its result is there, taken, or about to be given.
+    ended: bool,
     /// Once it has begun.
     cancel: Option<Cancel>,
     interrupt: Interrupt,
@@ -40,16 +46,20 @@ struct Slot<Job, Done> {
     running: bool,
 }
 
-/// A call that begins now, with the place of its cancellation.
+/// A call that begins now.
 pub(crate) struct Begin<Job> {
     pub(crate) call: usize,
     pub(crate) job: Job,
+    pub(crate) cancel: Cancel,
+    /// Others may be able to begin too.
+    pub(crate) more: bool,
 }
 
 impl<Job, Done> Board<Job, Done> {
     pub(crate) fn new(rule: ConflictRule, cap: usize) -> Board<Job, Done> {
         let scheduler = Scheduler::new(rule, cap);
-        Board { state: Mutex::new(State { scheduler, slots: Vec::new(), unfinished: 0, waiter: None }) }
+        let state = State { scheduler, slots: Vec::new(), unfinished: 0, waiter: None, stopped: None };
+        Board { state: Mutex::new(state) }
     }
 
     pub(crate) fn reserve(&self, calls: usize) {
@@ -68,8 +78,16 @@ impl<Job, Done> Board<Job, Done> {
         interrupt: Interrupt,
     ) -> usize {
         let mut state = lock(&self.state);
-        let (job, done) = (Some(job), None);
-        state.slots.push(Slot { job, done, cancel: None, interrupt, go: false, waker: None, running: false });
+        state.slots.push(Slot {
+            job: Some(job),
+            done: None,
+            ended: false,
+            cancel: None,
+            interrupt,
+            go: false,
+            waker: None,
+            running: false,
+        });
         state.unfinished += 1;
         state.scheduler.push(footprint, tool, limit)
     }
@@ -79,31 +97,31 @@ impl<Job, Done> Board<Job, Done> {
         lock(&self.state).scheduler.complete();
     }
 
-    /// Lets everybody go who may: wakes calls that waited, and returns those that begin. `cancel` makes the
-    /// cancellation of a call.
-    pub(crate) fn pump(&self, cancel: impl Fn() -> Cancel) -> Vec<(Begin<Job>, Cancel)> {
-        let mut begin = Vec::new();
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        while let Some(step) = state.scheduler.step() {
-            let (Step::Prepare(call) | Step::Run(call)) = step;
-            let slot = &mut state.slots[call];
-            match slot.job.take() {
-                Some(job) => {
-                    let cancel = cancel();
-                    slot.cancel = Some(cancel.clone());
-                    begin.push((Begin { call, job }, cancel));
-                }
-                None => {
-                    slot.running = matches!(step, Step::Run(_));
-                    slot.go = true;
-                    if let Some(waker) = slot.waker.take() {
-                        waker.wake();
-                    }
-                }
-            }
+    /// Lets the next one go who may: wakes calls that waited, and returns one that begins. To be asked again while
+    /// the one that begins says so. `cancel` makes the cancellation of a call.
+    pub(crate) fn next(&self, cancel: impl Fn() -> Cancel) -> Option<Begin<Job>> {
+        let mut woken = Vec::new();
+        let (begin, stopped) = {
+            let mut state = lock(&self.state);
+            (state.next(cancel, &mut woken), state.stopped)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        if let (Some(begin), Some(cause)) = (&begin, stopped) {
+            begin.cancel.cancel(cause);
         }
         begin
+    }
+
+    /// Everybody who may go now.
+    #[cfg(test)]
+    pub(crate) fn pump(&self, cancel: impl Fn() -> Cancel) -> Vec<(Begin<Job>, Cancel)> {
+        let begin = std::iter::from_fn(|| self.next(&cancel));
+        begin
+            .map(|begin| {
+                let cancel = begin.cancel.clone();
+                (begin, cancel)
+            })
+            .collect()
     }
 
     /// The call asks the user.
@@ -130,70 +148,86 @@ impl<Job, Done> Board<Job, Done> {
     /// Waits until the call is told to go on.
     pub(crate) fn wait(&self, call: usize) -> impl Future<Output = ()> + '_ {
         std::future::poll_fn(move |cx| {
-            let mut state = lock(&self.state);
-            let slot = &mut state.slots[call];
-            if std::mem::take(&mut slot.go) {
-                return Poll::Ready(());
-            }
-            slot.waker = Some(cx.waker().clone());
+            let waker = cx.waker().clone();
+            let before = {
+                let mut state = lock(&self.state);
+                let slot = &mut state.slots[call];
+                if std::mem::take(&mut slot.go) {
+                    return Poll::Ready(());
+                }
+                slot.waker.replace(waker)
+            };
+            drop(before);
             Poll::Pending
         })
     }
 
     /// The call ends with this, unless it has ended before: then it is given back. `finish` sees whether the call ran
-    /// beside another.
+    /// beside another. Returns whether there are calls left that may go now.
     pub(crate) fn finish(
         &self,
         call: usize,
         done: Done,
         finish: impl FnOnce(Done, bool) -> Done,
-    ) -> Result<(), Done> {
-        let mut state = lock(&self.state);
-        if state.slots[call].done.is_some() {
-            return Err(done);
-        }
-        let was_concurrent = state.scheduler.was_concurrent(call);
-        state.end(call, finish(done, was_concurrent));
-        Ok(())
+    ) -> Result<bool, Done> {
+        let (left, waiter, others) = {
+            let mut state = lock(&self.state);
+            if state.slots[call].ended {
+                return Err(done);
+            }
+            let was_concurrent = state.scheduler.was_concurrent(call);
+            let left = state.end(call);
+            let waiter = state.give(call, finish(done, was_concurrent));
+            (left, waiter, state.unfinished > 0)
+        };
+        drop(left);
+        waiter.into_iter().for_each(Waker::wake);
+        Ok(others)
     }
 
-    /// Whether the call has its result.
+    /// Whether the call has its result, or somebody is about to give it one that counts.
     pub(crate) fn is_done(&self, call: usize) -> bool {
-        lock(&self.state).slots[call].done.is_some()
+        lock(&self.state).slots[call].ended
     }
 
     /// Ends every call that has not begun, with what `refuse` makes of it, and cancels those that have: all of them if
     /// `force`, else those that may be interrupted. Calls that are still being prepared change nothing and always may.
-    pub(crate) fn stop(&self, cause: Cause, force: bool, refuse: impl Fn(Job) -> Done) {
-        let mut cancels = Vec::new();
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        for call in 0..state.slots.len() {
-            let slot = &mut state.slots[call];
-            if slot.done.is_some() {
-                continue;
-            }
-            match slot.job.take() {
-                Some(job) => state.end(call, refuse(job)),
-                None if force || !slot.running || slot.interrupt == Interrupt::Cancel => {
-                    cancels.extend(slot.cancel.clone());
+    /// Calls that arrive from now on are cancelled as they begin.
+    pub(crate) fn stop(&self, cause: Cause, force: bool, refuse: impl Fn(usize, Job) -> Done) {
+        let (mut unbegun, mut cancels) = (Vec::new(), Vec::new());
+        {
+            let mut state = lock(&self.state);
+            state.stopped.get_or_insert(cause);
+            for call in 0..state.slots.len() {
+                let slot = &mut state.slots[call];
+                match slot.job.take() {
+                    // It ends here, so that nobody waits for it; its result takes foreign code, so it comes below.
+                    Some(job) => unbegun.push((call, job, state.end(call))),
+                    None if force || !slot.running || slot.interrupt == Interrupt::Cancel => {
+                        cancels.extend(slot.cancel.clone());
+                    }
+                    None => {}
                 }
-                None => {}
             }
         }
-        cancels.into_iter().for_each(|cancel| cancel.cancel(cause));
+        cancels.into_iter().for_each(|cancel: Cancel| cancel.cancel(cause));
+        let refused: Vec<(usize, Done)> =
+            unbegun.into_iter().map(|(call, job, _)| (call, refuse(call, job))).collect();
+        let waiter = {
+            let mut state = lock(&self.state);
+            refused.into_iter().filter_map(|(call, done)| state.give(call, done)).last()
+        };
+        waiter.into_iter().for_each(Waker::wake);
     }
 
     /// Stops the calls of the batch that runs now, other than this one.
     pub(crate) fn stop_siblings(&self, of: usize) {
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        let mut cancels = Vec::new();
-        for call in (0..state.slots.len()).filter(|call| *call != of) {
-            if state.scheduler.is_active(call) {
-                cancels.extend(state.slots[call].cancel.clone());
-            }
-        }
+        let cancels: Vec<Cancel> = {
+            let state = lock(&self.state);
+            let siblings = state.slots.iter().enumerate().filter(|(call, _)| *call != of);
+            let active = siblings.filter(|(call, _)| state.scheduler.is_active(*call));
+            active.filter_map(|(_, slot)| slot.cancel.clone()).collect()
+        };
         cancels.into_iter().for_each(|cancel| cancel.cancel(Cause::Sibling));
     }
 
@@ -204,19 +238,40 @@ impl<Job, Done> Board<Job, Done> {
 }
 
 impl<Job, Done> State<Job, Done> {
-    fn end(&mut self, call: usize, done: Done) {
-        let slot = &mut self.slots[call];
-        slot.done = Some(done);
-        slot.cancel = None;
-        slot.running = false;
-        slot.waker = None;
-        self.scheduler.finished(call);
-        self.unfinished -= 1;
-        if self.unfinished == 0
-            && let Some(waiter) = self.waiter.take()
-        {
-            waiter.wake();
+    fn next(&mut self, cancel: impl Fn() -> Cancel, woken: &mut Vec<Waker>) -> Option<Begin<Job>> {
+        while let Some(step) = self.scheduler.step() {
+            let (Step::Prepare(call) | Step::Run(call)) = step;
+            let slot = &mut self.slots[call];
+            if let Some(job) = slot.job.take() {
+                let cancel = cancel();
+                slot.cancel = Some(cancel.clone());
+                let more = !self.scheduler.is_exhausted();
+                return Some(Begin { call, job, cancel, more });
+            }
+            slot.running = matches!(step, Step::Run(_));
+            slot.go = true;
+            woken.extend(slot.waker.take());
         }
+        None
+    }
+
+    /// The call is over. What it leaves is to be dropped after the lock was given back.
+    #[must_use]
+    fn end(&mut self, call: usize) -> (Option<Cancel>, Option<Waker>) {
+        let slot = &mut self.slots[call];
+        slot.ended = true;
+        slot.running = false;
+        let left = (slot.cancel.take(), slot.waker.take());
+        self.scheduler.finished(call);
+        left
+    }
+
+    /// The result of a call that is over. Returns who has to be woken, if it was the last one.
+    #[must_use]
+    fn give(&mut self, call: usize, done: Done) -> Option<Waker> {
+        self.slots[call].done = Some(done);
+        self.unfinished -= 1;
+        if self.unfinished == 0 { self.waiter.take() } else { None }
     }
 }
 
@@ -229,11 +284,24 @@ impl<Job, Done> Future for Results<'_, Job, Done> {
     type Output = Vec<Done>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<Done>> {
-        let mut state = lock(&self.board.state);
-        if state.unfinished > 0 {
-            state.waiter = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        Poll::Ready(state.slots.iter_mut().filter_map(|slot| slot.done.take()).collect())
+        let waker = cx.waker().clone();
+        let before = {
+            let mut state = lock(&self.board.state);
+            if state.unfinished == 0 {
+                return Poll::Ready(state.slots.iter_mut().filter_map(|slot| slot.done.take()).collect());
+            }
+            state.waiter.replace(waker)
+        };
+        drop(before);
+        Poll::Pending
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+#[path = "board_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[cfg(shuttle)]
+#[path = "board_shuttle_tests.rs"]
+mod shuttle_tests;

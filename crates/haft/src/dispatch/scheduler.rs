@@ -12,6 +12,11 @@
 //! partition-then-gather, found by two pointers. `effects`: calls conflict if what they touch overlaps. A waiting
 //! call remembers only the *nearest* earlier call that it conflicts with and looks further back when that one is
 //! done, so a long chain of conflicts costs as much as a short one for each call.
+//!
+//! What a call touches is what its paths meant when somebody last looked. A call that runs alone because nobody knows
+//! what it touches may have moved links, so when it is done every call behind it is *doubtful*: it counts as touching
+//! everything until it was prepared, which looks again. A tool that makes or moves links, or moves folders, therefore
+//! has to be one that runs alone; every other change leaves paths leading where they led.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -84,6 +89,18 @@ struct Entry {
     /// The nearest earlier call that isn't done; only for the rule `effects`.
     before: Option<u32>,
     after: Option<u32>,
+    /// How many calls that touch anything had ended when `touch` was found out.
+    seen: u32,
+    /// Its footprint changed after it had begun, so later calls that have begun may be in its way.
+    reconsidered: bool,
+}
+
+/// The calls of a tool that may not run as often as it likes.
+struct Limited {
+    limit: usize,
+    running: usize,
+    /// Those that only wait for a slot.
+    ready: BTreeSet<usize>,
 }
 
 /// The machine. One for each turn.
@@ -99,16 +116,25 @@ pub(crate) struct Scheduler {
     first_unsafe: usize,
     /// The first call that nobody has looked at.
     next: usize,
+    /// Calls before `next` that have to begin once more; for the rule `classes`.
+    again: BTreeSet<usize>,
     /// The last call that isn't done; for the rule `effects`.
     last: Option<u32>,
-    /// Calls that nothing stands in the way of, but perhaps the end of the message; for the rule `effects`.
+    /// Calls that nothing stands in the way of; for the rule `effects`.
     clear: BTreeSet<usize>,
+    /// Calls that nothing stands in the way of but the end of the message; for the rule `effects`.
+    clear_then: BTreeSet<usize>,
+    /// How many calls that touch anything ran and ended; for the rule `effects`.
+    ended_alone: u32,
     preparing: usize,
     asking: usize,
     running: Vec<usize>,
+    /// Calls that only wait for a slot, but for those of tools with a limit.
     ready: BTreeSet<usize>,
-    /// Running calls of each tool that has a limit, with the limit.
-    tools: HashMap<u32, (usize, usize)>,
+    limited: HashMap<u32, Limited>,
+    /// How often two calls were compared, or one was looked at.
+    #[cfg(test)]
+    work: u64,
 }
 
 impl Scheduler {
@@ -121,13 +147,18 @@ impl Scheduler {
             first: 0,
             first_unsafe: 0,
             next: 0,
+            again: BTreeSet::new(),
             last: None,
             clear: BTreeSet::new(),
+            clear_then: BTreeSet::new(),
+            ended_alone: 0,
             preparing: 0,
             asking: 0,
             running: Vec::new(),
             ready: BTreeSet::new(),
-            tools: HashMap::new(),
+            limited: HashMap::new(),
+            #[cfg(test)]
+            work: 0,
         }
     }
 
@@ -139,7 +170,8 @@ impl Scheduler {
     /// A call arrives. `limit` is how many of this tool may run at once.
     pub(crate) fn push(&mut self, footprint: Footprint, tool: u32, limit: Option<usize>) -> usize {
         if let Some(limit) = limit {
-            self.tools.entry(tool).or_insert((0, limit));
+            let limited = Limited { limit: limit.max(1), running: 0, ready: BTreeSet::new() };
+            self.limited.entry(tool).or_insert(limited);
         }
         let call = self.calls.len();
         if let Some(last) = self.last {
@@ -154,6 +186,8 @@ impl Scheduler {
             waiting: Vec::new(),
             before: self.last,
             after: None,
+            seen: self.ended_alone,
+            reconsidered: false,
         });
         self.last = Some(call as u32);
         call
@@ -162,12 +196,13 @@ impl Scheduler {
     /// The message ended well: everything may start.
     pub(crate) fn complete(&mut self) {
         self.complete = true;
+        self.clear.append(&mut self.clear_then);
     }
 
     /// The next thing to do, until there is nothing.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if let Some(call) = self.next_ready() {
-            self.ready.remove(&call);
+            self.leave(call);
             self.start(call);
             return Some(Step::Run(call));
         }
@@ -189,6 +224,7 @@ impl Scheduler {
             self.leave(call);
             self.calls[call].state = State::Asking;
             self.asking += 1;
+            self.looked_at(call);
         }
     }
 
@@ -199,49 +235,61 @@ impl Scheduler {
             return true;
         }
         self.leave(call);
-        self.calls[call].state = State::Pushed;
-        self.calls[call].safe = footprint.safe;
-        self.calls[call].touch = footprint.touch;
+        let entry = &mut self.calls[call];
+        entry.state = State::Pushed;
+        (entry.safe, entry.touch, entry.seen) = (footprint.safe, footprint.touch, self.ended_alone);
+        entry.reconsidered = true;
         let clear = match self.rule {
             ConflictRule::Classes => {
                 if !footprint.safe {
                     self.first_unsafe = self.first_unsafe.min(call);
                 }
-                self.next = self.next.min(call);
+                self.again.insert(call);
                 self.is_clear_by_class(call)
             }
             ConflictRule::Effects => {
-                // Calls that were found clear of what it touched before have to look again.
-                let clear = std::mem::take(&mut self.clear);
-                clear.into_iter().filter(|other| *other != call).for_each(|other| self.look(other));
-                let free = self.wait_for_blocker(call, call as u32);
-                if free {
-                    self.clear.insert(call);
+                // Calls that were found clear of what it touched before have to look again, and so have those that
+                // waited for it: it may touch less now, and it no longer stands in the way of earlier ones.
+                let mut others = std::mem::take(&mut self.clear);
+                others.append(&mut self.clear_then);
+                others.extend(
+                    std::mem::take(&mut self.calls[call].waiting).into_iter().map(|call| call as usize),
+                );
+                others.remove(&call);
+                let free = self.wait_for_blocker(call);
+                others.into_iter().for_each(|other| self.look(other));
+                if free && !(footprint.safe || self.complete) {
+                    self.clear_then.insert(call);
                 }
                 free && (footprint.safe || self.complete)
             }
         };
         if clear {
-            self.clear.remove(&call);
+            self.again.remove(&call);
             self.calls[call].state = State::Authorizing;
             self.preparing += 1;
         }
         clear
     }
 
-    /// The call may run; true if it has a slot at once, else [`Step::Run`] comes later.
+    /// The call may run; true if it has a slot at once, else [`Step::Run`] comes later. A call that is done never
+    /// gets one.
     pub(crate) fn authorized(&mut self, call: usize) -> bool {
         if self.calls[call].state == State::Done {
-            return true;
+            return false;
         }
         self.leave(call);
-        let first = self.ready.range(..call).next().is_none();
+        self.looked_at(call);
+        let first = self.next_ready().is_none_or(|ready| call < ready);
         if first && self.running.len() < self.cap && self.tool_has_room(call) {
             self.start(call);
             return true;
         }
         self.calls[call].state = State::Ready;
-        self.ready.insert(call);
+        match self.limited.get_mut(&self.calls[call].tool) {
+            Some(limited) => limited.ready.insert(call),
+            None => self.ready.insert(call),
+        };
         false
     }
 
@@ -252,12 +300,18 @@ impl Scheduler {
         }
         self.leave(call);
         let entry = &mut self.calls[call];
+        let ran = entry.state == State::Running;
         entry.state = State::Done;
-        entry.touch = None;
+        let touch = entry.touch.take();
         if self.rule == ConflictRule::Classes {
+            self.again.remove(&call);
             return;
         }
+        if ran && touches_everything(touch.as_deref()) {
+            self.ended_alone += 1;
+        }
         self.clear.remove(&call);
+        self.clear_then.remove(&call);
         let (before, after, waiting) = (entry.before, entry.after, std::mem::take(&mut entry.waiting));
         if let Some(before) = before {
             self.calls[before as usize].after = after;
@@ -280,18 +334,31 @@ impl Scheduler {
         self.calls[call].state.begun()
     }
 
+    /// Whether every call has begun and none waits for a slot: there is nothing to look for until one ends.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        let unclear = self.again.is_empty() && self.clear.is_empty();
+        self.next >= self.calls.len() && unclear && self.waiting_for_slots() == 0
+    }
+
+    fn waiting_for_slots(&self) -> usize {
+        self.ready.len() + self.limited.values().map(|limited| limited.ready.len()).sum::<usize>()
+    }
+
     /// Takes a call out of whatever it counts in.
     fn leave(&mut self, call: usize) {
         match self.calls[call].state {
             State::Authorizing => self.preparing -= 1,
             State::Asking => self.asking -= 1,
             State::Ready => {
-                self.ready.remove(&call);
+                match self.limited.get_mut(&self.calls[call].tool) {
+                    Some(limited) => limited.ready.remove(&call),
+                    None => self.ready.remove(&call),
+                };
             }
             State::Running => {
                 self.running.retain(|running| *running != call);
-                if let Some((running, _)) = self.tools.get_mut(&self.calls[call].tool) {
-                    *running -= 1;
+                if let Some(limited) = self.limited.get_mut(&self.calls[call].tool) {
+                    limited.running -= 1;
                 }
             }
             State::Pushed | State::Done => {}
@@ -300,8 +367,8 @@ impl Scheduler {
 
     fn start(&mut self, call: usize) {
         self.calls[call].state = State::Running;
-        if let Some((running, _)) = self.tools.get_mut(&self.calls[call].tool) {
-            *running += 1;
+        if let Some(limited) = self.limited.get_mut(&self.calls[call].tool) {
+            limited.running += 1;
         }
         if !self.running.is_empty() {
             self.calls[call].was_concurrent = true;
@@ -313,22 +380,32 @@ impl Scheduler {
     }
 
     fn tool_has_room(&self, call: usize) -> bool {
-        self.tools.get(&self.calls[call].tool).is_none_or(|(running, limit)| running < limit)
+        self.limited.get(&self.calls[call].tool).is_none_or(|limited| limited.running < limited.limit)
     }
 
-    fn next_ready(&self) -> Option<usize> {
+    fn next_ready(&mut self) -> Option<usize> {
         if self.running.len() >= self.cap {
             return None;
         }
-        self.ready.iter().copied().find(|call| self.tool_has_room(*call))
+        self.count(1 + self.limited.len());
+        let with_room = self.limited.values().filter(|limited| limited.running < limited.limit);
+        let limited = with_room.filter_map(|limited| limited.ready.first()).min();
+        [self.ready.first(), limited].into_iter().flatten().min().copied()
     }
 
     fn next_by_class(&mut self) -> Option<usize> {
         while self.calls.get(self.next).is_some_and(|entry| entry.state != State::Pushed) {
+            self.count(1);
             self.next += 1;
         }
-        let call = self.next;
-        (call < self.calls.len() && self.is_clear_by_class(call)).then_some(call)
+        // If the first one isn't clear, then no later one is.
+        let call = self.again.first().copied().unwrap_or(self.next);
+        let clear = call < self.calls.len() && self.is_clear_by_class(call);
+        if clear {
+            self.again.remove(&call);
+            self.next = self.next.max(call + 1);
+        }
+        clear.then_some(call)
     }
 
     fn is_clear_by_class(&mut self, call: usize) -> bool {
@@ -336,63 +413,77 @@ impl Scheduler {
             self.first_unsafe() >= call
         } else {
             // Later calls can only have begun if this one was taken for safe at first.
-            let others = self.running.len() + self.ready.len() + self.preparing + self.asking;
+            let others = self.running.len() + self.waiting_for_slots() + self.preparing + self.asking;
             self.complete && self.first() == call && others == 0
         }
     }
 
     fn next_by_effects(&mut self) -> Option<usize> {
-        loop {
-            let call = self.clear.iter().copied().find(|call| self.calls[*call].safe || self.complete);
-            if let Some(call) = call {
-                self.clear.remove(&call);
-                return Some(call);
-            }
-            if self.next >= self.calls.len() {
-                return None;
-            }
-            let call = self.next;
+        while self.clear.is_empty() && self.next < self.calls.len() {
             self.next += 1;
-            self.look(call);
+            self.look(self.next - 1);
         }
+        self.clear.pop_first()
     }
 
     /// Finds out whether a call that has not begun is clear.
     fn look(&mut self, call: usize) {
-        if self.calls[call].state == State::Pushed && self.wait_for_blocker(call, call as u32) {
-            self.clear.insert(call);
+        if self.calls[call].state == State::Pushed && self.wait_for_blocker(call) {
+            let now = self.calls[call].safe || self.complete;
+            if now {
+                self.clear.insert(call)
+            } else {
+                self.clear_then.insert(call)
+            };
         }
     }
 
-    /// Looks backward from `from` for an unfinished call that conflicts, and waits for the nearest one. A later call
-    /// that has begun, because this one was reconsidered, counts too. Returns true if there is none.
-    fn wait_for_blocker(&mut self, call: usize, from: u32) -> bool {
+    /// What the call touches was found out anew just now, and it is the same: those that waited because it was
+    /// doubtful need not any more.
+    fn looked_at(&mut self, call: usize) {
+        let doubtful = self.is_doubtful(&self.calls[call]);
+        self.calls[call].seen = self.ended_alone;
+        if doubtful {
+            let waiting = std::mem::take(&mut self.calls[call].waiting);
+            waiting.into_iter().for_each(|waiting| self.look(waiting as usize));
+        }
+    }
+
+    fn is_doubtful(&self, entry: &Entry) -> bool {
+        entry.seen < self.ended_alone
+    }
+
+    /// Looks backward for an unfinished call that conflicts, and waits for the nearest one. A later call that has
+    /// begun counts too if this one was reconsidered. Returns true if there is none.
+    fn wait_for_blocker(&mut self, call: usize) -> bool {
         let everything = Touch::everything();
         let mine = self.calls[call].touch.take();
         let touch = mine.as_deref().unwrap_or(&everything);
         let conflicts = |entry: &Entry| touch.conflicts(entry.touch.as_deref().unwrap_or(&everything));
+        let mut compared = 0;
         let mut blocker = None;
-        let mut earlier = self.calls[from as usize].before;
+        let mut earlier = self.calls[call].before;
         while let Some(other) = earlier {
             let entry = &self.calls[other as usize];
-            if conflicts(entry) {
+            compared += 1;
+            if self.is_doubtful(entry) || conflicts(entry) {
                 blocker = Some(other);
                 break;
             }
             earlier = entry.before;
         }
-        if blocker.is_none() {
-            let begun = |other: &u32| self.calls[*other as usize].state.begun();
-            let mut later = self.calls[call].after;
-            while let Some(other) = later {
-                if begun(&other) && conflicts(&self.calls[other as usize]) {
-                    blocker = Some(other);
-                    break;
-                }
-                later = if (other as usize) < self.next { self.calls[other as usize].after } else { None };
+        let mut later = self.calls[call].after.filter(|_| self.calls[call].reconsidered && blocker.is_none());
+        while let Some(other) = later.filter(|other| (*other as usize) < self.next) {
+            let entry = &self.calls[other as usize];
+            compared += 1;
+            if entry.state.begun() && conflicts(entry) {
+                blocker = Some(other);
+                break;
             }
+            later = entry.after;
         }
         self.calls[call].touch = mine;
+        self.count(compared);
         if let Some(blocker) = blocker {
             self.calls[blocker as usize].waiting.push(call as u32);
         }
@@ -401,6 +492,7 @@ impl Scheduler {
 
     fn first(&mut self) -> usize {
         while self.calls.get(self.first).is_some_and(|entry| entry.state == State::Done) {
+            self.count(1);
             self.first += 1;
         }
         self.first
@@ -409,8 +501,27 @@ impl Scheduler {
     fn first_unsafe(&mut self) -> usize {
         let passed = |entry: &Entry| entry.safe || entry.state == State::Done;
         while self.calls.get(self.first_unsafe).is_some_and(passed) {
+            self.count(1);
             self.first_unsafe += 1;
         }
         self.first_unsafe
     }
+
+    /// Counts work, for the tests that hold it to be bounded.
+    fn count(&mut self, work: usize) {
+        #[cfg(test)]
+        {
+            self.work += work as u64;
+        }
+        let _ = work;
+    }
 }
+
+fn touches_everything(touch: Option<&Touch>) -> bool {
+    // Only what touches everything conflicts with a call that touches nothing.
+    touch.is_none_or(|touch| touch.conflicts(&Touch::default()))
+}
+
+#[cfg(test)]
+#[path = "scheduler_tests.rs"]
+mod tests;

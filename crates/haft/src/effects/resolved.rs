@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::table::{Facts, Judgement};
 use super::{Effects, Extent, PathSet};
-use crate::files::{Access, RealPath, ResolveError, Root, beneath, resolve, resolve_entry};
+use crate::files::{Access, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve, resolve_entry};
 
 /// The directories that a session works in.
 #[derive(Debug, Clone)]
@@ -28,12 +28,7 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn new(cwd: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let given = std::path::absolute(cwd)?;
-        let real = given.canonicalize()?;
-        if !real.is_dir() {
-            let words = format!("`{}` is not a directory", given.display());
-            return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, words));
-        }
+        let (given, real) = directory(cwd.as_ref())?;
         Ok(Workspace {
             cwd: real.clone(),
             dirs: vec![(given, real)],
@@ -52,26 +47,28 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn with_dir(mut self, dir: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let given = std::path::absolute(self.cwd.join(dir))?;
-        let real = given.canonicalize()?;
-        self.dirs.push((given, real));
+        let dir = directory(&self.cwd.join(dir))?;
+        self.dirs.push(dir);
         Ok(self)
     }
 
     /// Adds a folder that may always be read.
     #[must_use]
-    pub fn with_readable(mut self, dir: impl Into<PathBuf>) -> Workspace {
-        let dir = dir.into();
-        self.readable.push(dir.canonicalize().unwrap_or(dir));
+    pub fn with_readable(mut self, dir: impl AsRef<Path>) -> Workspace {
+        self.readable.push(self.real(dir.as_ref()));
         self
     }
 
-    /// Adds a file or folder that no tool may write, in any mode.
+    /// Adds a file or folder that no tool may write, in any mode. It need not exist yet.
     #[must_use]
-    pub fn with_protected(mut self, path: impl Into<PathBuf>) -> Workspace {
-        let path = path.into();
-        self.protected.push(path.canonicalize().unwrap_or(path));
+    pub fn with_protected(mut self, path: impl AsRef<Path>) -> Workspace {
+        self.protected.push(self.real(path.as_ref()));
         self
+    }
+
+    /// Where a path of the host really leads, as far as it exists.
+    fn real(&self, path: &Path) -> PathBuf {
+        resolve(&self.cwd, path).map_or_else(|_| self.cwd.join(path), |path| path.real)
     }
 
     /// The working directory.
@@ -86,15 +83,16 @@ impl Workspace {
 
     /// Whether a path is inside, both as it was given and as it really is.
     pub fn contains(&self, path: &RealPath) -> bool {
-        let really = |root: &Path| beneath(&path.real, root);
-        let given = |root: &Path| beneath(&path.given, root);
-        self.dirs.iter().any(|(_, real)| really(real))
-            && self.dirs.iter().any(|(named, real)| given(real) || given(named))
+        let really = |(_, real): &(PathBuf, PathBuf)| beneath_tidy(&path.real, real);
+        let given = |(named, real): &(PathBuf, PathBuf)| {
+            beneath_tidy(&path.given, real) || beneath_tidy(&path.given, named)
+        };
+        self.dirs.iter().any(really) && (path.given == path.real || self.dirs.iter().any(given))
     }
 
     /// Whether a path may be read without asking: inside, or one of the folders that always may.
     pub fn is_readable(&self, path: &RealPath) -> bool {
-        self.contains(path) || self.readable.iter().any(|root| beneath(&path.real, root))
+        self.contains(path) || self.readable.iter().any(|root| beneath_tidy(&path.real, root))
     }
 
     /// The protected root that a path lies in, contains or is.
@@ -112,6 +110,17 @@ impl Workspace {
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
         Access { read, write: Vec::new() }
     }
+}
+
+/// A directory as the user named it (absolute, without `.` and without a slash at the end), and as it really is.
+fn directory(path: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
+    let given: PathBuf = std::path::absolute(path)?.components().collect();
+    let real = given.canonicalize()?;
+    if !real.is_dir() {
+        let words = format!("`{}` is not a directory", given.display());
+        return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, words));
+    }
+    Ok((given, real))
 }
 
 /// One declared path, resolved.
@@ -135,7 +144,7 @@ pub struct Resolved {
     /// Resolved removals, likewise.
     pub deletes: Vec<ResolvedPath>,
     /// Why a path could not be resolved; such a call asks, and conflicts with all.
-    pub failed: Option<String>,
+    pub failed: Option<(PathBuf, String)>,
 }
 
 impl Resolved {
@@ -159,7 +168,7 @@ impl Resolved {
             for set in sets {
                 match look(cwd, &set.path) {
                     Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
-                    Err(error) => *failed = Some(error.to_string()),
+                    Err(error) => *failed = Some((cwd.join(&set.path), error.to_string())),
                 }
             }
         };

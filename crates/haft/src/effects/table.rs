@@ -180,6 +180,18 @@ pub struct Judgement {
     pub rerunnable: bool,
 }
 
+impl Judgement {
+    /// What follows from the first row alone, the most frequent one.
+    const NOTHING: Judgement = Judgement {
+        class: Class::ReadOnly,
+        asks: Asks::No,
+        read_only: true,
+        destructive: false,
+        concurrency_safe: true,
+        rerunnable: true,
+    };
+}
+
 impl Effects {
     /// The rows of [`TABLE`] that this declaration meets.
     pub fn rows(&self, facts: &Facts) -> impl Iterator<Item = &'static Row> {
@@ -226,6 +238,9 @@ impl Effects {
     ///
     /// Claims that contradict the declaration make it unknown.
     pub fn judge(&self, facts: &Facts) -> Judgement {
+        if self.is_none() {
+            return Judgement::NOTHING;
+        }
         if self.consistent().is_err() {
             return Effects::unknown().judge(facts);
         }

@@ -111,6 +111,15 @@ pub fn beneath(path: &Path, root: &Path) -> bool {
     plain(root) && plain(path) && path.starts_with(root)
 }
 
+/// [`beneath`] for two paths that [`resolve`] gave: absolute and tidy, so that their bytes show their components.
+pub(crate) fn beneath_tidy(path: &Path, root: &Path) -> bool {
+    let (path, root) = (path.as_os_str().as_bytes(), root.as_os_str().as_bytes());
+    match path.strip_prefix(root) {
+        Some(rest) => rest.is_empty() || rest[0] == b'/' || root == b"/",
+        None => false,
+    }
+}
+
 pub(crate) fn has_parent(path: &Path) -> bool {
     // Looking for the bytes first is much cheaper than splitting, and nearly every path ends here.
     path.as_os_str().as_bytes().windows(2).any(|two| two == b"..")

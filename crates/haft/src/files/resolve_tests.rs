@@ -239,3 +239,22 @@ fn beneath_compares_components() {
     assert!(at("chain/new").is_beneath(&at("d")));
     assert!(!at("d/up/x").is_beneath(&at("d")));
 }
+
+#[test]
+fn tidy_paths_compare_by_components_too() {
+    let check = |path: &str, root: &str, expected: bool| {
+        assert_eq!(beneath_tidy(Path::new(path), Path::new(root)), expected, "{path} in {root}");
+        assert_eq!(
+            beneath(Path::new(path), Path::new(root)),
+            expected,
+            "{path} in {root}, component by component"
+        );
+    };
+    check("/a/b", "/a", true);
+    check("/a", "/a", true);
+    check("/a_evil", "/a", false);
+    check("/a", "/a/b", false);
+    check("/a", "/", true);
+    check("/", "/", true);
+    check("/b", "/a", false);
+}

@@ -5,10 +5,13 @@
 //! "no". An approval is bound to a digest of the call: after the user's answer the effects are resolved again; a
 //! difference asks once more, a second one denies.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::digest::CallDigest;
-use super::{Opened, hook, tell};
+use super::{Opened, Prepared, execute, hook, tell};
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::{Asks, Judgement};
@@ -22,53 +25,55 @@ use crate::registry::Origin;
 use crate::tool::Opinion;
 use crate::view::Stage;
 
-/// Who allowed a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
-    pub(crate) by: std::borrow::Cow<'static, str>,
-}
-
 /// What came of it.
 pub(super) enum Decided {
-    Allowed {
-        resolved: Resolved,
-        judgement: Judgement,
-        allowed: Allowed,
-    },
+    Allowed(Allowed),
     /// The user wants another input: back to step 2.
     Edited(Value),
     Refused(ToolError),
 }
 
+/// A call that may run, and who said so.
+pub(super) struct Allowed {
+    seen: Seen,
+    by: Cow<'static, str>,
+}
+
+impl Allowed {
+    pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
+        let Seen { resolved, judgement } = self.seen;
+        let cx = execute::grant(cx, &resolved);
+        Prepared { resolved, judgement, allowed_by: self.by, cx, notes }
+    }
+}
+
 /// What the rules, the tool and the hooks say, before anybody is asked.
 enum Verdict {
-    Allow(Allowed),
+    Allow(Cow<'static, str>),
     Ask(String),
     /// Would ask, and the mode forbids to.
     Unasked(String),
     Deny(ToolError),
 }
 
-/// Decides on a call. `decision` is what hooks before it decided.
+/// Decides on a call.
 pub(super) async fn authorize(
     shared: &Shared,
     opened: &Opened,
     cx: &Context,
-    decision: Option<Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
-    let opinion = opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+    let opinion =
+        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
     let seen = Seen::look(shared, opened, cx);
-    match judge(shared, opened, &seen.request(opened, cx), &opinion, decision.as_ref()) {
-        Verdict::Allow(allowed) => seen.allowed(allowed),
+    match judge(shared, opened, &seen.request(opened, cx), &opinion) {
+        Verdict::Allow(by) => seen.allowed(by),
         Verdict::Deny(error) => Decided::Refused(error),
         Verdict::Unasked(reason) => {
             Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
         }
-        Verdict::Ask(reason) => {
-            Box::pin(ask(shared, opened, cx, seen, reason, &opinion, decision.as_ref(), asking)).await
-        }
+        Verdict::Ask(reason) => Box::pin(ask(shared, opened, cx, seen, reason, &opinion, asking)).await,
     }
 }
 
@@ -87,6 +92,7 @@ impl Seen {
 
     fn request<'a>(&'a self, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
         Request {
+            name: opened.entry.name(),
             tool: opened.entry.tool(),
             external: *opened.entry.origin() != Origin::BuiltIn,
             input: &opened.attempt.input,
@@ -96,13 +102,12 @@ impl Seen {
         }
     }
 
-    fn allowed(self, allowed: Allowed) -> Decided {
-        Decided::Allowed { resolved: self.resolved, judgement: self.judgement, allowed }
+    fn allowed(self, by: Cow<'static, str>) -> Decided {
+        Decided::Allowed(Allowed { seen: self, by })
     }
 }
 
 /// Asks: permission hooks first, then the user, once more if what the call touches changed meanwhile.
-#[expect(clippy::too_many_arguments, reason = "the whole of one question")]
 async fn ask(
     shared: &Shared,
     opened: &Opened,
@@ -110,13 +115,12 @@ async fn ask(
     mut seen: Seen,
     mut reason: String,
     opinion: &Opinion,
-    decision: Option<&Decision>,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     for again in [false, true] {
         match ask_hooks(shared, opened, cx, &reason).await {
             Ok(None | Some(Decision::Ask(_))) => {}
-            Ok(Some(Decision::Allow)) => return seen.allowed(Allowed { by: "a permission hook".into() }),
+            Ok(Some(Decision::Allow)) => return seen.allowed("a permission hook".into()),
             Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
                 let words = format!("denied by a permission hook: {words}");
                 return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
@@ -137,8 +141,10 @@ async fn ask(
             Answer::Once | Answer::Session | Answer::Always => {}
             Answer::Edit(input) => return Decided::Edited(input),
             Answer::No => {
-                let words =
-                    format!("the user said no to {} and ended the turn; wait for what they say", approval.tool);
+                let words = format!(
+                    "the user said no to {} and ended the turn; wait for what they say",
+                    approval.tool
+                );
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words).ending_turn());
             }
             Answer::NoBecause(because) => {
@@ -150,64 +156,65 @@ async fn ask(
         let now = Seen::look(shared, opened, cx);
         if CallDigest::of(opened, &now.resolved, cx) == asked_about {
             let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
-            return now.allowed(Allowed { by: "the user".into() });
+            return now.allowed("the user".into());
         }
-        match judge(shared, opened, &now.request(opened, cx), opinion, decision) {
-            Verdict::Allow(allowed) => return now.allowed(allowed),
+        match judge(shared, opened, &now.request(opened, cx), opinion) {
+            Verdict::Allow(by) => return now.allowed(by),
             Verdict::Deny(error) => return Decided::Refused(error),
             Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
         }
         seen = now;
     }
-    let words = format!("{} was denied: what it touches changed twice while the user was being asked", opened.entry.name());
+    let words = format!(
+        "{} was denied: what it touches changed twice while the user was being asked",
+        opened.entry.name()
+    );
     Decided::Refused(ToolError::of(ErrorKind::Denied, words))
 }
 
 /// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects.
-fn judge(
-    shared: &Shared,
-    opened: &Opened,
-    request: &Request<'_>,
-    opinion: &Opinion,
-    decision: Option<&Decision>,
-) -> Verdict {
+fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opinion) -> Verdict {
     let tool = opened.entry.name();
     if let Some(place) = request.effects.meets_protected(request.workspace) {
         let words = format!("{tool} was denied: no tool may write `{}`, in any mode", place.display());
         return Verdict::Deny(ToolError::of(ErrorKind::Denied, words));
+    }
+    if request.declared().asks_user && shared.host.ports.asker.is_none() {
+        let words = format!("{tool} needs a user to answer, and this session has none; go on without it");
+        return Verdict::Deny(ToolError::of(ErrorKind::NotInteractive, words));
     }
     let ruling = guarded(|| shared.authorizer.judge(request))
         .unwrap_or_else(|_| Ruling::Deny(Because::by("the rules, which failed")));
     if let Ruling::Deny(because) = ruling {
         return Verdict::Deny(denied(tool, &because));
     }
-if let Opinion::Deny(reason) = opinion {
+    if let Opinion::Deny(reason) = opinion {
         return Verdict::Deny(ToolError::of(
             ErrorKind::Denied,
             format!("{tool} refuses this call: {reason}"),
         ));
     }
-    let mode_asks = !matches!(ruling, Ruling::SilentDontAsk);
+    let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
     let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
-    match (&ruling, opinion, decision) {
+    match (&ruling, opinion, &opened.decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
-        (Ruling::Allow(because), ..) => return Verdict::Allow(Allowed { by: because.by.clone().into() }),
-        (_, _, Some(Decision::Allow)) => return Verdict::Allow(Allowed { by: "a hook".into() }),
+        (Ruling::Allow(because), ..) => return Verdict::Allow(because.by.clone().into()),
+        (_, _, Some(Decision::Allow)) => return Verdict::Allow("a hook".into()),
         _ => {}
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
-    let outside = request.outside();
+    let outside = request.outside().next();
     let vouched = *opinion == Opinion::Allow && outside.is_none();
     match request.judgement.asks {
         Asks::No => match outside {
-            None => Verdict::Allow(Allowed { by: "its effects".into() }),
-            Some(path) => ask(format!("it touches `{}`, outside of the working directories", path.display())),
+            None => Verdict::Allow("its effects".into()),
+            Some(path) => ask(outside_words(request, path)),
         },
-        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow(Allowed { by: "the tool itself".into() }),
+        Asks::ByTool | Asks::Yes if vouched => Verdict::Allow("the tool itself".into()),
         Asks::Always => ask("nothing is known of what it touches".into()),
         Asks::ByTool | Asks::Yes => ask(match outside {
-            Some(path) => format!("it touches `{}`, outside of the working directories", path.display()),
+            Some(path) => outside_words(request, path),
             None => format!("it {}", request.declared()),
         }),
     }
@@ -221,14 +228,13 @@ async fn ask_hooks(
 ) -> Result<Option<Decision>, ToolError> {
     let call = HookCall { tool: opened.entry.name(), input: &opened.attempt.input, context: cx };
     for asked in &shared.hooks.permission {
-        match hook::run(asked.timeout(), || asked.decide(&call, reason)).await {
+        match hook::run(asked, |hook| hook.decide(&call, reason)).await {
             Ok(None) => {}
             Ok(decision) => return Ok(decision),
             Err(error) => {
                 let words = format!(
                     "{} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    call.tool,
-                    asked.name()
+                    call.tool, asked.name
                 );
                 return Err(ToolError::of(ErrorKind::HookFailed, words));
             }
@@ -250,6 +256,18 @@ fn unasked(shared: &Shared, request: &Request<'_>, reason: &str, why: &str) -> T
     ToolError::of(ErrorKind::Denied, words)
 }
 
+fn outside_words(request: &Request<'_>, path: &Path) -> String {
+    match &request.effects.failed {
+        Some((failed, why)) if failed == path => format!("nobody can say what it touches: {why}"),
+        _ => format!("it touches `{}`, outside of the working directories", path.display()),
+    }
+}
+
+/// Whether the call runs in a process of its own.
+fn confined_elsewhere(shared: &Shared, opened: &Opened) -> bool {
+    opened.entry.tool().spec().is_isolated() && shared.host.ports.isolator.is_some()
+}
+
 fn approval(
     shared: &Shared,
     opened: &Opened,
@@ -268,7 +286,7 @@ fn approval(
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
         view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
-        unconfined: true,
+        unconfined: request.declared().unknown && !confined_elsewhere(shared, opened),
         again,
     }
 }

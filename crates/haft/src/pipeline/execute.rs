@@ -9,6 +9,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -29,7 +30,7 @@ use crate::event::What;
 use crate::files::Access;
 use crate::future::{BoxFuture, Guarded, guarded};
 use crate::limits;
-use crate::ports::{Intent, Recorder};
+use crate::ports::{Intent, Recorder, TaskId};
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::supervise::Mark;
@@ -45,6 +46,8 @@ pub(crate) struct Running {
     holds: Mutex<Holds>,
     /// The input, and what the tool says it touches.
     call: OnceLock<(Arc<Value>, Arc<Effects>)>,
+    /// Set when the call moved to the background.
+    task: OnceLock<TaskId>,
 }
 
 #[derive(Default)]
@@ -74,6 +77,21 @@ impl Running {
         }
     }
 
+    /// The tool is about to be called with this.
+    fn begin(&self, input: &Arc<Value>, effects: &Arc<Effects>) {
+        let _ = self.call.set((input.clone(), effects.clone()));
+    }
+
+    /// The background task that the call became, if it did.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        self.task.get().copied()
+    }
+
+    /// The call moves to the background.
+    pub(crate) fn becomes(&self, task: TaskId) {
+        let _ = self.task.set(task);
+    }
+
     /// The input of the call.
     pub(crate) fn input(&self) -> Arc<Value> {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, _)| input.clone())
@@ -91,76 +109,91 @@ impl Running {
     }
 }
 
-/// Runs a prepared call, which has a slot. `started` is when that was.
+/// Runs a prepared call, which has a slot. `watch` is told when the tool itself starts; what it gives is dropped when
+/// the tool is done.
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
-pub(crate) async fn execute(
+pub(crate) async fn execute<Watching>(
     shared: &Shared,
     opened: &mut Opened,
-    prepared: Prepared,
-    running: &Running,
-    started: Instant,
+    watch: impl FnOnce(Instant) -> Watching,
 ) -> ToolResult {
-    let Prepared { resolved, judgement, allowed, cx, notes } = prepared;
-    let entry = &*opened.entry;
+    let Some(Prepared { resolved, judgement, allowed_by, cx, notes }) = &mut opened.prepared else {
+        return opened.refused(panicked(opened.entry.name()));
+    };
+    let (cx, entry) = (&*cx, &*opened.entry);
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
-    if entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty() {
+    let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
+    if holds {
         let waited = Box::pin(until_cancelled(cx.cancel(), async {
             let room = match &entry.gate {
                 Some(gate) => gate.clone().acquire_owned().await.ok(),
                 None => None,
             };
-            (room, shared.locks.take(&resolved, entry).await)
+            (room, shared.locks.take(resolved, entry).await)
         }));
         match waited.await {
-            Ok((room, locks)) => running.hold(room, locks),
-            Err(cause) => return opened.refused(stopped(entry, cause)),
+            Ok((room, locks)) => cx.running().hold(room, locks),
+            Err(cause) => return opened.refused(ended(entry, cause)),
         }
     }
+    let mut recorded = false;
     if let Some(recorder) = cx.recorder() {
         let intent = Intent {
             turn: cx.turn(),
             call_id: cx.call_id(),
             tool: entry.name(),
             input: &opened.attempt.input,
-            effects: &resolved,
+            effects: resolved,
             side_effects: judgement.class != Class::ReadOnly,
             rerunnable: judgement.rerunnable,
-            allowed_by: &allowed.by,
+            allowed_by,
         };
-        if let Err(error) = Box::pin(record(recorder, &intent, &cx)).await {
-            return opened.refused(error);
+        match Box::pin(record(recorder, &intent, cx)).await {
+            Ok(taken) => recorded = taken,
+            Err(error) => return opened.refused(error),
         }
     }
 
     // 6 execute
-    tell(&cx, || {
+    tell(cx, || {
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    let _ = running.call.set((opened.attempt.input.clone(), resolved.declared.clone()));
+    if shared.host.ports.tasks.is_some() {
+        cx.running().begin(&opened.attempt.input, &resolved.declared);
+    }
+    let started = Instant::now();
+    let watching = watch(started);
     let first = opened.attempt.invocation.take();
-    let mut outcome = attempt(shared, entry, first, &cx, &running.mark).await;
+    let mut outcome = attempt(shared, entry, first, cx).await;
     if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
-        outcome = Box::pin(retry(shared, opened, &cx, &running.mark, outcome)).await;
+        outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
     let duration = started.elapsed();
-    running.let_go();
+    drop(watching);
+    if holds {
+        cx.running().let_go();
+    }
 
     // 7 observe
-    let mut done = Outcome { outcome, notes, duration };
-    done.notes.extend(shared.background.overlapping(&resolved, entry, shared.surroundings.confined));
+    let mut done = Outcome { outcome, notes: std::mem::take(notes), duration };
+    done.notes.extend(shared.background.overlapping(resolved, entry, shared.surroundings.confined));
     if !shared.hooks.post.is_empty() {
-        done = Box::pin(hook::after(shared, opened, &cx, done)).await;
+        done = Box::pin(hook::after(shared, opened, done)).await;
     }
 
     // 8 settle
     let result = settled(shared, opened, done);
-    if let Some(recorder) = cx.recorder()
-        && let Ok(Err(error)) = Guarded::new(|| recorder.after(&result)).await
+    if let (true, Some(recorder), Some(prepared)) = (recorded, &shared.host.ports.recorder, &opened.prepared)
     {
-        tell(&cx, || What::Warning(format!("the result could not be recorded: {error}")));
+        let failure = match Guarded::new(|| recorder.after(&result)).await {
+            Ok(Ok(())) => return result,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the recorder panicked".to_owned(),
+        };
+        tell(&prepared.cx, || What::Warning(format!("the result could not be recorded: {failure}")));
     }
     result
 }
@@ -175,31 +208,32 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
     cx.granted(Arc::new(access))
 }
 
-async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<(), ToolError> {
+/// Tells the recorder; whether it took the intent. Without that nothing is changed.
+async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<bool, ToolError> {
     let failure = match Guarded::new(|| recorder.before(intent)).await {
-        Ok(Ok(())) => return Ok(()),
+        Ok(Ok(())) => return Ok(true),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the recorder panicked".to_owned(),
     };
     let tool = intent.tool;
     if intent.side_effects {
-        let words =
-            format!("{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made");
+        let words = format!(
+            "{tool} was not run: it could not be recorded ({failure}), and unrecorded changes are not made"
+        );
         return Err(ToolError::of(ErrorKind::NotRecorded, words));
     }
     tell(cx, || What::Warning(format!("{tool} runs unrecorded: {failure}")));
-    Ok(())
+    Ok(false)
 }
 
 /// Runs the tool again where its error says that this helps; its effects say that it can't hurt.
 async fn retry(
     shared: &Shared,
-    opened: &Opened,
+    entry: &Entry,
+    input: &Value,
     cx: &Context,
-    mark: &Mark,
     mut outcome: Result<Output, ToolError>,
 ) -> Result<Output, ToolError> {
-    let entry = &*opened.entry;
     let policy = entry.tool().spec().retry;
     let mut pause = policy.pause;
     for number in 1..policy.attempts.min(limits::ATTEMPTS_MAX) {
@@ -209,13 +243,13 @@ async fn retry(
         }
         cx.progress(None, format!("attempt {number} failed, trying again"));
         if let Err(cause) = until_cancelled(cx.cancel(), tokio::time::sleep(pause)).await {
-            return Err(stopped(entry, cause));
+            return Err(ended(entry, cause));
         }
         pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
         // Decoded afresh: the first attempt used its input up.
-        let again = guarded(|| entry.tool().invoke(&opened.attempt.input));
+        let again = guarded(|| entry.tool().invoke(input));
         let Ok(Ok(again)) = again else { return Err(panicked(entry.name())) };
-        outcome = attempt(shared, entry, again, cx, mark).await;
+        outcome = attempt(shared, entry, again, cx).await;
     }
     outcome
 }
@@ -226,7 +260,6 @@ async fn attempt(
     entry: &Entry,
     invocation: Box<dyn Invocation>,
     cx: &Context,
-    mark: &Mark,
 ) -> Result<Output, ToolError> {
     let call_cx = cx.clone();
     let work = if entry.tool().spec().blocking {
@@ -235,10 +268,10 @@ async fn attempt(
     } else {
         Guarded::new(|| invocation.call(call_cx))
     };
-    match until_cancelled(cx.cancel(), mark.watch(work)).await {
+    match until_cancelled(cx.cancel(), cx.running().mark.watch(work)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(panicked(entry.name())),
-        Err(cause) => Err(stopped(entry, cause)),
+        Err(cause) => Err(ended(entry, cause)),
     }
 }
 
@@ -260,23 +293,25 @@ pub(crate) async fn until_cancelled<T>(cancel: &Cancel, work: impl Future<Output
     .await
 }
 
-/// The error of a call that was cancelled or ran out of time while it ran.
-pub(crate) fn stopped(entry: &Entry, cause: Cause) -> ToolError {
-    if cause == Cause::Timeout {
-        return timed_out(entry);
+/// The error of a call that was cancelled.
+pub(crate) fn stopped(tool: &str, cause: Cause) -> ToolError {
+    ToolError::cancelled(cause, &format!("{tool} was {}", cause.words()))
+}
+
+/// The error of a call that ended because of `cause` while it ran.
+fn ended(entry: &Entry, cause: Cause) -> ToolError {
+    match cause {
+        Cause::Timeout => timed_out(entry.name(), entry.tool().spec().timeout.limit()),
+        cause => stopped(entry.name(), cause),
     }
-    ToolError::cancelled(cause, &format!("{} was {}", entry.name(), cause.words()))
 }
 
 /// The error of a call that took too long.
-pub(crate) fn timed_out(entry: &Entry) -> ToolError {
-    let limit = match entry.tool().spec().timeout.limit() {
-        Some(limit) => format!("{} s", limit.as_secs_f64()),
-        None => "its time limit".to_owned(),
-    };
+pub(crate) fn timed_out(tool: &str, limit: Option<Duration>) -> ToolError {
+    let limit =
+        limit.map_or_else(|| "its time limit".to_owned(), |limit| format!("{} s", limit.as_secs_f64()));
     let words = format!(
-        "{} was stopped: it did not finish within {limit}; the user did not interrupt. Ask for less at once",
-        entry.name()
+        "{tool} was stopped: it did not finish within {limit}; the user did not interrupt. Ask for less at once"
     );
     ToolError::of(ErrorKind::TimedOut, words)
 }

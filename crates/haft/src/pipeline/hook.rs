@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Opened, Outcome, tell};
+use super::{Opened, Outcome, Prepared, tell};
 use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
 use crate::event::What;
 use crate::future::{BoxFuture, Guarded};
-use crate::hooks::{Decision, HookCall, HookError, OnFailure};
+use crate::hooks::{Decision, HookCall, HookError, Known, OnFailure};
 use crate::limits;
 
 /// What guards and hooks made of a call.
@@ -32,7 +32,12 @@ pub(super) fn any_before(shared: &Shared, opened: &Opened) -> bool {
 }
 
 /// Step 4.
-pub(super) async fn before(shared: &Shared, opened: &Opened, cx: &Context, notes: &mut Vec<String>) -> Hooked {
+pub(super) async fn before(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    notes: &mut Vec<String>,
+) -> Hooked {
     let guards = &opened.entry.tool().spec().guards;
     let tool: &str = opened.entry.name();
     let mut input: Value = (*opened.attempt.input).clone();
@@ -53,29 +58,29 @@ pub(super) async fn before(shared: &Shared, opened: &Opened, cx: &Context, notes
     let mut said = Vec::new();
     for hook in &shared.hooks.pre {
         let call = HookCall { tool, input: &input, context: cx };
-        let outcome = run(hook.timeout(), || hook.before(&call)).await;
+        let outcome = run(hook, |hook| hook.before(&call)).await;
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(error) if hook.on_failure() == OnFailure::Continue => {
+            Err(error) if hook.on_failure == OnFailure::Continue => {
                 tell(cx, || {
-                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name()))
+                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name))
                 });
                 continue;
             }
             Err(error) => {
                 let words = format!(
                     "{tool} was not run: hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    hook.name()
+                    hook.name
                 );
                 return Hooked::Stopped(ToolError::of(ErrorKind::HookFailed, words));
             }
         };
         if let Some(Decision::Block(reason)) = outcome.decision {
-            let words = format!("{tool} was blocked by hook `{}`: {reason}", hook.name());
+            let words = format!("{tool} was blocked by hook `{}`: {reason}", hook.name);
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
         }
         if let Some(Decision::Deny(reason)) = outcome.decision {
-            let words = format!("denied by hook `{}`: {reason}", hook.name());
+            let words = format!("denied by hook `{}`: {reason}", hook.name);
             return Hooked::Stopped(ToolError::of(ErrorKind::Denied, words));
         }
         decision = stricter(decision, outcome.decision);
@@ -106,12 +111,13 @@ fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
 }
 
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.
-pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut done: Outcome) -> Outcome {
+pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -> Outcome {
+    let Some(Prepared { cx, .. }) = &opened.prepared else { return done };
     let tool: &str = opened.entry.name();
     for hook in &shared.hooks.post {
         let call = HookCall { tool, input: &opened.attempt.input, context: cx };
         let seen = opened.seen(&done);
-        match run(hook.timeout(), || hook.after(&call, &seen)).await {
+        match run(hook, |hook| hook.after(&call, &seen)).await {
             Ok(after) => {
                 if let Some(mut words) = after.context {
                     bound(&mut words, limits::NOTE_CHARS_MAX);
@@ -124,7 +130,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut do
                 }
             }
             Err(error) => {
-                tell(cx, || What::Warning(format!("hook `{}` failed after {tool}: {error}", hook.name())));
+                tell(cx, || What::Warning(format!("hook `{}` failed after {tool}: {error}", hook.name)));
             }
         }
     }
@@ -132,14 +138,17 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut do
 }
 
 /// Runs a hook: a panic or too long a time is its failure.
-pub(super) async fn run<'a, T: 'a>(
-    timeout: Duration,
-    hook: impl FnOnce() -> BoxFuture<'a, Result<T, HookError>>,
+pub(super) async fn run<'a, H: ?Sized, T: 'a>(
+    known: &'a Known<H>,
+    work: impl FnOnce(&'a H) -> BoxFuture<'a, Result<T, HookError>>,
 ) -> Result<T, HookError> {
-    match within(timeout, Guarded::new(hook)).await {
+    if known.broken {
+        return Err(HookError("it panicked when it was added".into()));
+    }
+    match within(known.timeout, Guarded::new(|| work(&known.hook))).await {
         Some(Ok(outcome)) => outcome,
         Some(Err(_)) => Err(HookError("it panicked".into())),
-        None => Err(HookError(format!("it took longer than {} s", timeout.as_secs_f64()))),
+        None => Err(HookError(format!("it took longer than {} s", known.timeout.as_secs_f64()))),
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) mod execute;
 pub(crate) mod hook;
 pub(crate) mod parse;
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -38,12 +39,13 @@ use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded};
+use crate::hooks::Decision;
 use crate::limits;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::{Allowed, Decided};
+use authorize::Decided;
 use hook::Hooked;
 
 /// A call after steps 1 and 2.
@@ -53,6 +55,10 @@ pub(crate) struct Opened {
     pub(crate) attempt: Attempt,
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
+    /// What hooks before the call decided.
+    pub(crate) decision: Option<Decision>,
+    /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
+    pub(crate) prepared: Option<Prepared>,
 }
 
 /// One version of a call's input, with all that follows from it.
@@ -77,6 +83,14 @@ impl Decoded {
     }
 }
 
+/// Dropping an input runs the tool's code, which may panic like any other.
+impl Drop for Decoded {
+    fn drop(&mut self) {
+        let invocation = self.0.take();
+        let _ = guarded(|| drop(invocation));
+    }
+}
+
 impl std::ops::Deref for Decoded {
     type Target = dyn Invocation;
 
@@ -89,7 +103,8 @@ impl std::ops::Deref for Decoded {
 pub(crate) struct Prepared {
     pub(crate) resolved: Resolved,
     pub(crate) judgement: Judgement,
-    pub(crate) allowed: Allowed,
+    /// Who allowed it.
+    pub(crate) allowed_by: Cow<'static, str>,
     /// The context of this call with what was granted.
     pub(crate) cx: Context,
     /// Words for the model from hooks.
@@ -111,7 +126,14 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
     match parse::read(entry, input, offer.is_deferred()) {
-        Ok(attempt) => Ok(Opened { id, entry: entry.clone(), attempt, deferred: offer.is_deferred() }),
+        Ok(attempt) => Ok(Opened {
+            id,
+            entry: entry.clone(),
+            attempt,
+            deferred: offer.is_deferred(),
+            decision: None,
+            prepared: None,
+        }),
         Err(error) => Err(ToolResult::refused(id, entry.name().clone(), error)),
     }
 }
@@ -124,7 +146,7 @@ pub(crate) async fn prepare(
     opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
+) -> Result<(), ToolResult> {
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
         // 3 check
@@ -134,10 +156,9 @@ pub(crate) async fn prepare(
             Err(_) => return Err(opened.refused(panicked(opened.entry.name()))),
         }
         // 4 prepare
-        let mut decision = None;
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => decision = decided,
+                Hooked::Same(decided) => opened.decision = decided,
                 Hooked::Rewritten(input) => {
                     opened.reread(input)?;
                     continue;
@@ -146,10 +167,10 @@ pub(crate) async fn prepare(
             }
         }
         // 5 authorize
-        match authorize::authorize(shared, opened, cx, decision, asking).await {
-            Decided::Allowed { resolved, judgement, allowed } => {
-                let cx = execute::grant(cx, &resolved);
-                return Ok(Prepared { resolved, judgement, allowed, cx, notes });
+        match authorize::authorize(shared, opened, cx, asking).await {
+            Decided::Allowed(allowed) => {
+                opened.prepared = Some(allowed.prepared(cx, notes));
+                return Ok(());
             }
             Decided::Edited(input) => opened.reread(input)?,
             Decided::Refused(error) => return Err(opened.refused(error)),
@@ -166,19 +187,20 @@ pub(crate) async fn prepare(
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
 pub(crate) async fn prepare_again(
     shared: &Shared,
-    opened: &Opened,
-    prepared: Prepared,
+    opened: &mut Opened,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
-) -> Result<Prepared, ToolResult> {
+) -> Result<(), ToolResult> {
     let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
-    if resolved == prepared.resolved {
-        return Ok(prepared);
+    let Some(before) = opened.prepared.take() else { return Ok(()) };
+    if resolved == before.resolved {
+        opened.prepared = Some(before);
+        return Ok(());
     }
-    match authorize::authorize(shared, opened, cx, None, asking).await {
-        Decided::Allowed { resolved, judgement, allowed } => {
-            let cx = execute::grant(cx, &resolved);
-            Ok(Prepared { resolved, judgement, allowed, cx, notes: prepared.notes })
+    match authorize::authorize(shared, opened, cx, asking).await {
+        Decided::Allowed(allowed) => {
+            opened.prepared = Some(allowed.prepared(cx, before.notes));
+            Ok(())
         }
         Decided::Edited(_) => {
             let words = "its input was changed after it had been prepared; ask for it again";
@@ -250,10 +272,12 @@ impl Opened {
 }
 
 /// What the tool says this call will touch; unknown if it can't say.
-pub(crate) fn effects_of(invocation: &dyn Invocation) -> Effects {
+pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
+    static NONE: LazyLock<Arc<Effects>> = LazyLock::new(|| Arc::new(Effects::none()));
     match guarded(|| invocation.effects()) {
-        Ok(effects) if effects.consistent().is_ok() => effects,
-        _ => Effects::unknown(),
+        Ok(effects) if effects.is_none() => NONE.clone(),
+        Ok(effects) if effects.consistent().is_ok() => Arc::new(effects),
+        _ => Arc::new(Effects::unknown()),
     }
 }
 

@@ -44,6 +44,6 @@ pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<At
         }
     }
     let invocation = invocation.map_err(|violation| refused(&[violation]))?;
-    let effects = Arc::new(effects_of(&*invocation));
+    let effects = effects_of(&*invocation);
     Ok(Attempt { input: Arc::new(value), invocation: Decoded::new(invocation), effects })
 }

@@ -17,8 +17,15 @@ pub trait Authorizer: Send + Sync + 'static {
     /// What the rules and the mode say of this call.
     fn judge(&self, request: &Request<'_>) -> Ruling;
 
-    /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule.
-    fn hides(&self, tool: &AnyTool) -> Option<Because>;
+    /// Whether anybody may be asked in the mode that holds now. If not, whatever would ask is denied. The default is
+    /// yes: who isn't there can't be asked anyway.
+    fn may_ask(&self) -> bool {
+        true
+    }
+
+    /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule. `name` is the one
+    /// under which it would be offered.
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because>;
 
     /// Keeps an answer for later calls. The default forgets, so the user is asked again.
     fn remember(&self, request: &Request<'_>, answer: &Answer) {
@@ -36,6 +43,8 @@ pub trait Authorizer: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Request<'a> {
+    /// The name under which the tool is offered.
+    pub name: &'a str,
     /// The tool.
     pub tool: &'a AnyTool,
     /// Whether the tool came from outside.
@@ -68,8 +77,6 @@ pub enum Ruling {
     Allow(Because),
     /// No rule speaks: the effects decide whether it asks.
     Silent,
-    /// No rule speaks, and the mode forbids to ask: whatever would ask is denied.
-    SilentDontAsk,
 }
 
 /// Who decided, and what the model is told.

@@ -24,6 +24,9 @@ pub trait Processes: Send + Sync + 'static {
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 }
 
+/// Told of output as it comes.
+pub type OnOutput = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// A process to run.
 #[derive(Clone)]
 pub struct ProcessRequest {
@@ -44,7 +47,7 @@ pub struct ProcessRequest {
     /// How much output is kept.
     pub output_bytes_max: usize,
     /// Told of output as it comes.
-    pub on_output: Option<Arc<dyn Fn(&[u8]) + Send + Sync>>,
+    pub on_output: Option<OnOutput>,
     /// Raised when the call is cancelled.
     pub cancel: Cancel,
 }

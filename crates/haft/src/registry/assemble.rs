@@ -132,8 +132,13 @@ pub(super) fn assemble(entries: &[Arc<Entry>], assembly: &Assembly<'_>) -> Snaps
             withheld.push((entry, Withheld::Shadowed));
             continue;
         }
-        let name = if named.contains_key(entry.name()) { suffixed(&entry) } else { entry.name().clone() };
-        named.entry(name).or_insert(entry);
+        let entry = if named.contains_key(entry.name()) { entry.renamed(suffixed(&entry)) } else { entry };
+        match hidden(entry.name(), entry.tool(), assembly) {
+            Some(why) => withheld.push((entry, why)),
+            None => {
+                named.entry(entry.name().clone()).or_insert(entry);
+            }
+        }
     }
 
     let offer = |(name, entry): (Arc<str>, Arc<Entry>)| Offer { entry, name, deferred: false };
@@ -160,9 +165,14 @@ fn reason_to_withhold(tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withhel
     if !tool.enabled() {
         return Some(Withheld::Disabled);
     }
+    hidden(tool.name(), tool, assembly)
+}
+
+/// Whether a rule denies a tool under the name by which it would be offered.
+fn hidden(name: &str, tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withheld> {
     let hides = |authorizer: &dyn Authorizer| {
         let panicked = || Some(Because::by("the rules, which failed"));
-        crate::future::guarded(|| authorizer.hides(tool)).unwrap_or_else(|_| panicked())
+        crate::future::guarded(|| authorizer.hides(name, tool)).unwrap_or_else(|_| panicked())
     };
     assembly.authorizer.and_then(hides).map(Withheld::Denied)
 }

@@ -309,5 +309,5 @@ pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context
         events: None,
     };
     let call = CallRef { index: 0, id: "test".into(), tool: "test".into() };
-    Context::new(Arc::new(host), 1, call, Cancel::new())
+    Context::new(Arc::new(host), 1, call, Cancel::new(), None)
 }

@@ -296,7 +296,7 @@ where
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
         let spec = self.facts.spec.clone();
         let schema = InputSchema::derive::<I>().map_err(|error| BadTool::schema(&spec.name, error))?;
-        let body = FnBody { facts: Arc::new(self.facts), call: Arc::new(self.call), decode: decode::<I> };
+        let body = FnBody(Arc::new(FnParts { facts: self.facts, call: self.call, decode: decode::<I> }));
         Ok(vec![AnyTool::of(spec, schema, O::output_schema(), Box::new(body))?])
     }
 }
@@ -311,15 +311,18 @@ where
         let spec = self.facts.spec.clone();
         let schema = InputSchema::given(self.schema).map_err(|error| BadTool::schema(&spec.name, error))?;
         let as_it_is = |input: &Value| Ok(input.clone());
-        let body = FnBody { facts: Arc::new(self.facts), call: Arc::new(self.call), decode: as_it_is };
+        let body = FnBody(Arc::new(FnParts { facts: self.facts, call: self.call, decode: as_it_is }));
         let output_schema = self.output_schema.or_else(O::output_schema);
         Ok(vec![AnyTool::of(spec, schema, output_schema, Box::new(body))?])
     }
 }
 
-struct FnBody<I, F> {
-    facts: Arc<Facts<I>>,
-    call: Arc<F>,
+struct FnBody<I, F>(Arc<FnParts<I, F>>);
+
+/// What every call of a closure's tool shares.
+struct FnParts<I, F> {
+    facts: Facts<I>,
+    call: F,
     decode: fn(&Value) -> Result<I, Violation>,
 }
 
@@ -331,22 +334,21 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
     fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
-        let input = (self.decode)(input)?;
-        Ok(Box::new(FnCall { facts: self.facts.clone(), call: self.call.clone(), input }))
+        let input = (self.0.decode)(input)?;
+        Ok(Box::new(FnCall { parts: self.0.clone(), input }))
     }
 
     fn enabled(&self) -> bool {
-        self.facts.enabled.as_ref().is_none_or(|enabled| enabled())
+        self.0.facts.enabled.as_ref().is_none_or(|enabled| enabled())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        self.facts.view.as_ref().and_then(|view| view(stage))
+        self.0.facts.view.as_ref().and_then(|view| view(stage))
     }
 }
 
 struct FnCall<I, F> {
-    facts: Arc<Facts<I>>,
-    call: Arc<F>,
+    parts: Arc<FnParts<I, F>>,
     input: I,
 }
 
@@ -358,28 +360,28 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
     fn effects(&self) -> Effects {
-        self.facts.effects.as_ref().map_or_else(Effects::unknown, |effects| effects(&self.input))
+        self.parts.facts.effects.as_ref().map_or_else(Effects::unknown, |effects| effects(&self.input))
     }
 
     fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
-        match &self.facts.check {
+        match &self.parts.facts.check {
             Some(check) => check(&self.input, cx),
             None => Box::pin(super::Sensible(Nothing::new())),
         }
     }
 
     fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Opinion> {
-        match &self.facts.opinion {
+        match &self.parts.facts.opinion {
             Some(opinion) => Box::pin(std::future::ready(opinion(&self.input))),
             None => Box::pin(Nothing::new()),
         }
     }
 
     fn describe(&self) -> Option<String> {
-        self.facts.describe.as_ref().map(|describe| describe(&self.input))
+        self.parts.facts.describe.as_ref().map(|describe| describe(&self.input))
     }
 
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
-        Box::pin(async move { (self.call)(self.input, cx).await?.into_output() })
+        Box::pin(async move { (self.parts.call)(self.input, cx).await?.into_output() })
     }
 }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Opinion, Tool, ToolSpec};
+use super::{ListedClass, Opinion, Tool, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
+use crate::isolate::serve_parent;
+use crate::results::ResultLimit;
 use crate::schema::{InputSchema, SchemaError, Violation, decode};
 use crate::view::{Stage, View};
 
@@ -55,6 +57,14 @@ impl AnyTool {
         let spec = tool.spec();
         let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
         AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(TypedBody(Arc::new(tool))))
+    }
+
+    /// Wraps a typed tool whose calls go to a child process, where the host has an isolator.
+    pub(crate) fn isolated<T: Tool>(tool: T) -> Result<AnyTool, BadTool> {
+        let spec = tool.spec().isolated();
+        let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
+        let body = IsolatedBody { name: Arc::from(&*spec.name), tool: TypedBody(Arc::new(tool)) };
+        AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(body))
     }
 
     pub(super) fn of(
@@ -99,6 +109,26 @@ impl AnyTool {
     /// What is true of it whatever the input.
     pub fn spec(&self) -> &ToolSpec {
         &self.0.spec
+    }
+
+    /// Its other names.
+    pub fn aliases(&self) -> &[String] {
+        &self.0.spec.aliases
+    }
+
+    /// The group under which it is listed.
+    pub fn group(&self) -> &str {
+        &self.0.spec.group
+    }
+
+    /// How much of a result the model sees at once.
+    pub fn result_limit(&self) -> ResultLimit {
+        self.0.spec.result_limit
+    }
+
+    /// The class under which it is listed; see [`ToolSpec::listed_class`].
+    pub fn listed_class(&self) -> ListedClass {
+        self.0.spec.listed_class
     }
 
     /// Whether it is offered now; a panic says no.
@@ -241,5 +271,58 @@ impl<T: Tool> Invocation for TypedCall<T> {
 
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
         Box::pin(async move { self.tool.call(self.input, &cx).await?.into_output() })
+    }
+}
+
+/// A tool that is asked here and called elsewhere.
+struct IsolatedBody<T> {
+    name: Arc<str>,
+    tool: TypedBody<T>,
+}
+
+impl<T: Tool> Body for IsolatedBody<T> {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        let here = self.tool.invoke(input)?;
+        Ok(Box::new(IsolatedCall { name: self.name.clone(), input: input.clone(), here }))
+    }
+
+    fn enabled(&self) -> bool {
+        self.tool.enabled()
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        self.tool.view(stage)
+    }
+}
+
+struct IsolatedCall {
+    name: Arc<str>,
+    input: Value,
+    here: Box<dyn Invocation>,
+}
+
+impl Invocation for IsolatedCall {
+    fn effects(&self) -> Effects {
+        self.here.effects()
+    }
+
+    fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.here.check(cx)
+    }
+
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+        self.here.permission(cx)
+    }
+
+    fn describe(&self) -> Option<String> {
+        self.here.describe()
+    }
+
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+        let Some(isolator) = cx.host().ports.isolator.clone() else { return self.here.call(cx) };
+        Box::pin(async move {
+            let pipe = isolator.connect(&self.name, &cx).await?;
+            serve_parent(pipe, &self.name, &self.input, &cx).await
+        })
     }
 }

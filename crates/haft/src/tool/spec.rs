@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::effects::table::Class;
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::ports::Port;
@@ -46,6 +47,7 @@ pub struct ToolSpec {
     pub(crate) isolated: bool,
     pub(crate) finds_tools: bool,
     pub(crate) group: Cow<'static, str>,
+    pub(crate) listed_class: ListedClass,
     pub(crate) feature: Option<Cow<'static, str>>,
     pub(crate) guards: Vec<Guard>,
 }
@@ -71,6 +73,7 @@ impl ToolSpec {
             isolated: false,
             finds_tools: false,
             group: Cow::Borrowed("other"),
+            listed_class: ListedClass::default(),
             feature: None,
             guards: Vec::new(),
         }
@@ -164,6 +167,12 @@ impl ToolSpec {
         self
     }
 
+    /// Whether calls of the tool run in a child process where the host has an
+    /// [`Isolator`](crate::isolate::Isolator). Without one, and for every other tool, nothing confines the code.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
     /// The tool searches for tools that were deferred. Deferral is on only where such a tool is offered.
     pub fn finds_tools(mut self) -> ToolSpec {
         self.finds_tools = true;
@@ -173,6 +182,14 @@ impl ToolSpec {
     /// The group under which the tool is listed and can be switched off.
     pub fn group(mut self, group: impl Into<Cow<'static, str>>) -> ToolSpec {
         self.group = group.into();
+        self
+    }
+
+    /// The class under which the tool is listed where there is no call to judge. Default: unsafe.
+    ///
+    /// For people who look at a list. Calls are judged by their effects and by nothing else.
+    pub fn listed_class(mut self, class: impl Into<ListedClass>) -> ToolSpec {
+        self.listed_class = class.into();
         self
     }
 
@@ -190,6 +207,28 @@ impl ToolSpec {
     {
         self.guards.push(Guard::new(guard));
         self
+    }
+}
+
+/// The class that a list shows for a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ListedClass {
+    /// Every call of the tool has this class, or a safer one.
+    Always(Class),
+    /// It depends on the call.
+    Depends,
+}
+
+/// Nothing was said, so anything may happen.
+impl Default for ListedClass {
+    fn default() -> ListedClass {
+        ListedClass::Always(Class::Unsafe)
+    }
+}
+
+impl From<Class> for ListedClass {
+    fn from(class: Class) -> ListedClass {
+        ListedClass::Always(class)
     }
 }
 

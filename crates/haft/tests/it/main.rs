@@ -4,11 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it means here")]
 
 mod contract;
-mod known_bugs;
 mod panics;
 mod permission;
 mod pipeline;
 mod registry;
+mod regressions;
 mod results;
 
 use std::future::Ready;

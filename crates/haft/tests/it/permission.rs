@@ -111,7 +111,6 @@ async fn effects_decide_where_no_rule_speaks() {
     check(Effects::reads_tree("."), None).await;
     check(Effects::reads_state("session:tasks"), None).await;
     check(Effects::delegates(), None).await;
-    check(Effects::asks_user(), None).await;
     check(Effects::reads("../out"), Some(outside)).await;
     check(Effects::reads(dir.path("out")), Some(outside)).await;
     check(Effects::reads("away"), Some(outside)).await;
@@ -128,6 +127,9 @@ async fn effects_decide_where_no_rule_speaks() {
     check(Effects::runs("make"), Some("it runs make")).await;
     check(Effects::unknown(), Some("nothing is known of what it touches")).await;
     check(Effects::none().and(Effects::unknown()), Some("nothing is known of what it touches")).await;
+    let asks = || Case::new(&dir, Effects::asks_user());
+    assert_eq!(asks().outcome().await, "runs (its effects)");
+    assert_eq!(Case { answer: None, ..asks() }.outcome().await, "NotInteractive");
 }
 
 #[tokio::test]
@@ -566,7 +568,7 @@ impl Authorizer for Shaky {
         self.ruling.clone()
     }
 
-    fn hides(&self, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
         assert!(!self.hides, "secret words");
         None
     }

@@ -74,7 +74,7 @@ impl Authorizer for LoudRules {
         Ruling::Silent
     }
 
-    fn hides(&self, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
         None
     }
 }
@@ -455,7 +455,7 @@ impl<F: Fn(&Request<'_>) -> Ruling + Send + Sync + 'static> Authorizer for Rules
         (self.0)(request)
     }
 
-    fn hides(&self, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
         None
     }
 }

@@ -1,7 +1,4 @@
-//! What is right and not so today.
-//!
-//! Each test says what should be; `#[should_panic]` says that it isn't yet. Whoever mends the cause sees the test fail
-//! for not panicking, takes the attribute away and moves the test to its subject.
+//! Mistakes that were made once: each test tells what went wrong, and holds that it no longer does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +21,6 @@ use crate::{Dir, any, caller_in, changer, plain, reader};
 /// then counts as one without a result: the board counts below zero, and the call is told of a second time where that
 /// is no panic.
 #[tokio::test]
-#[should_panic(expected = "one result")]
 async fn a_call_that_went_to_the_background_has_one_result() {
     let overflows = Arc::new(AtomicUsize::new(0));
     let count = overflows.clone();
@@ -56,7 +52,6 @@ async fn a_call_that_went_to_the_background_has_one_result() {
 
 /// The watch over a call's time ends only after the hooks behind it, so a slow hook turns a success into a time-out.
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "the tool was in time")]
 async fn a_slow_hook_after_a_call_does_not_make_it_late() {
     struct Slow;
     impl PostHook for Slow {
@@ -86,7 +81,6 @@ async fn a_slow_hook_after_a_call_does_not_make_it_late() {
 
 /// `Engine::set` drops what was shared, and dropping that cancels the session for ever.
 #[tokio::test]
-#[should_panic(expected = "Cancelled")]
 async fn an_engine_may_be_looked_at_before_it_is_complete() {
     let engine = haft::Engine::new(Registry::new().with(reader("read")).unwrap());
     assert_eq!(engine.snapshot().offers().len(), 1);
@@ -97,7 +91,6 @@ async fn an_engine_may_be_looked_at_before_it_is_complete() {
 
 /// Clones share a session only if they were made after the first turn; else the first to go ends the other.
 #[tokio::test]
-#[should_panic(expected = "Cancelled")]
 async fn a_clone_of_an_engine_may_go_first() {
     let engine = haft::Engine::new(Registry::new().with(reader("read")).unwrap());
     let other = engine.clone();
@@ -111,7 +104,6 @@ async fn a_clone_of_an_engine_may_go_first() {
 
 /// A task in the background holds its turn, and the turn holds the engine, so nothing ever ends it.
 #[tokio::test]
-#[should_panic(expected = "ends with its engine")]
 async fn a_background_task_ends_with_its_engine() {
     let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
     let caller = Caller::new()
@@ -128,7 +120,6 @@ async fn a_background_task_ends_with_its_engine() {
 
 /// A rule, a tool or a hook that asks is heard before the mode, which then asks although it promises not to.
 #[tokio::test]
-#[should_panic(expected = "nobody is asked")]
 async fn a_mode_that_does_not_ask_asks_nobody() {
     async fn check(rules: Permissions, opinion: Opinion, hook: Option<Decision>) {
         let asker = ScriptedAsker::new().then(Answer::Once);
@@ -151,7 +142,6 @@ async fn a_mode_that_does_not_ask_asks_nobody() {
 
 /// A path that can't be resolved is in no list, so nothing is found outside and a rule by name allows it.
 #[tokio::test]
-#[should_panic(expected = "somebody is asked")]
 async fn a_path_that_leads_nowhere_asks_whatever_the_rules_say() {
     let dir = Dir::new();
     dir.folder("w");
@@ -166,7 +156,6 @@ async fn a_path_that_leads_nowhere_asks_whatever_the_rules_say() {
 
 /// A protected place that doesn't exist yet is kept as it was written, links and all.
 #[tokio::test]
-#[should_panic(expected = "it is protected")]
 async fn a_protected_place_need_not_exist_yet() {
     let dir = Dir::new();
     dir.folder("w/config");
@@ -186,7 +175,6 @@ async fn a_protected_place_need_not_exist_yet() {
 
 /// A relative protected place protects nothing.
 #[tokio::test]
-#[should_panic(expected = "it is protected")]
 async fn a_protected_place_may_be_relative() {
     let dir = Dir::new();
     let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
@@ -242,7 +230,6 @@ impl Tool for Thrower {
 
 /// An input that a rewrite replaces is dropped outside of any guard, and the call is answered as if the session ended.
 #[tokio::test]
-#[should_panic(expected = "its own words")]
 async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words() {
     let hook = TestHook::new("rewrites").on_before(|_| Ok(Before::rewrite(json!({"n": 1}))));
     let caller = Caller::new()
@@ -257,7 +244,6 @@ async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words()
 
 /// And one of a call that never begins: under the board's lock, and in the task of whoever stops it.
 #[tokio::test]
-#[should_panic(expected = "secret words")]
 async fn stopping_a_turn_runs_no_code_of_a_tool() {
     let (slow, handle) = scripted("slow").effects(|_| Effects::writes_state("s")).build();
     let rules = Permissions::new().allow("slow").unwrap();
@@ -275,7 +261,6 @@ async fn stopping_a_turn_runs_no_code_of_a_tool() {
 
 /// A hook's own facts are asked outside of any guard; the call is then answered as if the session ended.
 #[tokio::test]
-#[should_panic(expected = "a hook failed")]
 async fn a_hook_that_panics_when_asked_for_its_facts_has_failed() {
     struct Shaky;
     impl PreHook for Shaky {
@@ -296,7 +281,6 @@ async fn a_hook_that_panics_when_asked_for_its_facts_has_failed() {
 
 /// The cause of an error is foreign too, and an attempt that failed is dropped outside of any guard.
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "one result, its own")]
 async fn an_error_whose_source_panics_when_it_is_dropped_is_only_an_error() {
     #[derive(Debug)]
     struct Source;
@@ -331,7 +315,6 @@ async fn an_error_whose_source_panics_when_it_is_dropped_is_only_an_error() {
 
 /// The budget is measured with the notes of hooks and then kept without them.
 #[tokio::test]
-#[should_panic(expected = "within the budget")]
 async fn notes_count_towards_the_budget() {
     let hook = TestHook::new("chatty")
         .on_after(|_, _| Ok(After { context: Some("x".repeat(9_000)), ..After::default() }));
@@ -346,7 +329,6 @@ async fn notes_count_towards_the_budget() {
 
 /// Two outside tools of one name: the second is offered with a suffix, and spoken of without it.
 #[tokio::test]
-#[should_panic(expected = "the name it was called by")]
 async fn a_model_is_told_the_name_that_it_knows() {
     let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]});
     let send = || any(haft::dynamic_tool("send", "Sends.", schema.clone(), |_, _| async { Ok("sent") }));
@@ -360,7 +342,6 @@ async fn a_model_is_told_the_name_that_it_knows() {
 
 /// And a rule that names it as it is listed says nothing of it.
 #[tokio::test]
-#[should_panic(expected = "the rule holds")]
 async fn a_rule_for_the_name_under_which_a_tool_is_offered_holds() {
     let registry = Registry::new()
         .with_external("a", reader("send"))
@@ -376,7 +357,6 @@ async fn a_rule_for_the_name_under_which_a_tool_is_offered_holds() {
 
 /// A yes for the session about a path outside is kept as a yes to the tool: too little there, too much inside.
 #[tokio::test]
-#[should_panic(expected = "asked about once")]
 async fn a_yes_for_the_session_is_for_what_was_asked() {
     let dir = Dir::new();
     let tool = plain("t", Effects::none()).effects(|args| Effects::writes(args["path"].as_str().unwrap()));
@@ -392,7 +372,6 @@ async fn a_yes_for_the_session_is_for_what_was_asked() {
 
 /// Judged again after waiting, a call is judged without what the hooks decided.
 #[tokio::test]
-#[should_panic(expected = "the hook still asks")]
 async fn what_a_hook_decided_holds_when_a_call_is_judged_again() {
     let dir = Dir::new();
     for place in ["a", "b", "c"] {
@@ -437,7 +416,6 @@ async fn what_a_hook_decided_holds_when_a_call_is_judged_again() {
 
 /// A tool that says it asks the user is run where there is none, unless its spec says so too.
 #[tokio::test]
-#[should_panic(expected = "nobody is there")]
 async fn a_call_that_asks_the_user_does_not_run_without_one() {
     let caller = Caller::new().tool(plain("t", Effects::asks_user()));
     assert_eq!(caller.call("t", "{}").await.error_kind(), Some(ErrorKind::NotInteractive), "nobody is there");
@@ -445,7 +423,6 @@ async fn a_call_that_asks_the_user_does_not_run_without_one() {
 
 /// The event is made before it is known whether the call ran beside others.
 #[tokio::test]
-#[should_panic(expected = "the event says what the result says")]
 async fn an_event_says_what_the_result_says() {
     let log = EventLog::new();
     let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
@@ -471,7 +448,6 @@ async fn an_event_says_what_the_result_says() {
 
 /// Calls that are stopped before they begin get a result and no event.
 #[tokio::test]
-#[should_panic(expected = "every call is told of")]
 async fn a_call_that_never_began_is_told_of_too() {
     let log = EventLog::new();
     let (slow, handle) = scripted("slow").effects(|_| Effects::writes_state("s")).build();
@@ -487,7 +463,6 @@ async fn a_call_that_never_began_is_told_of_too() {
 
 /// The recorder hears of results of calls whose intent it refused, and its panic is kept from everybody.
 #[tokio::test]
-#[should_panic(expected = "only what it took")]
 async fn the_recorder_hears_the_results_of_what_it_took() {
     let recorder = MemoryRecorder::new();
     recorder.refuse("disk full");
@@ -500,7 +475,6 @@ async fn the_recorder_hears_the_results_of_what_it_took() {
 
 /// Time spent waiting for a file that another agent writes counts as time that the tool ran.
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "it never had the file")]
 async fn waiting_for_a_lock_is_not_running() {
     let dir = Dir::new();
     let write = |name: &str| scripted(name).effects(|_| Effects::writes("a"));
@@ -523,7 +497,6 @@ async fn waiting_for_a_lock_is_not_running() {
 
 /// A hook that panics in `name` while its failure is being reported takes the report with it.
 #[tokio::test]
-#[should_panic(expected = "the result stays")]
 async fn a_hook_after_a_call_that_panics_in_its_name_loses_nothing() {
     struct Nameless;
     impl PostHook for Nameless {

@@ -1,0 +1,173 @@
+//! The command line: what can be said, and how it is explained.
+//!
+//! Common flags may stand before and after the subcommand. They are declared at both places and put together by
+//! [`Common::with`], because clap's own global flags keep only one of two lists: a `--deny` before the subcommand would
+//! be lost by a `--deny` after it.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use haft::{BadRule, ConflictRule, PermissionMode, Permissions};
+
+/// The tool system of a language-model agent.
+#[derive(Debug, Parser)]
+#[command(
+    name = "haft",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n\n\
+                  Exit codes: 0 done, 1 the call got an error result, 2 wrong usage or unreadable input, 130 interrupted.\n\
+                  Standard output carries results only; everything else goes to standard error."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Call one tool and print its result.
+    Call(CallArgs),
+    /// List the tools that a model would be offered.
+    Tools(ToolsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// Name of the tool, case-sensitive.
+    pub(crate) tool: String,
+    /// Input of the call; `-` reads it from standard input. Default: {}
+    #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
+    pub(crate) input: Option<String>,
+    /// Form of the result: its text, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    /// Form of the list.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Also list tools that are not offered, and why.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+}
+
+/// Flags that every subcommand takes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Common options")]
+pub(crate) struct Common {
+    /// Directory to work in. Default: the current one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Another directory to work in; repeatable.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// How much runs unasked: default, dontAsk or bypassPermissions.
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+    /// Tool that runs unasked; repeatable.
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub(crate) allow: Vec<String>,
+    /// Tool that always asks; repeatable.
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub(crate) ask: Vec<String>,
+    /// Tool that never runs and isn't offered; repeatable.
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub(crate) deny: Vec<String>,
+    /// What keeps calls apart: their classes (default), or that their effects overlap.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) schedule: Option<Schedule>,
+    /// Calls that run at once. Default: $HAFT_MAX_CONCURRENCY, or 10.
+    #[arg(long, value_name = "N", value_parser = haft::env::count)]
+    pub(crate) max_concurrency: Option<NonZeroUsize>,
+    /// Ask nobody, also at a terminal; what would ask is denied.
+    #[arg(long)]
+    pub(crate) non_interactive: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+pub(crate) enum Schedule {
+    Classes,
+    Effects,
+}
+
+impl From<Schedule> for ConflictRule {
+    fn from(schedule: Schedule) -> ConflictRule {
+        match schedule {
+            Schedule::Classes => ConflictRule::Classes,
+            Schedule::Effects => ConflictRule::Effects,
+        }
+    }
+}
+
+impl Common {
+    /// These flags and those that stood after the subcommand: lists together, of single values the later one.
+    pub(crate) fn with(self, later: Common) -> Common {
+        fn both<T>(mut first: Vec<T>, then: Vec<T>) -> Vec<T> {
+            first.extend(then);
+            first
+        }
+        Common {
+            cwd: later.cwd.or(self.cwd),
+            add_dir: both(self.add_dir, later.add_dir),
+            permission_mode: later.permission_mode.or(self.permission_mode),
+            allow: both(self.allow, later.allow),
+            ask: both(self.ask, later.ask),
+            deny: both(self.deny, later.deny),
+            schedule: later.schedule.or(self.schedule),
+            max_concurrency: later.max_concurrency.or(self.max_concurrency),
+            non_interactive: self.non_interactive || later.non_interactive,
+        }
+    }
+}
+
+/// A rule that can be read; the three kinds of rules have one grammar.
+fn rule(text: &str) -> Result<String, BadRule> {
+    Permissions::new().allow(text).map(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn common_flags_count_before_and_after_the_subcommand() {
+        let line = "haft --deny A --cwd x --allow B call T --deny C --cwd y --non-interactive";
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let Command::Call(args) = cli.command else { panic!("it is a call") };
+        let common = cli.common.with(args.common);
+        assert_eq!((common.deny, common.allow), (vec!["A".into(), "C".into()], vec!["B".into()]));
+        assert_eq!((common.cwd, common.non_interactive), (Some("y".into()), true));
+    }
+}

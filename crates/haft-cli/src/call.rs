@@ -1,0 +1,114 @@
+//! `haft call`: one call, through everything that any call goes through.
+
+use std::io::{self, Read as _};
+
+use haft::{Engine, ToolCall, ToolResult};
+use serde::de::IgnoredAny;
+
+use crate::args::{CallArgs, Common, Form};
+use crate::interrupt::Interrupts;
+use crate::{Exit, Usage, output, session};
+
+/// The worker threads of the runtime: one for the call, one for its time limit while the call keeps the first busy.
+const WORKERS: usize = 2;
+
+pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
+    let interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let engine = session::open(common)?;
+    let input = input(args.input.as_deref())?;
+    // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+    let _ = engine.clean_results(session::RESULTS_KEPT);
+    let result = call(&engine, ToolCall::new("call-1", args.tool.as_str(), input), &interrupts)?;
+    let written = match args.output {
+        Form::Text => text(&result),
+        Form::Json => json(&result),
+    };
+    Ok(match written {
+        _ if interrupts.any() => Exit::Interrupted,
+        Err(exit) => exit,
+        Ok(()) if result.is_error() => Exit::Failed,
+        Ok(()) => Exit::Done,
+    })
+}
+
+fn call(engine: &Engine, call: ToolCall, interrupts: &Interrupts) -> Result<ToolResult, Usage> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_time().build();
+    let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
+    let turn = engine.turn();
+    interrupts.tell(Some(turn.handle()));
+    let result = runtime.block_on(turn.run([call])).pop().expect("one call has one result");
+    interrupts.tell(None);
+    // A thread that a tool keeps busy is not waited for.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// The input as text. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.
+fn input(given: Option<&str>) -> Result<String, Usage> {
+    let (text, source) = match given {
+        None => return Ok("{}".to_owned()),
+        Some("-") => (standard_input()?, "standard input"),
+        Some(text) => (text.to_owned(), "the input"),
+    };
+    if text.trim().is_empty() {
+        return Err(Usage(format!("{source} is empty; a JSON object is accepted")));
+    }
+    match serde_json::from_str::<IgnoredAny>(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Usage(format!("{source} is not JSON: {error}"))),
+    }
+}
+
+fn standard_input() -> Result<String, Usage> {
+    let max = haft::limits::INPUT_BYTES_MAX;
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(max as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Usage(format!("standard input can't be read: {error}")))?;
+    if bytes.len() > max {
+        return Err(Usage(format!("standard input has more than {max} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Usage(format!("standard input is not JSON: the bytes from offset {at} on are not valid UTF-8"))
+    })
+}
+
+/// The text of a result on standard output, or the words of its error on standard error.
+fn text(result: &ToolResult) -> Result<(), Exit> {
+    let written = match result.outcome() {
+        Ok(out) => output::result(&out.to_text()),
+        Err(error) => {
+            output::say(error.message());
+            Ok(())
+        }
+    };
+    result.notes().iter().for_each(|note| output::say(&format!("note: {note}")));
+    written
+}
+
+fn json(result: &ToolResult) -> Result<(), Exit> {
+    let line = serde_json::to_string(&result.to_json()).expect("a result has text keys and finite numbers");
+    output::result(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        let check = |given: &str, expected: Result<&str, &str>| {
+            let found = input(Some(given));
+            let found = found.as_deref().map_err(|Usage(words)| words.as_str());
+            assert_eq!(found, expected);
+        };
+        check(r#"{"a": 1}"#, Ok(r#"{"a": 1}"#));
+        check("5", Ok("5"));
+        check(r#"{"a" 1}"#, Err("the input is not JSON: expected `:` at line 1 column 6"));
+        check("{\n\n oops", Err("the input is not JSON: key must be a string at line 3 column 2"));
+        check("{} {}", Err("the input is not JSON: trailing characters at line 1 column 4"));
+        check("  ", Err("the input is empty; a JSON object is accepted"));
+        assert_eq!(input(None).unwrap(), "{}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Ctrl-C: the first interrupts the turn, the second stops what would rather finish, the third ends the program.
+//!
+//! Signals are taken by a thread of their own, so that they are heard while a tool keeps all others busy.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haft::{Cause, TurnHandle};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+
+use crate::{Exit, output};
+
+/// How long calls that were stopped by force have to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What was heard so far, and whom to tell.
+#[derive(Clone, Default)]
+pub(crate) struct Interrupts(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    heard: usize,
+    turn: Option<TurnHandle>,
+}
+
+impl Interrupts {
+    /// Begins to listen. As long as there is no turn, an interrupt ends the program.
+    pub(crate) fn listen() -> io::Result<Interrupts> {
+        let mut signals = Signals::new([SIGINT])?;
+        let interrupts = Interrupts::default();
+        let heard = interrupts.clone();
+        let listen = move || signals.forever().for_each(|_| heard.hear());
+        std::thread::Builder::new().name("haft-interrupt".into()).spawn(listen)?;
+        Ok(interrupts)
+    }
+
+    /// Interrupts go to this turn from now on, or end the program if there is none.
+    pub(crate) fn tell(&self, turn: Option<TurnHandle>) {
+        self.state(|state| state.turn = turn);
+    }
+
+    /// Whether the user interrupted.
+    pub(crate) fn any(&self) -> bool {
+        self.state(|state| state.heard > 0)
+    }
+
+    fn hear(&self) {
+        let (heard, turn) = self.state(|state| {
+            state.heard += 1;
+            (state.heard, state.turn.clone())
+        });
+        match (heard, turn) {
+            (1, Some(turn)) => {
+                let going_on = turn.interrupt();
+                if !going_on.is_empty() {
+                    let tools = going_on.join(", ");
+                    output::say(&format!("waiting for {tools} to finish; interrupt again to stop it"));
+                }
+            }
+            (2, Some(turn)) => {
+                turn.cancel(Cause::User);
+                let late = || {
+                    std::thread::sleep(GRACE);
+                    end();
+                };
+                if std::thread::Builder::new().spawn(late).is_err() {
+                    end();
+                }
+            }
+            _ => end(),
+        }
+    }
+
+    fn state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn end() -> ! {
+    std::process::exit(Exit::Interrupted as i32)
+}

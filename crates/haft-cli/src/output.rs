@@ -1,0 +1,88 @@
+//! Everything that is written: results to standard output, everything else to standard error.
+//!
+//! Nothing else in this crate writes. Words for people never carry control characters: a file's name, or a tool's
+//! output on a terminal, must not be able to move the cursor, recolour a question or hide a part of it.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::PanicHookInfo;
+
+use haft::view::visible;
+
+use crate::Exit;
+
+/// How much of a panic's message is shown.
+const PANIC_CHARS_MAX: usize = 200;
+
+/// Writes a result and its final line break to standard output; empty text writes nothing.
+///
+/// A reader that closed the pipe has what it wanted. Any other failure is said and is the program's.
+pub(crate) fn result(text: &str) -> Result<(), Exit> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut out = io::stdout().lock();
+    let shown = if out.is_terminal() { visible(text) } else { text.to_owned() };
+    let end = if shown.ends_with('\n') { "" } else { "\n" };
+    let written = out.write_all(shown.as_bytes()).and_then(|()| out.write_all(end.as_bytes()));
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            self::error(&format!("standard output can't be written: {error}"));
+            Err(Exit::Failed)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says why nothing was run, in the form of clap's own errors.
+pub(crate) fn error(words: &str) {
+    say(&format!("error: {words}"));
+}
+
+/// Says something that should be looked at.
+pub(crate) fn warning(words: &str) {
+    say(&format!("warning: {words}"));
+}
+
+/// Writes words and a line break to standard error.
+pub(crate) fn say(words: &str) {
+    show(&format!("{words}\n"));
+}
+
+/// Writes words to standard error. There is nobody to tell if that fails.
+pub(crate) fn show(words: &str) {
+    let _ = io::stderr().lock().write_all(visible(words).as_bytes());
+}
+
+/// The text on one line, with nothing in it that a terminal obeys.
+pub(crate) fn one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Says a panic in one line: its result says the rest, and a backtrace helps nobody who can't build the program.
+pub(crate) fn panicked(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let message = payload.downcast_ref::<&str>().copied();
+    let message =
+        message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+    say(&panic_line(message, place.as_deref().unwrap_or_default()));
+}
+
+fn panic_line(message: &str, place: &str) -> String {
+    let line: String = one_line(message).chars().take(PANIC_CHARS_MAX).collect();
+    format!("haft: panicked: {line}{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_one_short_line() {
+        assert_eq!(
+            panic_line("two\nlines\x1b[0m", " (a.rs:3)"),
+            "haft: panicked: two\\nlines\\u{1b}[0m (a.rs:3)"
+        );
+        assert!(panic_line(&"x".repeat(5_000), "").len() < 300);
+    }
+}

@@ -1,0 +1,153 @@
+//! From flags and environment to an engine that is ready for calls.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haft::env::Lookup;
+use haft::event::What;
+use haft::files::resolve;
+use haft::results::Readers;
+use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+
+use crate::Usage;
+use crate::args::Common;
+use crate::output;
+use crate::terminal::Terminal;
+
+/// How long results that were too long for the model are kept.
+pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Puts an engine together. Looks at the disk, starts nothing.
+pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
+    let registry = Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))?;
+    assemble(registry, common, &|name| std::env::var_os(name))
+}
+
+fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Engine, Usage> {
+    let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
+    let max_concurrency = match common.max_concurrency {
+        Some(calls) => Some(calls),
+        None => from_environment()?,
+    };
+    let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
+    let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
+
+    let mut workspace = workspace(common)?;
+    for dir in [&state, &config].into_iter().flatten() {
+        workspace = workspace.with_protected(dir);
+    }
+    let permissions = permissions(common, &registry)?;
+    let readers = readers(&registry);
+    let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
+
+    let mut engine = Engine::new(registry).workspace(workspace).permissions(permissions).events(Warnings);
+    if let Some(calls) = max_concurrency {
+        engine = engine.max_concurrency(calls.get());
+    }
+    if let Some(schedule) = common.schedule {
+        engine = engine.schedule(schedule.into());
+    }
+    if let Some(state) = state {
+        engine = engine.results_in(OffloadStore::at(state.join("results")).with_readers(readers));
+    }
+    if let Some(asker) = asker {
+        engine = engine.ask(asker);
+    }
+    Ok(engine)
+}
+
+fn workspace(common: &Common) -> Result<Workspace, Usage> {
+    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let refused = |flag: &str, dir: &Path, why: &str| {
+        let dir = output::one_line(&dir.display().to_string());
+        Usage(format!("{flag} `{dir}`: {why}; give a directory that exists"))
+    };
+    let mut workspace = Workspace::new(cwd).map_err(|error| match &common.cwd {
+        Some(dir) => refused("--cwd", dir, &reason(&error)),
+        None => Usage(format!("the current directory can't be used: {}; give --cwd", reason(&error))),
+    })?;
+    for dir in &common.add_dir {
+        if workspace.cwd().join(dir).is_file() {
+            return Err(refused("--add-dir", dir, "not a directory"));
+        }
+        workspace = workspace.with_dir(dir).map_err(|error| refused("--add-dir", dir, &reason(&error)))?;
+    }
+    Ok(workspace)
+}
+
+/// Why a directory can't be used, without the number of the system's error.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "its permissions don't allow it".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
+    let mut permissions = Permissions::new().mode(common.permission_mode.unwrap_or_default());
+    type Add = fn(Permissions, &str) -> Result<Permissions, haft::BadRule>;
+    let lists: [(&str, &[String], Add); 3] = [
+        ("--allow", &common.allow, |permissions, rule| permissions.allow(rule)),
+        ("--ask", &common.ask, |permissions, rule| permissions.ask(rule)),
+        ("--deny", &common.deny, |permissions, rule| permissions.deny(rule)),
+    ];
+    for (flag, rules, add) in lists {
+        for rule in rules {
+            names_a_tool(flag, rule, registry)?;
+            permissions = add(permissions, rule).map_err(|error| Usage(format!("{flag}: {error}")))?;
+        }
+    }
+    Ok(permissions)
+}
+
+/// Refuses a rule that would do nothing because it uses another name of a tool, and warns of one for no tool at all,
+/// which may be meant for another build.
+fn names_a_tool(flag: &str, rule: &str, registry: &Registry) -> Result<(), Usage> {
+    for tool in registry.entries().map(haft::Entry::tool) {
+        if tool.name() == rule {
+            return Ok(());
+        }
+        if tool.aliases().iter().any(|alias| alias == rule) {
+            let name = tool.name();
+            return Err(Usage(format!(
+                "{flag} {rule}: that is another name of `{name}`; rules take `{name}`"
+            )));
+        }
+    }
+    output::warning(&format!("{flag} {rule}: there is no tool of this name"));
+    Ok(())
+}
+
+/// The tools that a preview may advise: those that there are.
+fn readers(registry: &Registry) -> Readers {
+    let all = Readers::default();
+    let there = |name: &std::sync::Arc<str>| registry.entries().any(|entry| entry.tool().name() == &**name);
+    Readers { read: all.read.filter(there), search: all.search.filter(there) }
+}
+
+/// A folder as it really is, also where it doesn't exist yet: what is protected is compared by real paths.
+fn real(dir: &Path) -> PathBuf {
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
+}
+
+/// Says warnings of the engine.
+struct Warnings;
+
+impl EventSink for Warnings {
+    fn send(&self, event: Event) {
+        let tool = event.call.map(|call| format!("{}: ", call.tool)).unwrap_or_default();
+        match event.what {
+            What::Warning(words) => output::warning(&format!("{tool}{words}")),
+            What::BlocksThread { since } => {
+                output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! Asking the user at the terminal.
+//!
+//! Questions go to standard error, answers come from standard input, one line each; without both being terminals there
+//! is nobody to ask. Calls that ask at once queue. What was typed before a question was shown is thrown away: it was
+//! no answer to it. Only a clear yes is a yes; nothing, the end of the input and anything unclear are a no.
+
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::view::{Change, Part};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{QueueSelector, tcflush};
+use serde_json::Value;
+use tokio::sync::{Mutex, oneshot};
+
+use crate::output::{self, one_line};
+
+/// How much of an input is shown.
+const INPUT_CHARS_MAX: usize = 2_000;
+/// How many lines of a change or a text are shown.
+const LINES_MAX: usize = 60;
+/// How many unclear answers are heard before they count as a no.
+const TRIES_MAX: usize = 3;
+/// The longest line that is taken.
+const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+const KEYS: &str = "y once   s for this session   n no   r no, because …   e edit the input";
+
+/// The user at the terminal.
+pub(crate) struct Terminal {
+    cwd: Arc<Path>,
+    /// Held for as long as a question is on the screen.
+    console: Mutex<Box<dyn Console>>,
+}
+
+/// Screen and keyboard.
+trait Console: Send + Sync {
+    fn show(&self, words: &str);
+
+    /// Shows a prompt and returns the line that is typed after it; nothing at the end of the input.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait; what is typed later belongs to the next question.
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>>;
+}
+
+impl Terminal {
+    /// The terminal, if there is one.
+    pub(crate) fn open(cwd: &Path) -> Option<Terminal> {
+        let both = io::stdin().is_terminal() && io::stderr().is_terminal();
+        both.then(|| Terminal::on(StandardStreams, cwd))
+    }
+
+    fn on(console: impl Console + 'static, cwd: &Path) -> Terminal {
+        Terminal { cwd: cwd.into(), console: Mutex::new(Box::new(console)) }
+    }
+}
+
+impl Asker for Terminal {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let console = self.console.lock().await;
+            console.show(&question(approval, &self.cwd));
+            for _ in 0..TRIES_MAX {
+                let prompt = format!("  allow this call?   {KEYS}   [n] ");
+                let Some(line) = console.line(&prompt).await else { return Answer::No };
+                match Reply::read(&line) {
+                    Reply::Answer(answer) => return answer,
+                    Reply::WantsReason => {
+                        let reason = something(&**console, "  because: ").await;
+                        return reason.map_or(Answer::No, Answer::NoBecause);
+                    }
+                    Reply::WantsInput => {
+                        let text = something(&**console, "  new input, as JSON on one line: ").await;
+                        match text.map(|text| serde_json::from_str::<Value>(&text)) {
+                            None => {}
+                            Some(Ok(input)) => return Answer::Edit(input),
+                            Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
+                        }
+                    }
+                    Reply::Unclear => console.show("  y, s, n, r or e is an answer\n"),
+                }
+            }
+            console.show("  taken as a no\n");
+            Answer::No
+        })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let console = self.console.lock().await;
+            console.show(&choices(question));
+            for _ in 0..TRIES_MAX {
+                let line = something(&**console, "  > ").await?;
+                match chosen(question, &line) {
+                    Some(answers) => return Some(answers),
+                    None => console.show("  give the number of a choice\n"),
+                }
+            }
+            None
+        })
+    }
+}
+
+/// What a line means.
+#[derive(Debug, PartialEq)]
+enum Reply {
+    Answer(Answer),
+    WantsReason,
+    WantsInput,
+    Unclear,
+}
+
+impl Reply {
+    fn read(line: &str) -> Reply {
+        let line = line.trim();
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim();
+        match (key.to_ascii_lowercase().as_str(), rest) {
+            ("", _) | ("n" | "no", "") => Reply::Answer(Answer::No),
+            ("y" | "yes", "") => Reply::Answer(Answer::Once),
+            ("s", "") => Reply::Answer(Answer::Session),
+            ("r", "") => Reply::WantsReason,
+            ("r", reason) => Reply::Answer(Answer::NoBecause(reason.to_owned())),
+            ("e", "") => Reply::WantsInput,
+            _ => Reply::Unclear,
+        }
+    }
+}
+
+/// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
+fn question(approval: &Approval, cwd: &Path) -> String {
+    let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
+    let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
+    if approval.again {
+        row("changed", "what it touches is not what it was when you said yes");
+    }
+    if let Some(description) = &approval.description {
+        row("does", description);
+    }
+    row("input", &short(&approval.input.to_string()));
+    row("effects", &short(&approval.effects.to_string()));
+    if approval.destructive {
+        row("CAREFUL", "it destroys what can't be brought back");
+    }
+    if approval.unconfined && approval.effects.unknown {
+        row("believed", "nothing confines this tool, and it doesn't say what it touches");
+    }
+    row("why", &approval.reason);
+    if let Some(rule) = &approval.proposed_rule {
+        row("to allow", rule);
+    }
+    for part in &approval.view.body {
+        body(part, &mut shown);
+    }
+    shown
+}
+
+fn body(part: &Part, shown: &mut String) {
+    let lines: Vec<String> = match part {
+        Part::Text { text } | Part::Code { text, .. } => text.lines().map(one_line).collect(),
+        Part::Diff { lines, .. } => lines
+            .iter()
+            .map(|line| {
+                let sign = match line.change {
+                    Change::Same => ' ',
+                    Change::Added => '+',
+                    Change::Removed => '-',
+                };
+                format!("{:5} {sign} {}", line.number, one_line(&line.text))
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    for line in lines.iter().take(LINES_MAX) {
+        shown.push_str(&format!("    | {line}\n"));
+    }
+    if lines.len() > LINES_MAX {
+        shown.push_str(&format!("    | … {} more lines\n", lines.len() - LINES_MAX));
+    }
+}
+
+/// A title that is a path inside, as it is seen from the working directory.
+fn relative(title: &str, cwd: &Path) -> String {
+    let inside = Path::new(title).strip_prefix(cwd).ok().filter(|rest| !rest.as_os_str().is_empty());
+    one_line(&inside.map_or_else(|| title.to_owned(), |path| path.display().to_string()))
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(INPUT_CHARS_MAX) {
+        Some((end, _)) => format!("{}… (cut; {} characters)", &text[..end], text.chars().count()),
+        None => text.to_owned(),
+    }
+}
+
+fn choices(question: &UserQuestion) -> String {
+    let mut shown = format!("? {}\n", one_line(&question.text));
+    for (at, choice) in question.choices.iter().enumerate() {
+        let what = choice.description.as_deref().map(|text| format!("   {}", one_line(text)));
+        shown.push_str(&format!("    {} {}{}\n", at + 1, one_line(&choice.label), what.unwrap_or_default()));
+    }
+    if question.several {
+        shown.push_str("  several can be chosen, with a comma between them\n");
+    }
+    shown
+}
+
+/// The labels of the numbers in a line, or the line itself where nothing has to be chosen.
+fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
+    if question.choices.is_empty() {
+        return Some(vec![line.to_owned()]);
+    }
+    let label = |number: &str| {
+        let at = number.trim().parse::<usize>().ok()?.checked_sub(1)?;
+        question.choices.get(at).map(|choice| choice.label.clone())
+    };
+    let labels: Option<Vec<String>> = line.split(',').map(label).collect();
+    labels.filter(|labels| question.several || labels.len() == 1)
+}
+
+/// A line with something on it.
+async fn something(console: &dyn Console, prompt: &str) -> Option<String> {
+    console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Standard error and standard input, which are terminals.
+struct StandardStreams;
+
+impl Console for StandardStreams {
+    fn show(&self, words: &str) {
+        output::show(words);
+    }
+
+    /// Waits on a thread of its own: a terminal can't be waited for otherwise without a runtime that polls it.
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            // Whatever was typed so far was no answer to what comes now.
+            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+            output::show(prompt);
+            let (stopped, stop) = io::pipe().ok()?;
+            let (send, answer) = oneshot::channel();
+            let wait = move || {
+                let _ = send.send(wait_for_line(&stopped));
+            };
+            std::thread::Builder::new().name("haft-terminal".into()).spawn(wait).ok()?;
+            let waiting = Waiting { _stop: stop, answered: false };
+            let line = answer.await.ok().flatten();
+            waiting.answered();
+            line
+        })
+    }
+}
+
+/// Ends the thread that waits, by closing the pipe, and the line on the screen.
+struct Waiting {
+    _stop: io::PipeWriter,
+    answered: bool,
+}
+
+impl Waiting {
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.answered {
+            output::show("\n  (no longer asked)\n");
+        }
+    }
+}
+
+fn wait_for_line(stopped: &io::PipeReader) -> Option<String> {
+    let stdin = io::stdin();
+    let mut line = Vec::new();
+    loop {
+        let mut ready = [
+            PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return None,
+            Ok(_) => {}
+        }
+        if !ready[1].revents().is_empty() {
+            return None;
+        }
+        // Not through a buffer: what is after the line stays in the terminal, where it can be thrown away.
+        let mut bytes = [0; 4096];
+        match rustix::io::read(&stdin, &mut bytes) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) | Ok(0) => return None,
+            Ok(count) => line.extend_from_slice(&bytes[..count]),
+        }
+        if line.contains(&b'\n') || line.len() > LINE_BYTES_MAX {
+            let text = String::from_utf8_lossy(&line);
+            return text.lines().next().map(str::to_owned);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

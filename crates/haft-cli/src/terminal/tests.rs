@@ -1,0 +1,186 @@
+//! Questions and answers on a console that is played by the test; `tests/it/terminal.rs` has a real one.
+
+use std::collections::VecDeque;
+use std::sync::Mutex as StdMutex;
+
+use haft::ports::Choice;
+use haft::{Effects, Engine, Registry, ToolCall, dynamic_tool};
+use serde_json::json;
+
+use super::*;
+
+/// What was shown, with the answers in the places where they were given.
+#[derive(Clone, Default)]
+struct Played(Arc<StdMutex<(String, VecDeque<&'static str>)>>);
+
+impl Played {
+    fn answering(lines: &[&'static str]) -> Played {
+        Played(Arc::new(StdMutex::new((String::new(), lines.iter().copied().collect()))))
+    }
+
+    fn shown(&self) -> String {
+        self.0.lock().unwrap().0.clone()
+    }
+}
+
+impl Console for Played {
+    fn show(&self, words: &str) {
+        self.0.lock().unwrap().0.push_str(words);
+    }
+
+    fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>> {
+        self.show(prompt);
+        Box::pin(async {
+            // Others get their chance to write in between.
+            tokio::task::yield_now().await;
+            let mut played = self.0.lock().unwrap();
+            let line = played.1.pop_front()?;
+            played.0.push_str(&format!("<{line}>\n"));
+            Some(line.to_owned())
+        })
+    }
+}
+
+/// Keeps what it is asked, so that a test has a real approval to show.
+#[derive(Clone, Default)]
+struct Keeps(Arc<StdMutex<Option<Approval>>>);
+
+impl Asker for Keeps {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        *self.0.lock().unwrap() = Some(approval.clone());
+        Box::pin(async { Answer::No })
+    }
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { None })
+    }
+}
+
+/// What the engine asks about a call of a tool with these effects.
+fn approval(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, input: Value) -> Approval {
+    let tool =
+        dynamic_tool("change", "Changes something.", json!({"type": "object"}), |_, _| async { Ok(()) });
+    let keeps = Keeps::default();
+    let engine = Engine::new(Registry::new().with(tool.effects(effects)).unwrap()).ask(keeps.clone());
+    block_on(engine.turn().run([ToolCall::new("1", "change", input)]));
+    keeps.0.lock().unwrap().take().expect("it asks")
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+}
+
+fn answer(lines: &[&'static str]) -> (Answer, String) {
+    let console = Played::answering(lines);
+    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
+    let answer = block_on(terminal.approve(&approval));
+    let shown = console.shown();
+    let from = shown.find("  allow this call?").unwrap();
+    (answer, shown[from..].replace(KEYS, "KEYS"))
+}
+
+#[test]
+fn only_a_clear_yes_is_a_yes() {
+    let check = |lines: &[&'static str], expected: Answer| assert_eq!(answer(lines).0, expected, "{lines:?}");
+    check(&["y"], Answer::Once);
+    check(&[" YES "], Answer::Once);
+    check(&["s"], Answer::Session);
+    check(&["n"], Answer::No);
+    check(&[""], Answer::No);
+    check(&["   "], Answer::No);
+    check(&[], Answer::No);
+    check(&["yy", "maybe", "yes please"], Answer::No);
+    check(&["?", "y"], Answer::Once);
+    check(&["r", "not today"], Answer::NoBecause("not today".into()));
+    check(&["r it is wrong"], Answer::NoBecause("it is wrong".into()));
+    check(&["r", ""], Answer::No);
+    check(&["e", r#"{"b": 2}"#], Answer::Edit(json!({"b": 2})));
+    check(&["e", "{", "y"], Answer::Once);
+    check(&["e", "", "n"], Answer::No);
+}
+
+#[test]
+fn the_dialogue_reads_well() {
+    assert_eq!(
+        answer(&["x", "e", "{", "r", "wrong file"]).1,
+        "  allow this call?   KEYS   [n] <x>\n  y, s, n, r or e is an answer\n\
+         \x20 allow this call?   KEYS   [n] <e>\n  new input, as JSON on one line: <{>\n\
+         \x20 that is not JSON: EOF while parsing an object at line 1 column 1\n\
+         \x20 allow this call?   KEYS   [n] <r>\n  because: <wrong file>\n"
+    );
+}
+
+#[test]
+fn a_question_shows_what_matters() {
+    let shown = question(&approval(|_| Effects::deletes("a.txt"), json!({"file": "a.txt"})), Path::new("/"));
+    assert_eq!(
+        shown,
+        "? change   a.txt\n\
+         \x20   input     {\"file\":\"a.txt\"}\n\
+         \x20   effects   deletes a.txt\n\
+         \x20   CAREFUL   it destroys what can't be brought back\n\
+         \x20   why       it deletes a.txt\n\
+         \x20   to allow  --allow change\n"
+    );
+    let unknown = question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
+    assert!(unknown.contains("believed  nothing confines this tool"), "{unknown}");
+    let new = question(&approval(|_| Effects::writes("never/was"), json!({})), Path::new("/"));
+    assert!(!new.contains("CAREFUL"), "{new}");
+}
+
+#[test]
+fn nothing_that_others_wrote_can_pass_for_ours() {
+    let evil = "x\n  allow this call? y\x1b[2J\u{202e}";
+    let shown = question(&approval(move |_| Effects::writes(evil), json!({"path": evil})), Path::new("/"));
+    assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
+    assert!(!shown.lines().any(|line| line.trim_start().starts_with("allow this call?")), "{shown}");
+    let long = question(
+        &approval(|_| Effects::none().exclusive().and(Effects::unknown()), json!({"t": "x".repeat(100_000)})),
+        Path::new("/"),
+    );
+    assert!(long.len() < 10_000 && long.contains("… (cut; 100008 characters)"), "{long}");
+}
+
+#[test]
+fn titles_are_paths_seen_from_here() {
+    assert_eq!(relative("/home/me/p/src/a.rs", Path::new("/home/me/p")), "src/a.rs");
+    assert_eq!(relative("/home/me/px/a.rs", Path::new("/home/me/p")), "/home/me/px/a.rs");
+    assert_eq!(relative("/home/me/p", Path::new("/home/me/p")), "/home/me/p");
+    assert_eq!(relative("src/a.rs", Path::new("/home/me/p")), "src/a.rs");
+}
+
+#[test]
+fn questions_queue() {
+    let console = Played::answering(&["y", "n"]);
+    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let approval = approval(|_| Effects::deletes("a"), json!({}));
+    let answers = block_on(async { tokio::join!(terminal.approve(&approval), terminal.approve(&approval)) });
+    assert_eq!(answers, (Answer::Once, Answer::No));
+    let shown = console.shown();
+    let events: Vec<&str> = ["? change", "<y>", "? change", "<n>"].into();
+    let mut rest = shown.as_str();
+    for event in events {
+        rest = &rest[rest.find(event).unwrap_or_else(|| panic!("{event} in {shown}")) + event.len()..];
+    }
+    assert_eq!(shown.find("<y>").map(|at| shown[..at].matches("? change").count()), Some(1), "{shown}");
+}
+
+#[test]
+fn choices_are_numbers_and_free_text_is_text() {
+    let choice = |label: &str| Choice { label: label.into(), description: None };
+    let of =
+        |several| UserQuestion { text: "Which?".into(), choices: vec![choice("a"), choice("b")], several };
+    let free = UserQuestion { text: "Why?".into(), choices: Vec::new(), several: false };
+    let check = |question: &UserQuestion, line: &str, expected: Option<&[&str]>| {
+        let expected = expected.map(|labels| labels.iter().map(|label| label.to_string()).collect());
+        assert_eq!(chosen(question, line), expected, "{line}");
+    };
+    check(&of(false), "2", Some(&["b"]));
+    check(&of(false), "1,2", None);
+    check(&of(true), "1, 2", Some(&["a", "b"]));
+    check(&of(true), "0", None);
+    check(&of(true), "3", None);
+    check(&of(true), "b", None);
+    check(&free, "because", Some(&["because"]));
+    assert_eq!(choices(&of(false)), "? Which?\n    1 a\n    2 b\n");
+}

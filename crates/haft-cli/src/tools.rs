@@ -1,0 +1,167 @@
+//! `haft tools`: what a model would be offered, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot};
+use serde::Serialize;
+
+use crate::args::{Common, Format, ToolsArgs};
+use crate::{Exit, Usage, output, session};
+
+pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
+    let snapshot = session::open(common)?.snapshot();
+    let mut rows = rows(&snapshot);
+    if !args.all {
+        rows.retain(|row| row.offered);
+    }
+    let text = match args.format {
+        Format::Table => table(&rows),
+        Format::Json => serde_json::to_string(&rows).expect("rows have text keys"),
+    };
+    Ok(output::result(&text).err().unwrap_or(Exit::Done))
+}
+
+/// A tool, as `--format json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Row {
+    /// The name by which it is called.
+    name: String,
+    /// The group under which it is listed.
+    group: String,
+    /// Where it comes from: `built-in`, or the name of a server or folder.
+    origin: String,
+    /// How its calls get along with others.
+    class: Listed,
+    /// How many characters of a result the model sees at once; a longer result goes to a file.
+    #[cfg_attr(test, schemars(schema_with = "limit_schema"))]
+    max_result_chars: ResultLimit,
+    /// Other names that find it.
+    aliases: Vec<String>,
+    /// What the model is told of it.
+    description: String,
+    /// Whether the model has to search for it before it is shown the schema.
+    deferred: bool,
+    /// Whether it can be called now.
+    offered: bool,
+    /// Why it is not offered; null if it is.
+    withheld: Option<String>,
+}
+
+/// The class of a tool where there is no call to judge.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Listed {
+    /// Changes nothing; runs beside others.
+    ReadOnly,
+    /// Starts calls that are judged one by one; runs beside others.
+    Delegating,
+    /// Changes something that is named; alone.
+    WriteExclusive,
+    /// Changes what nobody can bound; alone.
+    Unsafe,
+    /// It depends on the call.
+    Depends,
+}
+
+impl Listed {
+    fn marker(self) -> char {
+        match self {
+            Listed::ReadOnly | Listed::Delegating => '≡',
+            Listed::WriteExclusive | Listed::Unsafe => '!',
+            Listed::Depends => '?',
+        }
+    }
+}
+
+impl From<ListedClass> for Listed {
+    fn from(class: ListedClass) -> Listed {
+        match class {
+            ListedClass::Always(Class::ReadOnly) => Listed::ReadOnly,
+            ListedClass::Always(Class::Delegating) => Listed::Delegating,
+            ListedClass::Always(Class::WriteExclusive) => Listed::WriteExclusive,
+            ListedClass::Always(Class::Unsafe) => Listed::Unsafe,
+            ListedClass::Depends => Listed::Depends,
+        }
+    }
+}
+
+/// All tools of a snapshot, by the bytes of their names.
+fn rows(snapshot: &Snapshot) -> Vec<Row> {
+    let offered = snapshot.offers().iter().map(|offer| Row {
+        deferred: offer.is_deferred(),
+        offered: true,
+        ..Row::of(offer.name(), offer.tool(), offer.origin())
+    });
+    let withheld = snapshot.withheld().map(|(entry, why)| Row {
+        withheld: Some(why.to_string()),
+        ..Row::of(entry.tool().name(), entry.tool(), entry.origin())
+    });
+    let mut rows: Vec<Row> = offered.chain(withheld).collect();
+    rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
+    rows
+}
+
+impl Row {
+    fn of(name: &str, tool: &AnyTool, origin: &Origin) -> Row {
+        Row {
+            name: name.to_owned(),
+            group: tool.group().to_owned(),
+            origin: origin.to_string(),
+            class: tool.listed_class().into(),
+            max_result_chars: tool.result_limit(),
+            aliases: tool.aliases().to_vec(),
+            description: tool.description().to_owned(),
+            deferred: false,
+            offered: false,
+            withheld: None,
+        }
+    }
+}
+
+/// Groups as rows, their tools with a marker, then what the markers mean and how many there are.
+fn table(rows: &[Row]) -> String {
+    let mut groups: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.offered) {
+        groups.entry(&row.group).or_default().push(row);
+    }
+    let width = groups.keys().map(|group| group.chars().count()).max().unwrap_or(0).max(8) + 3;
+    let mut text = String::new();
+    for (group, rows) in groups {
+        let tools: Vec<String> =
+            rows.iter().map(|row| format!("{} {}", row.name, row.class.marker())).collect();
+        text.push_str(&format!("{group:width$}{}\n", tools.join("  ")));
+    }
+    for row in rows {
+        if let Some(why) = &row.withheld {
+            text.push_str(&format!("{:width$}{}: {why}\n", "not now", row.name));
+        }
+    }
+    text.push_str(&format!("≡ side by side   ! alone   ? depends on the call          {}\n", counts(rows)));
+    text
+}
+
+/// `46 tools, 12 shown to the model, 34 by ToolSearch`.
+fn counts(rows: &[Row]) -> String {
+    let count = |of: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
+    let (shown, deferred) = (count(&|row| row.offered && !row.deferred), count(&|row| row.deferred));
+    let withheld = count(&|row| !row.offered);
+    let tools = if rows.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", rows.len()) };
+    let mut text = format!("{tools}, {shown} shown to the model");
+    if deferred > 0 {
+        text.push_str(&format!(", {deferred} by ToolSearch"));
+    }
+    if withheld > 0 {
+        text.push_str(&format!(", {withheld} not now"));
+    }
+    text
+}
+
+#[cfg(test)]
+fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! The list, on tools made for it, and the committed schemas of every JSON output.
+
+use std::path::Path;
+
+use haft::{Effects, Engine, NoInput, Permissions, Registry, tool};
+use schemars::JsonSchema;
+
+use super::*;
+
+fn snapshot() -> Snapshot {
+    let simple = |name: &str, group: &'static str, class: ListedClass| {
+        tool(name, "Does something.", |_: NoInput, _| async { Ok(()) })
+            .effects(|_| Effects::none())
+            .group(group)
+            .spec(|spec| spec.listed_class(class))
+    };
+    let registry = Registry::new()
+        .with(simple("Write", "files", Class::WriteExclusive.into()))
+        .and_then(|all| all.with(simple("Read", "files", Class::ReadOnly.into()).alias("read_file")))
+        .and_then(|all| {
+            all.with(simple("Bash", "shell", ListedClass::Depends).result_limit(haft::Chars(30_000)))
+        })
+        .and_then(|all| all.with(simple("Agent", "agents", Class::Delegating.into())))
+        .and_then(|all| all.with(simple("Secret", "other", ListedClass::default())))
+        .unwrap();
+    Engine::new(registry).permissions(Permissions::new().deny("Secret").unwrap()).snapshot()
+}
+
+#[test]
+fn groups_are_rows_and_markers_say_what_runs_beside_what() {
+    let mut rows = rows(&snapshot());
+    assert_eq!(
+        table(&rows),
+        "agents     Agent ≡\n\
+         files      Read ≡  Write !\n\
+         shell      Bash ?\n\
+         not now    Secret: denied by rule `Secret` (--deny)\n\
+         ≡ side by side   ! alone   ? depends on the call          5 tools, 4 shown to the model, 1 not now\n"
+    );
+    rows[1].deferred = true;
+    rows.retain(|row| row.offered);
+    assert_eq!(counts(&rows), "4 tools, 3 shown to the model, 1 by ToolSearch");
+    assert!(table(&[]).ends_with("0 tools, 0 shown to the model\n"));
+}
+
+#[test]
+fn rows_are_sorted_by_the_bytes_of_names_and_say_all() {
+    let rows = rows(&snapshot());
+    let json = serde_json::to_value(&rows).unwrap();
+    let column = |key: &str| -> Vec<serde_json::Value> {
+        json.as_array().unwrap().iter().map(|row| row[key].clone()).collect()
+    };
+    assert_eq!(column("name"), ["Agent", "Bash", "Read", "Secret", "Write"]);
+    assert_eq!(column("class"), ["DELEGATING", "DEPENDS", "READ_ONLY", "UNSAFE", "WRITE_EXCLUSIVE"]);
+    assert_eq!(column("max_result_chars"), [100_000, 30_000, 100_000, 100_000, 100_000]);
+    assert_eq!(column("offered"), [true, true, true, false, true]);
+    assert_eq!(json[2]["aliases"], serde_json::json!(["read_file"]));
+    assert_eq!(json[3]["withheld"], "denied by rule `Secret` (--deny)");
+}
+
+/// Compares a committed schema with its type; `UPDATE_SCHEMAS=1 cargo test -p haft-cli` writes it.
+fn check_schema<T: JsonSchema>(name: &str, title: &str) {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    schema["title"] = title.into();
+    let expected = format!("{schema:#}\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(committed, expected, "schemas/{name} is not current; write it with UPDATE_SCHEMAS=1");
+}
+
+#[test]
+fn committed_schemas_are_current() {
+    check_schema::<haft::ResultJson>("call.schema.json", "What `haft call --output json` prints");
+    check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
+}

@@ -1,0 +1,133 @@
+//! A transcript of command lines: exit code, standard output and standard error, compared as a whole.
+//!
+//! `commands.txt` holds the lines and what they gave. A line that begins with `$ ` is run; `UPDATE_COMMANDS=1 cargo
+//! test -p haft-cli` writes the file anew, and the difference is what to review.
+
+use std::process::Command;
+
+use crate::room::{Ran, Room, crate_path};
+
+#[test]
+fn commands_do_what_the_transcript_says() {
+    let path = crate_path("tests/it/commands.txt");
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let mut found = String::new();
+    let mut answered = false;
+    for line in expected.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            found.push_str(&format!("{line}\n{}", transcript(&run(command))));
+            answered = true;
+        } else if line.is_empty() || line.starts_with("## ") {
+            // What was printed before is between a command and the next empty line.
+            answered = false;
+            found.push_str(&format!("{line}\n"));
+        } else if !answered {
+            panic!("not understood: {line}");
+        }
+    }
+    if std::env::var_os("UPDATE_COMMANDS").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+    if let Some((found, expected)) = differs {
+        panic!("the transcript says\n{expected}\nand this came\n{found}\nUPDATE_COMMANDS=1 writes it anew");
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "UPDATE_COMMANDS=1 writes it anew");
+}
+
+/// Runs one line in a room of its own: `NAME=value` before the program, `<<< text` after the arguments.
+fn run(line: &str) -> Ran {
+    let room = Room::new();
+    let (line, input) = line.split_once(" <<< ").unwrap_or((line, ""));
+    let mut words = split(&line.replace("ROOM", room.path("").to_str().unwrap().trim_end_matches('/')));
+    let program = words.iter().position(|word| word == "haft").expect("the program is haft");
+    let args = words.split_off(program + 1);
+    let mut command: Command = room.haft(args);
+    for assignment in &words[..program] {
+        let (name, value) = assignment.split_once('=').expect("NAME=value");
+        command.env(name, value);
+    }
+    let ran = room.run(command, &split(input).join(" "));
+    assert!(
+        !room.path("home/.local").exists(),
+        "{line}: nothing is left behind by a call that keeps nothing"
+    );
+    ran
+}
+
+/// Each line of what was printed after a mark: `>` for results, `!` for the rest. No line is empty.
+fn transcript(ran: &Ran) -> String {
+    let marked = |mark: &str, text: &str| -> String {
+        let whole = text.is_empty() || text.ends_with('\n');
+        assert!(whole, "the last line ends: {text:?}");
+        text.lines().map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n").collect()
+    };
+    let code = ran.code.map_or("by a signal".to_owned(), |code| code.to_string());
+    format!("{}{}= {code}\n", marked(">", &ran.stdout), marked("!", &ran.stderr))
+}
+
+/// Words between spaces; single quotes keep spaces.
+fn split(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quoted, mut any) = (false, false);
+    for c in line.chars() {
+        match c {
+            '\'' => (quoted, any) = (!quoted, true),
+            ' ' if !quoted => {
+                if any {
+                    words.push(String::new());
+                }
+                any = false;
+            }
+            c => {
+                words.last_mut().expect("there is always one").push(c);
+                any = true;
+            }
+        }
+    }
+    if !any {
+        words.pop();
+    }
+    words
+}
+
+#[test]
+fn words_are_split_as_a_shell_does() {
+    assert_eq!(split("a  'b c' d'e'"), ["a", "b c", "de"]);
+    assert_eq!(split("a ''"), ["a", ""]);
+    assert_eq!(split(""), Vec::<String>::new());
+}
+
+/// A week after a result was kept it is gone.
+#[test]
+fn old_results_are_removed() {
+    let room = Room::new();
+    let results = room.path("home/state/results");
+    std::fs::create_dir_all(&results).unwrap();
+    let days = |days: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(days * 24 * 60 * 60);
+    for (name, age) in [("Bash-00000001.txt", 6), ("Bash-00000002.txt", 8), ("mine.txt", 100)] {
+        std::fs::File::create(results.join(name)).unwrap().set_modified(days(age)).unwrap();
+    }
+    let mut command = room.haft(["call", "Read", r#"{"file_path": "notes.txt"}"#]);
+    command.env("HAFT_STATE_DIR", room.path("home/state"));
+    assert_eq!(room.run(command, "").code, Some(0));
+    let there = |name: &str| results.join(name).exists();
+    assert_eq!(
+        (there("Bash-00000001.txt"), there("Bash-00000002.txt"), there("mine.txt")),
+        (true, false, true)
+    );
+}
+
+/// `haft tools | head -0`, and a full disk.
+#[test]
+fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
+    let room = Room::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = room.haft(["tools"]).stdout(writer).output().unwrap();
+    assert_eq!((closed.status.code(), closed.stderr.is_empty()), (Some(0), true), "{closed:?}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = room.haft(["tools"]).stdout(full).output().unwrap();
+    assert_eq!(full.status.code(), Some(1), "{full:?}");
+    assert!(String::from_utf8_lossy(&full.stderr).starts_with("error: standard output can't be written"));
+}

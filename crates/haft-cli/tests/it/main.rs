@@ -1,0 +1,10 @@
+//! The command line from outside: what it prints, where, and with which exit code.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
+
+mod commands;
+mod examples;
+mod interrupt;
+mod json;
+mod room;
+mod start;
+mod terminal;

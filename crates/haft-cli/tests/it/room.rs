@@ -1,0 +1,83 @@
+//! A folder to run `haft` in, with an environment of its own.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder with a few files, a home, and no terminal.
+pub(crate) struct Room {
+    dir: TempDir,
+}
+
+/// What a run of the program came to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Room {
+    pub(crate) fn new() -> Room {
+        let room = Room { dir: tempfile::tempdir().unwrap() };
+        for dir in ["work/src", "beside", "home"] {
+            std::fs::create_dir_all(room.path(dir)).unwrap();
+        }
+        for (path, bytes) in [
+            ("work/notes.txt", &b"one\ntwo\nthree\n"[..]),
+            ("work/empty.txt", b""),
+            ("work/src/main.rs", b"fn main() {}\n"),
+            ("work/photo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+            ("beside/other.txt", b"outside\n"),
+        ] {
+            std::fs::write(room.path(path), bytes).unwrap();
+        }
+        room
+    }
+
+    /// A path in the room; commands run in its `work`.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    /// `haft` with these arguments, not yet started.
+    pub(crate) fn haft<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command.args(args).current_dir(self.path("work"));
+        command.env_clear().env("HOME", self.path("home")).env("LANG", "C.UTF-8");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs to the end, with this on standard input.
+    pub(crate) fn run(&self, mut command: Command, input: &str) -> Ran {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        // Whoever doesn't read closes the pipe; that is no failure of ours.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| self.plain(&String::from_utf8(bytes).unwrap());
+        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// A text without what differs from run to run: the room's own path, and times.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let text = text.replace(self.path("").to_str().unwrap().trim_end_matches('/'), "ROOM");
+        let mut plain = String::new();
+        let mut rest = text.as_str();
+        const KEY: &str = "\"duration_ms\":";
+        while let Some(at) = rest.find(KEY) {
+            let (before, after) = rest.split_at(at + KEY.len());
+            plain.push_str(before);
+            plain.push('T');
+            rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || ".e-".contains(c));
+        }
+        plain + rest
+    }
+}
+
+/// A path of this crate.
+pub(crate) fn crate_path(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}

@@ -1,0 +1,200 @@
+//! The asker at a real terminal: `haft` inside tmux, keys typed, the screen read.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::room::Room;
+
+/// A tmux server of its own with one window, in which `haft` runs.
+struct Screen {
+    room: Room,
+    socket: PathBuf,
+}
+
+impl Screen {
+    /// Runs a command line in a new window; nothing if there is no tmux.
+    fn run(line: &str) -> Option<Screen> {
+        Screen::run_after("", line)
+    }
+
+    /// Runs something before that.
+    fn run_after(first: &str, line: &str) -> Option<Screen> {
+        let room = Room::new();
+        let socket = room.path("tmux");
+        let program = env!("CARGO_BIN_EXE_haft");
+        // The result goes to a file, so that the screen holds the dialogue only.
+        let script = format!("{first} {program} {line} >out.txt; echo \"exit $?\"; sleep 600");
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(&socket).args(["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "40"]);
+        tmux.arg(script).current_dir(room.path("work")).env("HOME", room.path("home")).env_remove("TMUX");
+        let started = match tmux.output() {
+            Ok(started) => started,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                println!("skipped: tmux is not installed");
+                return None;
+            }
+            Err(error) => panic!("tmux: {error}"),
+        };
+        assert!(started.status.success(), "{started:?}");
+        Some(Screen { room, socket })
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let output = Command::new("tmux").arg("-S").arg(&self.socket).args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn text(&self) -> String {
+        let text = self.tmux(&["capture-pane", "-p", "-J"]);
+        let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+        self.room.plain(&lines.join("\n"))
+    }
+
+    /// Waits until the screen shows this.
+    fn wait_for(&self, words: &str) -> String {
+        self.wait_for_number(1, words)
+    }
+
+    /// Waits until the screen shows this so many times.
+    fn wait_for_number(&self, number: usize, words: &str) -> String {
+        let begin = Instant::now();
+        loop {
+            let text = self.text();
+            if text.matches(words).count() >= number {
+                return text;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "`{words}` never came:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Types something, and Enter.
+    fn answer(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.tmux(&["send-keys", "Enter"]);
+    }
+
+    fn out(&self) -> String {
+        std::fs::read_to_string(self.room.path("work/out.txt")).unwrap()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// The end of the prompt: everything before it is on the screen as well.
+const PROMPT: &str = "   [n]";
+const READ: &str = r#"call Read '{"file_path": "notes.txt", "limit": 3}' --ask Read"#;
+
+#[test]
+fn yes_lets_it_run() {
+    let Some(screen) = Screen::run(READ) else { return };
+    let shown = screen.wait_for(PROMPT);
+    assert_eq!(
+        shown,
+        "? Read   notes.txt\n\
+         \x20   input     {\"file_path\":\"notes.txt\",\"limit\":3}\n\
+         \x20   effects   reads notes.txt\n\
+         \x20   why       rule `Read` (--ask)\n\
+         \x20   to allow  leave out --ask Read\n\
+         \x20 allow this call?   y once   s for this session   n no   r no, because …   e edit the input   [n]"
+    );
+    screen.answer("y");
+    screen.wait_for("exit 0");
+    assert_eq!(screen.out(), "1\tone\n2\ttwo\n3\tthree\n");
+}
+
+#[test]
+fn an_empty_answer_is_a_no() {
+    let Some(screen) = Screen::run(READ) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("");
+    let shown = screen.wait_for("exit 1");
+    assert!(shown.contains("the user said no to Read and ended the turn"), "{shown}");
+    assert_eq!(screen.out(), "");
+}
+
+#[test]
+fn no_can_have_a_reason() {
+    let Some(screen) = Screen::run(READ) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("r");
+    screen.wait_for("because:");
+    screen.answer("it is private");
+    let shown = screen.wait_for("exit 1");
+    assert!(shown.contains("the user said no to Read: it is private"), "{shown}");
+}
+
+#[test]
+fn the_input_can_be_edited_and_is_judged_again() {
+    let Some(screen) = Screen::run(READ) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("e");
+    screen.wait_for("new input");
+    screen.answer(r#"{"file_path": "src/main.rs"}"#);
+    let shown = screen.wait_for_number(2, "   [n]");
+    assert!(shown.contains("? Read   src/main.rs") && shown.contains("reads src/main.rs"), "{shown}");
+    screen.answer("y");
+    screen.wait_for("exit 0");
+    assert_eq!(screen.out(), "1\tfn main() {}\n");
+}
+
+#[test]
+fn control_c_at_the_question_interrupts() {
+    let Some(screen) = Screen::run(READ) else { return };
+    screen.wait_for(PROMPT);
+    screen.tmux(&["send-keys", "C-c"]);
+    let shown = screen.wait_for("exit 130");
+    assert!(shown.contains("(no longer asked)"), "{shown}");
+    assert_eq!(screen.out(), "");
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let Some(screen) = Screen::run_after("echo typing; sleep 1;", READ) else { return };
+    screen.wait_for("typing");
+    screen.answer("y");
+    screen.wait_for(PROMPT);
+    screen.answer("n");
+    screen.wait_for("exit 1");
+    assert_eq!(screen.out(), "");
+}
+
+#[test]
+fn the_end_of_the_input_is_a_no() {
+    let Some(screen) = Screen::run(READ) else { return };
+    screen.wait_for(PROMPT);
+    screen.tmux(&["send-keys", "C-d"]);
+    screen.wait_for("exit 1");
+}
+
+#[test]
+fn a_file_outside_is_asked_for_and_read() {
+    let Some(screen) = Screen::run(r#"call Read '{"file_path": "../beside/other.txt"}'"#) else { return };
+    let shown = screen.wait_for(PROMPT);
+    assert!(shown.contains("outside of the working directories"), "{shown}");
+    assert!(shown.contains("to allow  --add-dir ROOM/beside"), "{shown}");
+    screen.answer("s");
+    screen.wait_for("exit 0");
+    assert_eq!(screen.out(), "1\toutside\n");
+}
+
+#[test]
+fn nobody_is_asked_who_does_not_want_to_be() {
+    let Some(screen) = Screen::run(&format!("{READ} --non-interactive")) else { return };
+    let shown = screen.wait_for("exit 1");
+    assert!(!shown.contains("allow this call?") && shown.contains("nobody can be asked here"), "{shown}");
+}
+
+#[test]
+fn names_can_not_play_tricks_on_the_screen() {
+    let line = r#"call Read '{"file_path": "../x\u001b[2J\nallow this call? yes"}'"#;
+    let Some(screen) = Screen::run(line) else { return };
+    let shown = screen.wait_for("   [n]");
+    assert!(shown.starts_with("? Read   ../x\\u{1b}[2J"), "{shown}");
+    assert!(!shown.lines().any(|line| line.starts_with("allow")), "{shown}");
+}

@@ -1,0 +1,519 @@
+//! `Read` through an engine, on real files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft::effects::table::Facts;
+use haft::files::{Access, DirFiles, Entry, FileError, Files, Metadata, WriteMode, Written};
+use haft::{
+    BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder to read in.
+struct Room(TempDir);
+
+impl Room {
+    fn new() -> Room {
+        Room(tempfile::tempdir().unwrap())
+    }
+
+    fn with(name: &str, bytes: impl AsRef<[u8]>) -> Room {
+        let room = Room::new();
+        fs::write(room.0.path().join(name), bytes).unwrap();
+        room
+    }
+
+    fn engine(&self) -> Engine {
+        let workspace = Workspace::new(self.0.path()).unwrap();
+        Engine::new(Registry::new().with(Read).unwrap()).workspace(workspace)
+    }
+
+    fn read(&self, input: Value) -> ToolResult {
+        run(self.engine(), input)
+    }
+
+    #[track_caller]
+    fn text(&self, input: Value) -> String {
+        let result = self.read(input);
+        result.outcome().unwrap().to_text()
+    }
+
+    #[track_caller]
+    fn error(&self, input: Value) -> (ErrorKind, String) {
+        let result = self.read(input);
+        let error = result.outcome().unwrap_err();
+        (error.kind(), error.message().replace(&self.real(), "ROOM"))
+    }
+
+    fn real(&self) -> String {
+        self.0.path().canonicalize().unwrap().display().to_string()
+    }
+}
+
+fn run(engine: Engine, input: Value) -> ToolResult {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(engine.turn().run([ToolCall::new("1", "Read", input)])).remove(0)
+}
+
+/// What a whole file of these bytes is shown as.
+#[track_caller]
+fn check(bytes: impl AsRef<[u8]>, expected: &str) {
+    assert_eq!(Room::with("f", bytes).text(json!({"file_path": "f"})), expected);
+}
+
+/// What a file of these bytes is refused with.
+#[track_caller]
+fn refuse(bytes: impl AsRef<[u8]>, expected: &str) {
+    assert_eq!(
+        Room::with("f", bytes).error(json!({"file_path": "f"})),
+        (ErrorKind::Failed, expected.to_owned())
+    );
+}
+
+#[test]
+fn lines_have_numbers() {
+    check("one\ntwo\n", "1\tone\n2\ttwo");
+    check("one\ntwo", "1\tone\n2\ttwo");
+    check("\n\nx\n\n", "1\t\n2\t\n3\tx\n4\t");
+    check("a\r\nb\r\n", "1\ta\n2\tb");
+    check("a\rb\r\r\n", "1\ta\rb\r");
+    check("\u{feff}a\n", "1\ta");
+    check("tab\there\n", "1\ttab\there");
+    check("日本語\n🙂\n", "1\t日本語\n2\t🙂");
+}
+
+#[test]
+fn an_empty_file_says_so() {
+    check("", "[`f` is empty: it has no lines]");
+    check("\u{feff}", "[`f` is empty: it has no lines]");
+    check("\n", "1\t");
+}
+
+#[test]
+fn a_part_is_read_and_says_how_to_go_on() {
+    let room = Room::with("f", "a\nb\nc\nd\n");
+    let check = |offset: u32, limit: u32, expected: &str| {
+        assert_eq!(room.text(json!({"file_path": "f", "offset": offset, "limit": limit})), expected);
+    };
+    check(1, 4, "1\ta\n2\tb\n3\tc\n4\td");
+    check(2, 2, "2\tb\n3\tc\n[lines 2 to 3 of a file of 8 bytes; more follow, read on with offset 4]");
+    check(4, 1, "4\td");
+    check(3, 100, "3\tc\n4\td");
+}
+
+#[test]
+fn an_offset_beyond_the_end_says_how_many_lines_there_are() {
+    let beyond = |bytes: &str, offset: u32| {
+        Room::with("f", bytes).error(json!({"file_path": "f", "offset": offset})).1
+    };
+    assert_eq!(beyond("a\nb\n", 3), "`f` has 2 lines; an `offset` of 3 is beyond its end");
+    assert_eq!(beyond("a\nb", 900), "`f` has 2 lines; an `offset` of 900 is beyond its end");
+    assert_eq!(beyond("a", 2), "`f` has 1 line; an `offset` of 2 is beyond its end");
+    let room = Room::with("f", "x\n".repeat(300_000));
+    let (_, words) = room.error(json!({"file_path": "f", "offset": 300_001}));
+    assert_eq!(words, "`f` has 300000 lines; an `offset` of 300001 is beyond its end");
+    assert_eq!(room.text(json!({"file_path": "f", "offset": 300_000})), "300000\tx");
+}
+
+#[test]
+fn two_thousand_lines_are_a_page() {
+    let room = Room::with("f", (1..=2001).map(|n| format!("line {n}\n")).collect::<String>());
+    let text = room.text(json!({"file_path": "f"}));
+    assert_eq!(text.lines().count(), 2001);
+    assert_eq!(
+        text.lines().next_back(),
+        Some("[lines 1 to 2000 of a file of 18903 bytes; more follow, read on with offset 2001]")
+    );
+    assert_eq!(room.text(json!({"file_path": "f", "offset": 2001})), "2001\tline 2001");
+    assert_eq!(room.text(json!({"file_path": "f", "limit": 5000})).lines().count(), 2001, "all of them");
+}
+
+#[test]
+fn input_of_the_wrong_shape_is_told_apart_from_input_without_sense() {
+    let room = Room::with("f", "a\n");
+    let kinds = |input: Value| {
+        let result = room.read(input);
+        let error = result.error().expect("an error").clone();
+        (error.kind(), error.is_semantic(), error.message().to_owned())
+    };
+    for (input, place) in [
+        (json!({}), "/file_path"),
+        (json!({"file_path": 5}), "/file_path"),
+        (json!({"file_path": "f", "offset": 0}), "/offset"),
+        (json!({"file_path": "f", "limit": 0}), "/limit"),
+        (json!({"file_path": "f", "limit": -1}), "/limit"),
+        (json!({"file_path": "f", "lines": 3}), "/lines"),
+    ] {
+        let (kind, semantic, words) = kinds(input.clone());
+        assert_eq!((kind, semantic), (ErrorKind::InvalidInput, false), "{input}");
+        assert!(words.contains(place), "{input}: {words}");
+    }
+    for (path, words) in [("", "`file_path` is empty"), ("a\0b", "`file_path` contains a NUL byte")] {
+        let (kind, semantic, said) = kinds(json!({"file_path": path}));
+        assert_eq!((kind, semantic), (ErrorKind::InvalidInput, true));
+        assert!(said.starts_with(words), "{said}");
+    }
+    assert_eq!(room.text(json!({"file_path": "f", "offset": 1, "limit": 1})), "1\ta");
+    assert_eq!(room.text(json!({"file_path": "f", "offset": null})), "1\ta");
+}
+
+#[test]
+fn paths_are_relative_to_the_working_directory_or_absolute() {
+    let room = Room::new();
+    fs::create_dir(room.0.path().join("sub")).unwrap();
+    fs::write(room.0.path().join("sub/f"), "x").unwrap();
+    let absolute = format!("{}/sub/f", room.real());
+    for path in ["sub/f", "./sub/f", "sub/../sub/f", &absolute] {
+        assert_eq!(room.text(json!({"file_path": path})), "1\tx", "{path}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_answered_with_names_like_it() {
+    let room = Room::with("main.rs", "fn main() {}");
+    fs::create_dir(room.0.path().join("src")).unwrap();
+    fs::write(room.0.path().join("src/lib.rs"), "").unwrap();
+    std::os::unix::fs::symlink("nowhere", room.0.path().join("broken")).unwrap();
+    let check = |path: &str, expected: &str| {
+        let (kind, words) = room.error(json!({"file_path": path}));
+        assert_eq!((kind, words.as_str()), (ErrorKind::Failed, expected));
+    };
+    check("mian.rs", "`ROOM/mian.rs` does not exist; did you mean `main.rs`?");
+    check("src/lib.py", "`ROOM/src/lib.py` does not exist; did you mean `src/lib.rs`?");
+    check("scr/lib.rs", "`ROOM/scr/lib.rs` does not exist; there is no directory `scr`; did you mean `src`?");
+    check("zebra", "`ROOM/zebra` does not exist; relative paths are taken from `ROOM`");
+    check("broken", "`ROOM/broken` does not exist; it is a link to something that does not exist");
+    check("~/notes", "`ROOM/~/notes` does not exist; `~` is not expanded, give the absolute path");
+    assert!(room.text(json!({"file_path": "main.rs"})).contains("fn main"));
+}
+
+#[test]
+fn only_files_are_read() {
+    let room = Room::with("file", "x");
+    fs::create_dir(room.0.path().join("dir")).unwrap();
+    make_pipe(&room.0.path().join("pipe"));
+    let check = |path: &str, expected: &str| {
+        let (kind, words) = room.error(json!({"file_path": path}));
+        assert_eq!((kind, words.as_str()), (ErrorKind::Failed, expected));
+    };
+    check("dir", "`ROOM/dir` is a directory, not a file; list it instead");
+    check("pipe", "`ROOM/pipe` is a pipe; only regular files can be read");
+    assert_eq!(room.text(json!({"file_path": "file"})), "1\tx");
+}
+
+fn make_pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+#[test]
+fn what_lies_outside_needs_a_yes() {
+    let (room, other) = (Room::new(), Room::with("f", "secret"));
+    let path = format!("{}/f", other.real());
+    let (kind, words) = room.error(json!({"file_path": path}));
+    assert_eq!(kind, ErrorKind::Denied);
+    assert!(!words.contains("secret"));
+    let bypass = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let result = run(room.engine().permissions(bypass), json!({"file_path": path}));
+    assert_eq!(result.outcome().unwrap().to_text(), "1\tsecret");
+}
+
+#[test]
+fn long_lines_are_cut_in_place() {
+    let full = "x".repeat(LINE_CHARS);
+    check(format!("{full}\nb\n"), &format!("1\t{full}\n2\tb"));
+    check(format!("{full}\r\nb\n"), &format!("1\t{full}\n2\tb"));
+    check(format!("{full}x\nb\n"), &format!("1\t{full}… [line cut: 2000 of 2001 characters]\n2\tb"));
+    let wide = "🙂".repeat(LINE_CHARS);
+    check(&wide, &format!("1\t{wide}"));
+    check(format!("{wide}🙂"), &format!("1\t{wide}… [line cut: 2000 of 2001 characters]"));
+    let chunks = "é".repeat(100_000);
+    let shown = "é".repeat(LINE_CHARS);
+    check(
+        format!("a\n{chunks}\nb"),
+        &format!("1\ta\n2\t{shown}… [line cut: 2000 of 100000 characters]\n3\tb"),
+    );
+}
+
+#[test]
+fn binary_files_are_refused_with_size_and_kind() {
+    refuse(b"ab\0cd", "`f` is a binary file, 5 bytes; Read shows text only");
+    refuse(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "`f` is a PNG image, 16 bytes; Read shows text only");
+    refuse(b"%PDF-1.7\n%text", "`f` is a PDF document, 14 bytes; Read shows text only");
+    refuse(b"GIF89a\x01\0\x01\0", "`f` is a GIF image, 10 bytes; Read shows text only");
+    refuse(
+        b"\xff\xfea\0b\0",
+        "`f` is text in UTF-16, 6 bytes; Read shows text only, encoded as UTF-8; convert it first",
+    );
+    let koi8: Vec<u8> = (0..200u8).map(|n| 0xC0 + n % 0x3F).collect();
+    refuse(
+        &koi8,
+        "`f` is not UTF-8 text, 200 bytes; Read shows text only, encoded as UTF-8; if it is text, convert it first",
+    );
+    refuse(
+        "\u{1}\u{2}".repeat(100),
+        "`f` is not UTF-8 text, 200 bytes; Read shows text only, encoded as UTF-8; if it is text, convert it first",
+    );
+    check("GIF89a is a format\n", "1\tGIF89a is a format");
+    check("\u{1b}[31mred\u{1b}[0m\n", "1\t\u{1b}[31mred\u{1b}[0m");
+}
+
+#[test]
+fn a_few_wrong_bytes_are_shown_and_said_to_be() {
+    check(
+        b"caf\xe9 au lait\nbien s\xfbr\n",
+        "1\tcaf� au lait\n2\tbien s�r\n[this page has bytes that are not UTF-8, shown as �]",
+    );
+    let mut late = "text\n".repeat(4_000).into_bytes();
+    late.extend(b"a\0b\n");
+    let room = Room::with("f", &late);
+    assert_eq!(
+        room.text(json!({"file_path": "f", "offset": 4001})),
+        "4001\ta␀b\n[this page has NUL bytes, shown as ␀]"
+    );
+    let first = room.text(json!({"file_path": "f"}));
+    assert!(first.ends_with("read on with offset 2001]"), "the words on how to go on come last");
+}
+
+#[test]
+fn a_file_that_turns_binary_is_refused_from_there_on() {
+    let mut bytes = "#!/bin/sh\n".repeat(2_000).into_bytes();
+    bytes.extend((0..50_000u32).flat_map(|n| [0x90, 0, (n % 251) as u8 | 0x80, b'\n']));
+    let room = Room::with("f", &bytes);
+    assert!(room.text(json!({"file_path": "f"})).starts_with("1\t#!/bin/sh"));
+    let (_, words) = room.error(json!({"file_path": "f", "offset": 2001}));
+    assert!(words.starts_with("`f` is not text from line 2001 on"), "{words}");
+}
+
+#[test]
+fn pages_are_bounded_and_together_give_the_file() {
+    let line = |n: usize| format!("{n} {}", "y".repeat(n % 1_900));
+    let lines: Vec<String> = (1..=1_500).map(line).collect();
+    let room = Room::with("f", lines.join("\n"));
+    let (mut offset, mut pages, mut all) = (1, 0, Vec::new());
+    loop {
+        let text = room.text(json!({"file_path": "f", "offset": offset}));
+        assert!(text.chars().count() <= haft::limits::TURN_CHARS);
+        pages += 1;
+        let more = text.lines().next_back().and_then(|last| last.strip_suffix(']')?.rsplit_once("offset "));
+        let shown = text.lines().filter(|line| !line.starts_with('['));
+        all.extend(shown.map(|line| line.split_once('\t').unwrap().1.to_owned()));
+        match more {
+            Some((words, next)) => {
+                assert!(words.contains("this page is full, read on with "), "{words}");
+                offset = next.parse().unwrap();
+            }
+            None => break,
+        }
+    }
+    assert_eq!(all, lines);
+    assert!((3..10).contains(&pages), "{pages}");
+}
+
+/// The disk, with every byte counted.
+struct Counting(DirFiles, Arc<AtomicUsize>);
+
+impl Files for Counting {
+    fn open<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
+        Box::pin(async move {
+            let file = self.0.open(access, path).await?;
+            Ok(Box::new(CountingFile(file, self.1.clone())) as Box<dyn OpenFile>)
+        })
+    }
+    fn metadata<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<Metadata, FileError>> {
+        self.0.metadata(a, p)
+    }
+    fn list<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+        self.0.list(a, p)
+    }
+    fn write<'a>(
+        &'a self,
+        a: &'a Access,
+        p: &'a Path,
+        bytes: &'a [u8],
+        how: WriteMode,
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
+        self.0.write(a, p, bytes, how)
+    }
+    fn remove<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        self.0.remove(a, p)
+    }
+    fn rename<'a>(
+        &'a self,
+        a: &'a Access,
+        from: &'a Path,
+        to: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        self.0.rename(a, from, to)
+    }
+    fn create_dir<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+        self.0.create_dir(a, p)
+    }
+}
+
+struct CountingFile(Box<dyn OpenFile>, Arc<AtomicUsize>);
+
+impl OpenFile for CountingFile {
+    fn metadata(&self) -> &Metadata {
+        self.0.metadata()
+    }
+    fn read<'a>(&'a mut self, max: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>> {
+        Box::pin(async move {
+            let bytes = self.0.read(max).await?;
+            self.1.fetch_add(bytes.len(), Ordering::Relaxed);
+            Ok(bytes)
+        })
+    }
+    fn seek(&mut self, offset: u64) {
+        self.0.seek(offset);
+    }
+}
+
+/// Reads and returns the text and how many bytes of the file that took.
+fn counted(room: &Room, input: Value) -> (String, usize) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::new(Counting(DirFiles::new(), count.clone()));
+    let result = run(room.engine().ports(|ports| ports.files = counting), input);
+    (result.outcome().unwrap().to_text(), count.load(Ordering::Relaxed))
+}
+
+#[test]
+fn no_more_is_read_than_is_shown() {
+    let room = Room::new();
+    let line = |n: usize| format!("{n:07} {}\n", "z".repeat(92));
+    let path = room.0.path().join("f");
+    fs::write(&path, (1..=20_000).map(line).collect::<String>()).unwrap();
+    // The rest of 100 MB is a hole: whoever reads it would see NUL bytes.
+    fs::File::options().write(true).open(&path).unwrap().set_len(100_000_000).unwrap();
+
+    let (text, bytes) = counted(&room, json!({"file_path": "f"}));
+    assert_eq!(text.lines().count(), 2_001);
+    assert!(bytes < 202_000 + CHUNK_BYTES, "{bytes}");
+
+    let (text, bytes) = counted(&room, json!({"file_path": "f", "limit": 1}));
+    assert!(text.starts_with("1\t0000001"), "{text}");
+    assert!(bytes <= CHUNK_BYTES, "{bytes}");
+
+    let (text, bytes) = counted(&room, json!({"file_path": "f", "offset": 10_001, "limit": 10}));
+    assert!(text.starts_with("10001\t0010001"), "{text}");
+    assert!(bytes < 1_010_000 + SKIP_BYTES, "what lies before is read, and one chunk: {bytes}");
+}
+
+#[test]
+fn very_long_lines_do_not_make_a_page_read_without_end() {
+    let room = Room::new();
+    let path = room.0.path().join("f");
+    let mut bytes = format!("{}\n", "w".repeat(60_000)).repeat(50).into_bytes();
+    fs::write(&path, &bytes).unwrap();
+    let (text, read) = counted(&room, json!({"file_path": "f"}));
+    assert!(read < 1_000_000, "{read}");
+    assert!(text.ends_with("this page is full, read on with offset 15]"), "{}", &text[text.len() - 100..]);
+    assert!(text.contains("[line cut: 2000 of 60000 characters]"));
+    assert!(text.contains("[line cut: 2000 of more than "));
+
+    bytes = vec![b'w'; 3_000_000];
+    fs::write(&path, &bytes).unwrap();
+    let (text, read) = counted(&room, json!({"file_path": "f"}));
+    assert!(read < 1_000_000, "{read}");
+    assert!(text.contains("… [line cut: 2000 of more than 7"), "{}", &text[2_000..]);
+    let (_, words) = room.error(json!({"file_path": "f", "offset": 2}));
+    assert_eq!(words, "`f` has 1 line; an `offset` of 2 is beyond its end");
+}
+
+#[test]
+fn a_person_sees_the_path_and_what_came_of_it() {
+    let room = Room::with("f", "a\nb\n");
+    fs::write(room.0.path().join("one"), "a").unwrap();
+    fs::write(room.0.path().join("none"), "").unwrap();
+    let shown = |path: &str| {
+        let view = room.read(json!({"file_path": path})).view();
+        (view.title, view.summary.unwrap_or_default().replace(&room.real(), "ROOM"))
+    };
+    assert_eq!(shown("f"), ("f".into(), "2 lines".into()));
+    assert_eq!(shown("./one"), ("one".into(), "1 line".into()));
+    assert_eq!(shown("none"), ("none".into(), "empty".into()));
+    assert!(shown("gone").1.starts_with("`ROOM/gone` does not exist"));
+    let part = room.read(json!({"file_path": "f", "limit": 1})).view();
+    assert_eq!(part.summary.as_deref(), Some("1 line"), "the words at the end are no line");
+}
+
+#[test]
+fn it_is_listed_as_what_its_effects_say() {
+    let tool = haft::AnyTool::typed(Read).unwrap();
+    let input = ReadInput { file_path: "f".into(), offset: None, limit: None };
+    let class = Read.effects(&input).judge(&Facts::unresolved()).class;
+    assert_eq!(tool.listed_class(), class.into());
+    assert_eq!(
+        (tool.group(), tool.aliases(), tool.result_limit()),
+        ("files", &["read_file".into()][..], Unlimited)
+    );
+}
+
+/// Test data beside the repository; absent in a plain checkout.
+fn shared(name: &str) -> Option<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    let found = fs::read(&path).ok();
+    if found.is_none() {
+        println!("skipped: {} is not there", path.display());
+    }
+    found
+}
+
+#[test]
+fn utf8_test_cases_are_shown_as_their_authors_expect() {
+    let Some(text) = shared("utf8tests/utf8tests.txt") else { return };
+    let text = String::from_utf8(text).unwrap();
+    let bytes = |hex: &str| -> Vec<u8> {
+        let digits: String = hex.chars().filter(char::is_ascii_hexdigit).collect();
+        (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap()).collect()
+    };
+    let mut cases = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let parts: Vec<&str> = line.split(':').collect();
+        let (given, expected) = match parts[..] {
+            [_, "valid hex", hex] => (bytes(hex), bytes(hex)),
+            [_, "invalid hex", hex, _, replaced] => (bytes(hex), bytes(replaced)),
+            _ => continue,
+        };
+        // Lines of their own are not what these are about, and NUL bytes are another test.
+        if given.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r')) {
+            continue;
+        }
+        // Between letters: a mark at the very beginning would be taken for an encoding.
+        let file = [b"a", &given[..], b"z"].concat();
+        let shown = Room::with("f", &file).text(json!({"file_path": "f"}));
+        let expected = format!("1\ta{}z", String::from_utf8(expected).unwrap());
+        assert_eq!(shown.lines().next(), Some(expected.as_str()), "{line}");
+        cases += 1;
+    }
+    assert!(cases > 100, "{cases}");
+    let whole = shared("utf8tests/utf8tests.bin").unwrap();
+    refuse(&whole, &format!("`f` is a binary file, {} bytes; Read shows text only", whole.len()));
+}
+
+#[test]
+fn naughty_strings_come_back_as_they_are() {
+    let Some(text) = shared("blns/blns.json") else { return };
+    let strings: Vec<String> = serde_json::from_slice(&text).unwrap();
+    let plain = |text: &String| !text.contains(['\n', '\r', '\0']) && !text.starts_with('\u{feff}');
+    let strings: Vec<String> = strings.into_iter().filter(plain).collect();
+    assert!(strings.len() > 400);
+    let numbered = |(at, text): (usize, &String)| format!("{}\t{text}", at + 1);
+    let expected: Vec<String> = strings.iter().enumerate().map(numbered).collect();
+    check(strings.join("\n"), &expected.join("\n"));
+    for name in &strings {
+        // As a path: an answer, whatever it is, and never a panic.
+        let room = Room::with("f", "x");
+        assert_ne!(room.read(json!({"file_path": name})).error_kind(), Some(ErrorKind::Panicked), "{name}");
+    }
+}

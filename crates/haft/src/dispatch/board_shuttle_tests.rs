@@ -1,0 +1,446 @@
+//! The races of a turn on the real board, the real cancellation and the real scheduler.
+//!
+//! A small turn is played by threads that do what `turn.rs` does, in its order: calls arrive while others run, each
+//! call is driven by a thread of its own, and at the same time somebody interrupts, a call is answered by a third
+//! party, siblings are stopped, the session ends. Shuttle chooses who goes next at every lock, wake-up and atomic; it
+//! says so if everybody waits. What has to hold:
+//!
+//! - exactly one result for each call, in call order; the first counts and whoever is late gets its own back;
+//! - all results are there as soon as the last one is, and not before;
+//! - no more at once than may be, nothing beside a call that must be alone;
+//! - nothing starts to run after it was ended or cancelled;
+//! - everything that was begun is reached by the stop, and nothing is left in the tree of cancellations;
+//! - no foreign code under the lock: jobs and wakers look at the board when they are dropped or called.
+
+use std::sync::Mutex as Plain;
+use std::task::Wake;
+
+use shuttle::future::block_on;
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::{check_pct, check_random, thread};
+
+use super::*;
+use crate::pipeline::execute::until_cancelled;
+use crate::sync::{Arc, Weak, explore};
+
+/// Who said what about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Own(usize),
+    Cancelled(usize, Cause),
+    ByOthers(usize),
+    Refused(usize, Cause),
+}
+
+impl Said {
+    fn call(self) -> usize {
+        let (Said::Own(call) | Said::Cancelled(call, _) | Said::ByOthers(call) | Said::Refused(call, _)) =
+            self;
+        call
+    }
+}
+
+/// What a call does on its way.
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    safe: bool,
+    interruptible: bool,
+    asks: bool,
+    /// It turns out to be the other class after all.
+    turns: bool,
+    fails: bool,
+}
+
+struct Job {
+    call: usize,
+    plan: Plan,
+    turn: Weak<Turn>,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // The input of a tool may do anything when it is dropped. Under the lock this would never return.
+        if let Some(turn) = self.turn.upgrade() {
+            turn.board.is_done(self.call);
+        }
+    }
+}
+
+struct Turn {
+    board: Board<Job, Said>,
+    session: Cancel,
+    cap: usize,
+    books: Plain<Books>,
+}
+
+/// Kept beside the board by plain means, which add no interleavings.
+#[derive(Default)]
+struct Books {
+    running: Vec<(usize, bool)>,
+    began: Vec<(usize, Cancel)>,
+    /// How often a result was accepted, by call.
+    accepted: Vec<usize>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Turn {
+    fn new(cap: usize) -> Arc<Turn> {
+        let board = Board::new(ConflictRule::Classes, cap);
+        Arc::new(Turn { board, session: Cancel::new(), cap, books: Plain::default() })
+    }
+
+    fn books<T>(&self, look: impl FnOnce(&mut Books) -> T) -> T {
+        look(&mut self.books.lock().unwrap())
+    }
+
+    fn push(self: &Arc<Turn>, plan: Plan) -> usize {
+        let call = self.books(|books| {
+            books.accepted.push(0);
+            books.accepted.len() - 1
+        });
+        let job = Job { call, plan, turn: Arc::downgrade(self) };
+        let footprint = Footprint { safe: plan.safe, touch: None };
+        let interrupt = if plan.interruptible { Interrupt::Cancel } else { Interrupt::Block };
+        assert_eq!(self.board.push(job, footprint, 1, None, interrupt), call);
+        call
+    }
+
+    fn go(self: &Arc<Turn>) {
+        for (Begin { call, job, .. }, cancel) in self.board.pump(|| self.session.child()) {
+            let (turn, plan) = (self.clone(), job.plan);
+            drop(job);
+            self.books(|books| books.began.push((call, cancel.clone())));
+            let thread = thread::spawn(move || turn.drive(call, plan, &cancel));
+            self.books(|books| books.threads.push(thread));
+        }
+    }
+
+    fn drive(self: &Arc<Turn>, call: usize, plan: Plan, cancel: &Cancel) {
+        let said = match block_on(self.lead(call, plan, cancel)) {
+            Ok(()) => Said::Own(call),
+            Err(cause) => Said::Cancelled(call, cause),
+        };
+        self.end(said);
+        if plan.fails && said == Said::Own(call) {
+            self.board.stop_siblings(call);
+        }
+        self.go();
+    }
+
+    async fn lead(self: &Arc<Turn>, call: usize, plan: Plan, cancel: &Cancel) -> Result<(), Cause> {
+        until_cancelled(cancel, std::future::ready(())).await?;
+        if plan.asks {
+            self.board.asking(call);
+            self.go();
+            thread::yield_now();
+        }
+        if plan.turns && !self.board.reconsider(call, Footprint { safe: !plan.safe, touch: None }) {
+            self.go();
+            until_cancelled(cancel, self.board.wait(call)).await?;
+        }
+        if !self.board.authorized(call) {
+            self.go();
+            until_cancelled(cancel, self.board.wait(call)).await?;
+        }
+        let safe = plan.safe != plan.turns;
+        self.books(|books| {
+            books.running.push((call, safe));
+            assert!(books.running.len() <= self.cap, "{:?}", books.running);
+            assert!(safe && books.running.iter().all(|(_, safe)| *safe) || books.running.len() == 1);
+            assert_eq!(books.accepted[call], 0, "{call} runs although it has its answer");
+        });
+        thread::yield_now();
+        let ended = until_cancelled(cancel, std::future::ready(())).await;
+        self.books(|books| books.running.retain(|(running, _)| *running != call));
+        ended
+    }
+
+    /// Gives a call its result, once.
+    fn end(&self, said: Said) -> bool {
+        let call = said.call();
+        // Said in the same breath as it is accepted, so that nobody can see the one without the other.
+        let accepted = self.board.finish(call, said, |said, _| {
+            self.books(|books| {
+                books.accepted[call] += 1;
+                books.running.retain(|(running, _)| *running != call);
+            });
+            said
+        });
+        if let Err(back) = accepted {
+            assert_eq!(back, said, "whoever is late gets back what it gave");
+        }
+        accepted.is_ok()
+    }
+
+    fn stop(&self, cause: Cause, force: bool) {
+        self.board.stop(cause, force, |_, job| {
+            let call = job.call;
+            self.books(|books| books.accepted[call] += 1);
+            Said::Refused(call, cause)
+        });
+        if force {
+            // Whatever had begun and was not done then has been told.
+            let began = self.books(|books| books.began.clone());
+            for (call, cancel) in began {
+                assert!(cancel.is_cancelled() || self.board.is_done(call), "{call} was not told");
+            }
+        }
+    }
+
+    /// Waits for everything, and looks at what came of it.
+    fn results(self: &Arc<Turn>) -> Vec<Said> {
+        let results = block_on(self.board.results());
+        let calls = self.books(|books| books.accepted.len());
+        assert_eq!(
+            results.iter().map(|said| said.call()).collect::<Vec<_>>(),
+            (0..calls).collect::<Vec<_>>()
+        );
+        results
+    }
+
+    /// After the last thread of the turn.
+    fn audit(self: Arc<Turn>) {
+        while let Some(thread) = self.books(|books| books.threads.pop()) {
+            thread.join().unwrap();
+        }
+        self.books(|books| {
+            assert!(books.accepted.iter().all(|accepted| *accepted == 1), "{:?}", books.accepted);
+            assert!(books.running.is_empty());
+            books.began.clear();
+        });
+        assert_eq!(self.session.children(), 0, "ended calls are forgotten");
+        assert_eq!(Arc::strong_count(&self), 1, "nobody holds on to the turn");
+    }
+}
+
+fn random_plan() -> Plan {
+    let mut random = thread_rng();
+    Plan {
+        safe: random.gen_bool(0.7),
+        interruptible: random.gen_bool(0.5),
+        asks: random.gen_bool(0.3),
+        turns: random.gen_bool(0.2),
+        fails: random.gen_bool(0.2),
+    }
+}
+
+/// Somebody who meddles with the turn while it runs.
+fn meddle(turn: &Arc<Turn>) {
+    let mut random = thread_rng();
+    match random.gen_range(0..6) {
+        0 => turn.stop(Cause::User, false),
+        1 => turn.stop(Cause::Shutdown, true),
+        2 => turn.session.cancel(Cause::Shutdown),
+        // A third party answers a call that runs: it took too long, or moved to the background.
+        3 | 4 => {
+            let running = turn.books(|books| books.running.first().copied());
+            if let Some((call, _)) = running
+                && turn.end(Said::ByOthers(call))
+            {
+                turn.go();
+            }
+        }
+        _ => turn.board.stop_siblings(0),
+    }
+}
+
+/// A turn of up to five calls, with two who meddle.
+fn a_turn() {
+    let mut random = thread_rng();
+    let turn = Turn::new(random.gen_range(1..3));
+    let calls = random.gen_range(1..5);
+    let plans: Vec<Plan> = (0..calls).map(|_| random_plan()).collect();
+    let meddlers: Vec<_> = (0..2)
+        .map(|_| {
+            let turn = turn.clone();
+            thread::spawn(move || meddle(&turn))
+        })
+        .collect();
+    for plan in plans {
+        turn.push(plan);
+        turn.go();
+    }
+    turn.board.complete();
+    turn.go();
+    turn.results();
+    meddlers.into_iter().for_each(|meddler| meddler.join().unwrap());
+    turn.audit();
+}
+
+#[test]
+fn a_turn_comes_to_one_result_for_each_call() {
+    check_random(a_turn, 6_000);
+}
+
+#[test]
+fn a_turn_comes_to_one_result_for_each_call_with_few_preemptions() {
+    check_pct(a_turn, 2_000, 3);
+}
+
+/// Everything that begins after the turn was stopped, or had begun before, is reached.
+#[test]
+fn a_stopped_turn_stays_stopped() {
+    let body = || {
+        let turn = Turn::new(2);
+        let stopper = {
+            let turn = turn.clone();
+            thread::spawn(move || turn.stop(Cause::User, true))
+        };
+        for _ in 0..3 {
+            turn.push(Plan { safe: true, ..Plan::default() });
+            turn.go();
+        }
+        stopper.join().unwrap();
+        let late = turn.push(Plan { safe: true, ..Plan::default() });
+        turn.board.complete();
+        turn.go();
+        let results = turn.results();
+        assert_eq!(results[late], Said::Cancelled(late, Cause::User), "it came after the stop");
+        for said in results {
+            let cause = match said {
+                Said::Cancelled(_, cause) | Said::Refused(_, cause) => Some(cause),
+                Said::Own(_) | Said::ByOthers(_) => None,
+            };
+            assert!(cause.is_none_or(|cause| cause == Cause::User), "{said:?}");
+        }
+        turn.audit();
+    };
+    check_random(body, 3_000);
+}
+
+/// Two results of one call race, while somebody waits for it: one is accepted, the waiter is woken. All interleavings.
+#[test]
+fn the_first_result_counts() {
+    let body = || {
+        let board: Arc<Board<(), &str>> = Arc::new(Board::new(ConflictRule::Classes, 1));
+        board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
+        board.pump(Cancel::new);
+        let other = {
+            let board = board.clone();
+            thread::spawn(move || board.finish(0, "other", |said, _| said))
+        };
+        let waiter = {
+            let board = board.clone();
+            thread::spawn(move || block_on(board.results()))
+        };
+        let own = board.finish(0, "own", |said, _| said);
+        let (other, results) = (other.join().unwrap(), waiter.join().unwrap());
+        match results[..] {
+            ["own"] => assert_eq!((own, other), (Ok(()), Err("other"))),
+            ["other"] => assert_eq!((own, other), (Err("own"), Ok(()))),
+            _ => panic!("{results:?}"),
+        }
+    };
+    explore("two results of one call", 200_000, body);
+}
+
+/// A slot is freed while the next call comes to wait for it: the wake-up isn't lost. All interleavings.
+#[test]
+fn a_freed_slot_wakes_the_next() {
+    let body = || {
+        let board: Arc<Board<(), ()>> = Arc::new(Board::new(ConflictRule::Classes, 1));
+        for _ in 0..2 {
+            board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
+        }
+        let cancels = board.pump(Cancel::new);
+        assert!(board.authorized(0));
+        let next = {
+            let board = board.clone();
+            thread::spawn(move || {
+                if !board.authorized(1) {
+                    board.pump(Cancel::new);
+                    block_on(board.wait(1));
+                }
+                board.finish(1, (), |done, _| done).unwrap();
+                board.pump(Cancel::new);
+            })
+        };
+        board.finish(0, (), |done, _| done).unwrap();
+        board.pump(Cancel::new);
+        assert_eq!(block_on(board.results()).len(), 2);
+        next.join().unwrap();
+        drop(cancels);
+    };
+    explore("a slot is freed", 200_000, body);
+}
+
+/// A call waits for its slot while the turn is stopped: it goes one way or the other, and never hangs.
+#[test]
+fn a_waiting_call_is_reached_by_the_stop() {
+    let body = || {
+        let turn = Turn::new(1);
+        turn.push(Plan { safe: true, ..Plan::default() });
+        turn.push(Plan { safe: true, interruptible: true, ..Plan::default() });
+        turn.board.complete();
+        turn.go();
+        turn.stop(Cause::User, false);
+        let results = turn.results();
+        assert_ne!(results[0], Said::ByOthers(0));
+        turn.audit();
+    };
+    check_random(body, 3_000);
+}
+
+/// Two calls that were taken for safe turn out not to be, at the same time: each runs alone.
+#[test]
+fn calls_that_turn_out_unsafe_take_their_turns() {
+    let body = || {
+        let turn = Turn::new(3);
+        for turns in [true, true, false] {
+            turn.push(Plan { safe: true, turns, ..Plan::default() });
+        }
+        turn.board.complete();
+        turn.go();
+        assert_eq!(turn.results(), [Said::Own(0), Said::Own(1), Said::Own(2)]);
+        turn.audit();
+    };
+    check_random(body, 3_000);
+}
+
+/// A waker that looks at the board, as a foreign executor's may: called under the lock it would never return.
+struct Curious(Arc<Board<(), ()>>);
+
+impl Wake for Curious {
+    fn wake(self: Arc<Curious>) {
+        self.0.is_done(0);
+    }
+}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        self.0.is_done(0);
+    }
+}
+
+#[test]
+fn wakers_are_called_and_dropped_without_the_lock() {
+    let body = || {
+        let board: Arc<Board<(), ()>> = Arc::new(Board::new(ConflictRule::Classes, 1));
+        for _ in 0..2 {
+            board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
+        }
+        let session = Cancel::new();
+        let cancels: Vec<Cancel> =
+            board.pump(|| session.child()).into_iter().map(|(_, cancel)| cancel).collect();
+        assert!(board.authorized(0) && !board.authorized(1));
+        let poll = |future: Pin<&mut dyn Future<Output = ()>>| {
+            let waker = Waker::from(std::sync::Arc::new(Curious(board.clone())));
+            let _ = future.poll(&mut Context::from_waker(&waker));
+        };
+        let (mut wait, mut results) = (std::pin::pin!(board.wait(1)), board.results());
+        let mut cancelled = cancels[0].cancelled();
+        for _ in 0..2 {
+            poll(wait.as_mut());
+            let waker = Waker::from(std::sync::Arc::new(Curious(board.clone())));
+            let mut cx = Context::from_waker(&waker);
+            assert!(Pin::new(&mut results).poll(&mut cx).is_pending());
+            assert!(Pin::new(&mut cancelled).poll(&mut cx).is_pending());
+        }
+        board.stop_siblings(1);
+        board.stop(Cause::User, true, |_, ()| ());
+        board.finish(0, (), |done, _| done).unwrap();
+        board.pump(|| session.child());
+        board.finish(1, (), |done, _| done).unwrap();
+    };
+    check_random(body, 10);
+}

@@ -1,0 +1,117 @@
+//! The environment variables of `haft`, and how their values are read.
+//!
+//! Nothing in this crate looks at the environment by itself: a host asks these functions and hands over the answers.
+//! Each takes the look-up as an argument, so that a program says where values come from. A variable that is empty
+//! counts as not set.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// How many calls of a turn run at once: a whole number from 1 on. Default: 10. The flag `--max-concurrency` wins.
+pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
+/// The folder for what outlives a session, results that were too long for the model among it.
+/// Default: `$XDG_STATE_HOME/haft`, or `~/.local/state/haft`. No tool can write there.
+pub const HAFT_STATE_DIR: &str = "HAFT_STATE_DIR";
+/// The folder for the user's settings. Default: `$XDG_CONFIG_HOME/haft`, or `~/.config/haft`. No tool can write there.
+pub const HAFT_CONFIG_DIR: &str = "HAFT_CONFIG_DIR";
+
+/// Finds the value of a variable; usually [`std::env::var_os`].
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Reads [`HAFT_MAX_CONCURRENCY`].
+///
+/// # Errors
+/// A value that [`count`] refuses.
+pub fn max_concurrency(lookup: Lookup<'_>) -> Result<Option<NonZeroUsize>, BadVariable> {
+    let Some(value) = set(lookup, HAFT_MAX_CONCURRENCY) else { return Ok(None) };
+    let shown = value.to_string_lossy();
+    count(&shown).map(Some).map_err(|reason| BadVariable { name: HAFT_MAX_CONCURRENCY, reason })
+}
+
+/// Returns [`HAFT_STATE_DIR`] or its default; nothing where no home folder is known.
+pub fn state_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
+    folder(lookup, HAFT_STATE_DIR, "XDG_STATE_HOME", ".local/state")
+}
+
+/// Returns [`HAFT_CONFIG_DIR`] or its default; nothing where no home folder is known.
+pub fn config_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
+    folder(lookup, HAFT_CONFIG_DIR, "XDG_CONFIG_HOME", ".config")
+}
+
+/// Reads a whole number from 1 on.
+///
+/// # Errors
+/// In words: what came, and what is accepted.
+pub fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.trim().parse().map_err(|_| {
+        let shown: String = text.chars().take(40).collect();
+        format!("{shown:?} is not accepted; a whole number from 1 on is")
+    })
+}
+
+fn folder(lookup: Lookup<'_>, own: &str, shared: &str, in_home: &str) -> Option<PathBuf> {
+    if let Some(own) = set(lookup, own) {
+        return Some(PathBuf::from(own));
+    }
+    // The standard for these folders says that relative paths in them don't count.
+    let absolute = |name: &str| set(lookup, name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute(shared).or_else(|| absolute("HOME").map(|home| home.join(in_home)))?;
+    Some(base.join("haft"))
+}
+
+fn set(lookup: Lookup<'_>, name: &str) -> Option<OsString> {
+    lookup(name).filter(|value| !value.is_empty())
+}
+
+/// A variable whose value can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadVariable {
+    name: &'static str,
+    reason: String,
+}
+
+impl fmt::Display for BadVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the environment variable `{}`: {}", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for BadVariable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<T>(variables: &[(&str, &str)], read: impl Fn(Lookup<'_>) -> T) -> T {
+        read(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn concurrency_is_a_number_from_one_on() {
+        let read = |value: &str| with(&[(HAFT_MAX_CONCURRENCY, value)], max_concurrency);
+        assert_eq!(read("4"), Ok(NonZeroUsize::new(4)));
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(with(&[], max_concurrency), Ok(None));
+        for bad in ["0", "-1", "1.5", "many", "99999999999999999999999"] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains(HAFT_MAX_CONCURRENCY) && error.contains(bad), "{error}");
+        }
+    }
+
+    #[test]
+    fn folders_are_found_in_order() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            assert_eq!(with(variables, state_dir), expected.map(PathBuf::from), "{variables:?}");
+        };
+        let home = ("HOME", "/home/me");
+        check(&[home], Some("/home/me/.local/state/haft"));
+        check(&[home, ("XDG_STATE_HOME", "/s")], Some("/s/haft"));
+        check(&[home, ("XDG_STATE_HOME", "s")], Some("/home/me/.local/state/haft"));
+        check(&[home, ("XDG_STATE_HOME", "/s"), (HAFT_STATE_DIR, "/own")], Some("/own"));
+        check(&[home, (HAFT_STATE_DIR, "")], Some("/home/me/.local/state/haft"));
+        check(&[], None);
+        assert_eq!(with(&[home], config_dir), Some(PathBuf::from("/home/me/.config/haft")));
+    }
+}
