@@ -1,6 +1,7 @@
-//! `cargo xtask docs`: reference pages made from the documented constants in the code.
+//! `cargo xtask docs`: pages made from what is elsewhere in the repository, so that they can't say something else.
 //!
-//! The constants are read line by line, not with a parser: the two files hold nothing else, and a line that this
+//! Reference pages come from the documented constants in the code, the picture of the README from the text that its
+//! example printed. The constants are read line by line, not with a parser: the two files hold nothing else, and a line that this
 //! does not understand stops it instead of being left out.
 
 use std::fs;
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use crate::Done;
 use crate::cargo::root;
+use crate::picture::picture;
 use crate::source::write;
 
 /// Whether to write the pages or to compare them.
@@ -18,14 +20,27 @@ pub(crate) enum Action {
 }
 
 struct Page {
-    title: &'static str,
+    made: Made,
     path: &'static str,
     source: &'static str,
 }
 
+/// What a page is made of.
+enum Made {
+    /// A table of constants under this title.
+    Constants(&'static str),
+    /// A picture of what this command printed.
+    Picture(&'static str),
+}
+
 const PAGES: &[Page] = &[
-    Page { title: "Limits", path: "docs/limits.md", source: "crates/haft/src/limits.rs" },
-    Page { title: "Environment variables", path: "docs/environment.md", source: "crates/haft/src/env.rs" },
+    Page { made: Made::Constants("Limits"), path: "docs/limits.md", source: "crates/haft/src/limits.rs" },
+    Page {
+        made: Made::Constants("Environment variables"),
+        path: "docs/environment.md",
+        source: "crates/haft/src/env.rs",
+    },
+    Page { made: Made::Picture("cargo run --example turn"), path: "docs/turn.svg", source: "docs/turn.txt" },
 ];
 
 pub(crate) fn run(action: Action) -> Done {
@@ -49,7 +64,7 @@ pub(crate) fn run(action: Action) -> Done {
         }
     }
     if stale.is_empty() {
-        println!("the reference pages are current");
+        println!("the pages made from code are current");
         return Ok(());
     }
     Err(format!("{}\nhint: cargo xtask docs", stale.join("\n")))
@@ -59,11 +74,15 @@ impl Page {
     /// The page as it should be; `None` as long as the code has no constants for it.
     fn render(&self, root: &Path) -> Result<Option<String>, String> {
         let Ok(text) = fs::read_to_string(root.join(self.source)) else { return Ok(None) };
+        let title = match self.made {
+            Made::Constants(title) => title,
+            Made::Picture(command) => return Ok(Some(picture(command, &text))),
+        };
         let constants = constants(&text).map_err(|error| format!("{}:{error}", self.source))?;
         if constants.is_empty() {
             return Ok(None);
         }
-        let mut page = format!("# {}\n\n", self.title);
+        let mut page = format!("# {title}\n\n");
         page.push_str(&format!("Made from `{}` by `cargo xtask docs`; change it there.\n", self.source));
         let intro = introduction(&text);
         if !intro.is_empty() {

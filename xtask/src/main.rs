@@ -21,6 +21,7 @@ mod prove;
 
 mod cargo;
 mod features;
+mod picture;
 mod repository;
 mod source;
 mod steps;
@@ -33,7 +34,7 @@ usage: cargo xtask <command>
   test                  what every commit passes: format, repository rules, lints, tests, features, docs, licences
   lint                  the quick part of `test`: format, repository rules, clippy
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
-  docs [--check]        writes the reference pages made from code; with the flag, only says whether they are current
+  docs [--check]        writes the pages made from code; with the flag, only says whether they are current
   prove [--only NAME]   the long proofs in release mode, recorded in docs/proof/latest.md
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text

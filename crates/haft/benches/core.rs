@@ -157,6 +157,46 @@ async fn all() {
         1_000.0,
         "about 1: linear",
     );
+
+    let (inputs, calls) = memory();
+    let what = "memory of a waiting call beyond its input (text, JSON, decoded)";
+    println!("| {what} | {inputs} bytes | {} bytes | – | ≤ 1,024 bytes |", calls.saturating_sub(inputs));
+}
+
+/// The memory of calls that wait, per call: their inputs alone, and all of it.
+///
+/// Read off the process, so no allocator has to be replaced; many calls make what the allocator keeps for itself small.
+fn memory() -> (usize, usize) {
+    const CALLS: usize = 100_000;
+    let grown = |before: usize| resident().saturating_sub(before) / CALLS;
+    let before = resident();
+    let inputs: Vec<(ToolCall, Value, Small)> = (0..CALLS)
+        .map(|_| {
+            let value: Value = serde_json::from_str(SMALL).unwrap();
+            let input = Small::deserialize(&value).unwrap();
+            (ToolCall::new("1", "small", SMALL), value, input)
+        })
+        .collect();
+    let alone = grown(before);
+    // Not given back: memory that was used before would hide what the calls need.
+    std::mem::forget(inputs);
+    // Calls that change something wait for the end of the message, which doesn't come.
+    let waits = tool("waits", "A tool that waits.", |input: Small, _| async move { Ok(input.answer()) });
+    let engine = Engine::new(Registry::new().with(waits).unwrap());
+    let mut turn = engine.turn();
+    let before = resident();
+    for _ in 0..CALLS {
+        turn.push(ToolCall::new("1", "waits", SMALL));
+    }
+    (alone, grown(before))
+}
+
+/// The resident memory of this process in bytes.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: usize =
+        pages.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    pages * 4096
 }
 
 /// Times in nanoseconds: one of each kind of work in every round.

@@ -67,6 +67,8 @@ mod error;
 mod future;
 mod permission;
 pub mod pipeline;
+#[cfg(doctest)]
+mod readme;
 mod registry;
 mod result;
 mod supervise;

@@ -6,5 +6,4 @@ mod examples;
 mod interrupt;
 mod json;
 mod room;
-mod start;
 mod terminal;

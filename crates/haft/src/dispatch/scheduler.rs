@@ -18,7 +18,7 @@
 //! everything until it was prepared, which looks again. A tool that makes or moves links, or moves folders, therefore
 //! has to be one that runs alone; every other change leaves paths leading where they led.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::effects::conflict::Touch;
 use crate::limits;
@@ -131,7 +131,7 @@ pub(crate) struct Scheduler {
     running: Vec<usize>,
     /// Calls that only wait for a slot, but for those of tools with a limit.
     ready: BTreeSet<usize>,
-    limited: HashMap<u32, Limited>,
+    limited: BTreeMap<u32, Limited>,
     /// How often two calls were compared, or one was looked at.
     #[cfg(test)]
     work: u64,
@@ -156,7 +156,7 @@ impl Scheduler {
             asking: 0,
             running: Vec::new(),
             ready: BTreeSet::new(),
-            limited: HashMap::new(),
+            limited: BTreeMap::new(),
             #[cfg(test)]
             work: 0,
         }

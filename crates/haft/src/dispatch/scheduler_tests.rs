@@ -124,13 +124,13 @@ struct Machine {
     cap: usize,
     complete: bool,
     calls: Vec<Call>,
-    limits: HashMap<u32, usize>,
+    limits: BTreeMap<u32, usize>,
 }
 
 impl Machine {
     fn new(rule: ConflictRule, cap: usize) -> Machine {
         let scheduler = Scheduler::new(rule, cap);
-        Machine { scheduler, rule, cap, complete: false, calls: Vec::new(), limits: HashMap::new() }
+        Machine { scheduler, rule, cap, complete: false, calls: Vec::new(), limits: BTreeMap::new() }
     }
 
     /// With these calls, complete.

@@ -344,7 +344,7 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
         let limit = start.opened.entry.tool().spec().timeout.limit();
         let live = Live { turn: turn.clone(), cx: cx.clone() };
         let watch = |started: Instant| turn.engine.supervisor.watch(started, limit, live);
-        execute(&turn.engine, &mut start.opened, watch).await
+        execute(&turn.engine, &mut start.opened, &cx, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
     let stops_siblings =

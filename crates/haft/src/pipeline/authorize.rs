@@ -42,8 +42,8 @@ pub(super) struct Allowed {
 impl Allowed {
     pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
         let Seen { resolved, judgement } = self.seen;
-        let cx = execute::grant(cx, &resolved);
-        Prepared { resolved, judgement, allowed_by: self.by, cx, notes }
+        let granted = execute::grant(cx, &resolved);
+        Prepared { resolved, judgement, allowed_by: self.by, granted, notes }
     }
 }
 

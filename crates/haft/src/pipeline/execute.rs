@@ -116,12 +116,15 @@ impl Running {
 pub(crate) async fn execute<Watching>(
     shared: &Shared,
     opened: &mut Opened,
+    cx: &Context,
     watch: impl FnOnce(Instant) -> Watching,
 ) -> ToolResult {
-    let Some(Prepared { resolved, judgement, allowed_by, cx, notes }) = &mut opened.prepared else {
+    let notes =
+        opened.prepared.as_mut().map(|prepared| std::mem::take(&mut prepared.notes)).unwrap_or_default();
+    let Some(Prepared { resolved, judgement, allowed_by, granted, .. }) = &opened.prepared else {
         return opened.refused(panicked(opened.entry.name()));
     };
-    let (cx, entry) = (&*cx, &*opened.entry);
+    let (cx, entry) = (granted.as_ref().unwrap_or(cx), &*opened.entry);
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
     let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
@@ -178,34 +181,33 @@ pub(crate) async fn execute<Watching>(
     }
 
     // 7 observe
-    let mut done = Outcome { outcome, notes: std::mem::take(notes), duration };
+    let mut done = Outcome { outcome, notes, duration };
     done.notes.extend(shared.background.overlapping(resolved, entry, shared.surroundings.confined));
     if !shared.hooks.post.is_empty() {
-        done = Box::pin(hook::after(shared, opened, done)).await;
+        done = Box::pin(hook::after(shared, opened, cx, done)).await;
     }
 
     // 8 settle
     let result = settled(shared, opened, done);
-    if let (true, Some(recorder), Some(prepared)) = (recorded, &shared.host.ports.recorder, &opened.prepared)
-    {
+    if let (true, Some(recorder)) = (recorded, &shared.host.ports.recorder) {
         let failure = match Guarded::new(|| recorder.after(&result)).await {
             Ok(Ok(())) => return result,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the recorder panicked".to_owned(),
         };
-        tell(&prepared.cx, || What::Warning(format!("the result could not be recorded: {failure}")));
+        tell(cx, || What::Warning(format!("the result could not be recorded: {failure}")));
     }
     result
 }
 
-/// The context of a call with what was granted to it. Calls that stay inside share one value.
-pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Context {
+/// The context of a call with what was granted to it; none for a call that only reads inside.
+pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
     let beyond = |path: &ResolvedPath| !cx.workspace().is_readable(&path.at);
     if resolved.writes.is_empty() && resolved.deletes.is_empty() && !resolved.reads.iter().any(beyond) {
-        return cx.clone();
+        return None;
     }
     let access: Access = resolved.access(cx.workspace());
-    cx.granted(Arc::new(access))
+    Some(cx.granted(Arc::new(access)))
 }
 
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Opened, Outcome, Prepared, tell};
+use super::{Opened, Outcome, tell};
 use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
@@ -111,8 +111,7 @@ fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
 }
 
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.
-pub(super) async fn after(shared: &Shared, opened: &Opened, mut done: Outcome) -> Outcome {
-    let Some(Prepared { cx, .. }) = &opened.prepared else { return done };
+pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut done: Outcome) -> Outcome {
     let tool: &str = opened.entry.name();
     for hook in &shared.hooks.post {
         let call = HookCall { tool, input: &opened.attempt.input, context: cx };

@@ -105,8 +105,8 @@ pub(crate) struct Prepared {
     pub(crate) judgement: Judgement,
     /// Who allowed it.
     pub(crate) allowed_by: Cow<'static, str>,
-    /// The context of this call with what was granted.
-    pub(crate) cx: Context,
+    /// The context of this call with what was granted to it beyond what every call may touch.
+    pub(crate) granted: Option<Context>,
     /// Words for the model from hooks.
     pub(crate) notes: Vec<String>,
 }
