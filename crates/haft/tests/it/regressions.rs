@@ -1,8 +1,8 @@
 //! Mistakes that were made once: each test tells what went wrong, and holds that it no longer does.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::event::What;
