@@ -265,8 +265,9 @@ impl Threads {
             let (thread_state, threads) = (state.clone(), self.clone());
             let body = move || {
                 let outcome = crate::future::guarded(|| runtime.block_on(make()));
-                let _ = sender.send(outcome);
+                // In this order: a call that has its answer has not been given up.
                 thread_state.ended(&threads);
+                let _ = sender.send(outcome);
             };
             std::thread::Builder::new().name(format!("haft-{name}")).spawn(body).map_err(|error| {
                 ToolError::new(format!("{name} can't run: no thread could be started"))

@@ -352,6 +352,13 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
     let failed = began && result.error_kind().is_some_and(ErrorKind::began);
     let stops_siblings = on_error == SiblingPolicy::OnError && failed;
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
+    // Before the call has its result: from then on whoever ends beside it may let the next ones go.
+    if stops_siblings {
+        turn.board.stop_siblings(call);
+    }
+    if ends_turn {
+        turn.stop(Cause::User, false);
+    }
     let others = match owed.pay(result) {
         Ok(others) => others,
         Err(late) => {
@@ -361,12 +368,6 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
             true
         }
     };
-    if stops_siblings {
-        turn.board.stop_siblings(call);
-    }
-    if ends_turn {
-        turn.stop(Cause::User, false);
-    }
     if others {
         turn.go();
     }

@@ -1,9 +1,12 @@
 //! A caller in place of a model.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::task::JoinHandle;
 
@@ -173,6 +176,37 @@ impl RunningTurn {
     /// Whether all results are there.
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
+    }
+
+    /// Waits for something that happens while the turn runs.
+    ///
+    /// # Panics
+    /// The turn ends first; the message has its results. Waiting for what never comes would hang the test instead.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use haft::Effects;
+    /// use haft::testing::{Caller, scripted};
+    ///
+    /// let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    /// let mut turn = Caller::new().tool(read).start([("1", "read", "{}")]);
+    /// turn.meanwhile(handle.started()).await.succeed("text");
+    /// turn.results().await.check(["1 ok: text"]);
+    /// # }
+    /// ```
+    pub async fn meanwhile<T>(&mut self, event: impl Future<Output = T>) -> T {
+        let mut event = pin!(event);
+        poll_fn(|cx| {
+            if let Poll::Ready(happened) = event.as_mut().poll(cx) {
+                return Poll::Ready(happened);
+            }
+            match Pin::new(&mut self.task).poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(results)) => panic!("the turn ended first: {:?}", Results(results)),
+                Poll::Ready(Err(error)) => panic!("the turn ended first: {error}"),
+            }
+        })
+        .await
     }
 
     /// Drops the turn, as a host does that lost its connection.

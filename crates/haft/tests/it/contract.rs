@@ -407,3 +407,30 @@ async fn a_cancelled_call_is_dropped_at_its_await() {
     turn.results().await.check(["1 Cancelled: slow was cancelled: the user interrupted this turn"]);
     assert_eq!((handle.running(), handle.dropped()), (0, 1));
 }
+
+#[tokio::test]
+async fn a_dropped_turn_cancels_everything_in_it() {
+    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
+    let caller = Caller::new().tool(slow);
+    let mut turn = caller.start([("1", "slow", "{}"), ("2", "slow", "{}")]);
+    let calls = (turn.meanwhile(handle.started()).await, turn.meanwhile(handle.started()).await);
+    turn.abort();
+    let_tasks_run().await;
+    assert_eq!((handle.running(), handle.dropped()), (0, 2));
+    assert_eq!(calls.0.context().cancel().cause(), Some(haft::Cause::Shutdown));
+}
+
+#[tokio::test]
+async fn a_session_that_is_shut_down_runs_nothing_more() {
+    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
+    let caller = Caller::new().tool(slow);
+    let mut turn = caller.start([("1", "slow", "{}")]);
+    let call = turn.meanwhile(handle.started()).await;
+    caller.as_engine().shutdown(haft::Cause::Shutdown);
+    let_tasks_run().await;
+    assert!(call.is_dropped());
+    let words = "slow was cancelled: the session is ending; the user did not interrupt this call";
+    turn.results().await.check([format!("1 Cancelled: {words}").as_str()]);
+    assert_eq!(caller.call("slow", "{}").await.error_kind(), Some(ErrorKind::Cancelled));
+    assert_eq!(handle.calls(), 1);
+}

@@ -382,8 +382,8 @@ impl Swap {
 async fn an_approval_is_bound_to_what_it_was_asked_about() {
     // Nothing moves: one question.
     let swap = Swap::new();
-    let turn = swap.caller.start([("1", "write", "{}")]);
-    let asked = swap.asker.asked().await;
+    let mut turn = swap.caller.start([("1", "write", "{}")]);
+    let asked = turn.meanwhile(swap.asker.asked()).await;
     assert!(!asked.approval().again);
     asked.answer(Answer::Once);
     turn.results().await.check(["1 ok: written"]);
@@ -391,22 +391,35 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
 
     // The link moves while the user thinks: the yes was for something else, so there is another question.
     let swap = Swap::new();
-    let turn = swap.caller.start([("1", "write", "{}")]);
-    let asked = swap.asker.asked().await;
+    let mut turn = swap.caller.start([("1", "write", "{}")]);
+    let asked = turn.meanwhile(swap.asker.asked()).await;
     swap.dir.link("w/link", "b");
     asked.answer(Answer::Once);
-    let asked = swap.asker.asked().await;
+    let asked = turn.meanwhile(swap.asker.asked()).await;
     assert!(asked.approval().again);
     assert_eq!(swap.written(), [""; 0]);
     asked.answer(Answer::Once);
     turn.results().await.check(["1 ok: written"]);
     assert_eq!(swap.written(), ["b"], "where it was asked about the second time");
 
+    // The same where nothing is there yet, so that only the names differ.
+    let swap = Swap::new();
+    swap.dir.link("w/a/x", "one");
+    let mut turn = swap.caller.start([("1", "write", "{}")]);
+    let asked = turn.meanwhile(swap.asker.asked()).await;
+    swap.dir.link("w/a/x", "two");
+    asked.answer(Answer::Once);
+    let asked = turn.meanwhile(swap.asker.asked()).await;
+    assert!(asked.approval().again);
+    asked.answer(Answer::Once);
+    turn.results().await.check(["1 ok: written"]);
+    assert!(swap.dir.path("w/a/two").exists() && !swap.dir.path("w/a/one").exists());
+
     // It moves again: denied.
     let swap = Swap::new();
-    let turn = swap.caller.start([("1", "write", "{}")]);
+    let mut turn = swap.caller.start([("1", "write", "{}")]);
     for place in ["b", "c"] {
-        let asked = swap.asker.asked().await;
+        let asked = turn.meanwhile(swap.asker.asked()).await;
         swap.dir.link("w/link", place);
         asked.answer(Answer::Once);
     }
@@ -420,14 +433,14 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
 #[tokio::test]
 async fn a_yes_to_something_that_changed_is_not_remembered() {
     let swap = Swap::new();
-    let turn = swap.caller.start([("1", "write", "{}")]);
-    let asked = swap.asker.asked().await;
+    let mut turn = swap.caller.start([("1", "write", "{}")]);
+    let asked = turn.meanwhile(swap.asker.asked()).await;
     swap.dir.link("w/link", "b");
     asked.answer(Answer::Session);
-    swap.asker.asked().await.answer(Answer::NoBecause("it moved".into()));
+    turn.meanwhile(swap.asker.asked()).await.answer(Answer::NoBecause("it moved".into()));
     turn.results().await.check(["1 Rejected: the user said no to write: it moved"]);
-    let turn = swap.caller.start([("2", "write", "{}")]);
-    swap.asker.asked().await.answer(Answer::Once);
+    let mut turn = swap.caller.start([("2", "write", "{}")]);
+    turn.meanwhile(swap.asker.asked()).await.answer(Answer::Once);
     turn.results().await.check(["2 ok: written"]);
 }
 

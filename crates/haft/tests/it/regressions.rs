@@ -1,8 +1,8 @@
 //! Mistakes that were made once: each test tells what went wrong, and holds that it no longer does.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::event::What;
@@ -516,4 +516,62 @@ async fn a_hook_after_a_call_that_panics_in_its_name_loses_nothing() {
     let caller = Caller::new().tool(reader("read")).engine(|engine| engine.hooks(hooks).events(log.clone()));
     let result = caller.call("read", "{}").await;
     assert_eq!(result.error_kind(), None, "the result stays: {result:?}");
+}
+
+/// A call that was answered no was first given its result and then ended the turn. Between the two another call that
+/// ended let the next one go, and what changes something runs to its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nothing_begins_after_a_bare_no() {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Holds the end of call 1 up until call 3 has begun, or for a while.
+    struct Holds(Mutex<Sender<()>>, Mutex<Receiver<()>>);
+    impl haft::EventSink for Holds {
+        fn send(&self, event: haft::Event) {
+            let about = |id: &str| event.call.as_ref().is_some_and(|call| &*call.id == id);
+            if about("1") && matches!(event.what, What::Finished(_)) {
+                let _ = self.0.lock().unwrap().send(());
+                let _ = self.1.lock().unwrap().recv_timeout(Duration::from_millis(300));
+            }
+        }
+    }
+    let (reached, at_end) = channel();
+    let (began, wait) = channel();
+    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let write = haft::dynamic_tool("write", "Changes something.", json!({"type": "object"}), move |_, _| {
+        let _ = began.send(());
+        std::future::ready(Ok("written"))
+    });
+    let asker = ScriptedAsker::waiting();
+    let rules = Permissions::new().allow("write").unwrap();
+    let caller = Caller::new()
+        .tool(plain("look", Effects::observes("x.io")))
+        .tool(read)
+        .tool(write.effects(|_| Effects::writes_state("s")))
+        .engine(|engine| {
+            let sink = Holds(Mutex::new(reached), Mutex::new(wait));
+            engine.ask(asker.clone()).permissions(rules).events(sink)
+        });
+    let mut turn = caller.start([("1", "look", "{}"), ("2", "read", "{}"), ("3", "write", "{}")]);
+    let asked = turn.meanwhile(asker.asked()).await;
+    let reading = turn.meanwhile(handle.started()).await;
+    asked.answer(Answer::No);
+    tokio::task::spawn_blocking(move || at_end.recv()).await.unwrap().unwrap();
+    reading.succeed("text");
+    turn.results().await.check([
+        "1 Rejected: the user said no to look and ended the turn; wait for what they say",
+        "2 ok: text",
+        "3 Cancelled: write was not run; cancelled: the user interrupted this turn",
+    ]);
+}
+
+/// A thread said that its call was over before it said that it was over itself, and counted as given up in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_ends_in_time_was_never_given_up() {
+    let quick = plain("quick", Effects::none()).blocking();
+    let caller = Caller::new().tool(quick);
+    for _ in 0..500 {
+        assert_eq!(caller.call("quick", "{}").await.error_kind(), None);
+        assert_eq!(caller.as_engine().abandoned_threads(), 0);
+    }
 }
