@@ -188,8 +188,10 @@ fn tree(root: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
     Ok(tree)
 }
 
-/// The folder that every program starts with.
-fn plant(root: &Path) -> io::Result<()> {
+/// The folder that every program starts with, in a temporary one: a moved link may lead out of it, but no further.
+fn plant(temp: &Path) -> io::Result<PathBuf> {
+    let root = temp.join("w");
+    fs::create_dir(&root)?;
     for dir in ["d", "d/s", "e"] {
         fs::create_dir(root.join(dir))?;
     }
@@ -200,7 +202,7 @@ fn plant(root: &Path) -> io::Result<()> {
     for (link, to) in [("lf", "f"), ("ld", "d"), ("ll", "ld"), ("ls", "d/s"), ("ln", "n"), ("d/le", "../e")] {
         symlink(to, root.join(link))?;
     }
-    Ok(())
+    Ok(root)
 }
 
 /// Names that meet each other, directly and through links.
@@ -209,14 +211,25 @@ const PATHS: [&str; 30] = [
     "ld/s/f", "e/f", "d/le/f", "ld/le/f", "d/n", "ld/n", "n/f", "ln/f", "m/f", "d/s", "ls/n", "d/le", ".",
 ];
 
-fn program(longest: usize) -> impl Strategy<Value = Vec<(&'static str, Input)>> {
+/// One call of a program.
+#[derive(Clone)]
+struct Step(&'static str, Input);
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Step(name, Input { path, other, text, pause }) = self;
+        write!(f, "{name} {path} ({other} {text} {pause})")
+    }
+}
+
+fn program(longest: usize) -> impl Strategy<Value = Vec<Step>> {
     let names = TOOLS.map(|(name, _)| name);
     // Those that must be alone come seldom, or nothing would run beside anything.
     let (often, seldom) = names.split_at(12);
     let name = prop_oneof![9 => select(often.to_vec()), 1 => select(seldom.to_vec())];
     let path = || select(PATHS.to_vec());
     let call = (name, path(), path(), "[a-z]{1,3}", 0..5_u8).prop_map(|(name, path, other, text, pause)| {
-        (name, Input { path: path.to_owned(), other: other.to_owned(), text, pause })
+        Step(name, Input { path: path.to_owned(), other: other.to_owned(), text, pause })
     });
     vec(call, 2..longest)
 }
@@ -236,7 +249,7 @@ fn engine(dir: &Path) -> Engine {
         .max_concurrency(8)
 }
 
-fn call(at: usize, (name, input): &(&'static str, Input)) -> ToolCall {
+fn call(at: usize, Step(name, input): &Step) -> ToolCall {
     ToolCall::new(format!("{at}"), *name, serde_json::to_string(input).expect("an input"))
 }
 
@@ -258,13 +271,13 @@ struct Tally {
     beside: AtomicUsize,
 }
 
-fn equals_order(program: &[(&'static str, Input)], streamed: bool, tally: &Tally) {
+fn equals_order(program: &[Step], streamed: bool, tally: &Tally) {
     let (at_once, in_order) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    plant(at_once.path()).unwrap();
-    plant(in_order.path()).unwrap();
+    let (engine_at_once, engine_in_order) =
+        (engine(&plant(at_once.path()).unwrap()), engine(&plant(in_order.path()).unwrap()));
     let calls = || program.iter().enumerate().map(|(at, step)| call(at, step));
     let (results, expected) = runtime().block_on(async {
-        let mut turn = engine(at_once.path()).turn();
+        let mut turn = engine_at_once.turn();
         let results = if streamed {
             for call in calls() {
                 turn.push(call);
@@ -274,10 +287,9 @@ fn equals_order(program: &[(&'static str, Input)], streamed: bool, tally: &Tally
         } else {
             turn.run(calls()).await
         };
-        let engine = engine(in_order.path());
         let mut expected = Vec::new();
         for call in calls() {
-            expected.extend(engine.turn().run([call]).await);
+            expected.extend(engine_in_order.turn().run([call]).await);
         }
         (results, expected)
     });
