@@ -317,13 +317,13 @@ fn the_first_result_counts() {
         board.pump(Cancel::new);
         let other = {
             let board = board.clone();
-            thread::spawn(move || board.finish(0, "other", |said, _| said))
+            thread::spawn(move || board.finish(0, "other", |said, _| said).map(drop))
         };
         let waiter = {
             let board = board.clone();
             thread::spawn(move || block_on(board.results()))
         };
-        let own = board.finish(0, "own", |said, _| said);
+        let own = board.finish(0, "own", |said, _| said).map(drop);
         let (other, results) = (other.join().unwrap(), waiter.join().unwrap());
         match results[..] {
             ["own"] => assert_eq!((own, other), (Ok(()), Err("other"))),

@@ -349,7 +349,9 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
         execute(&turn.engine, &mut start.opened, &cx, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
-    let failed = began && result.error_kind().is_some_and(ErrorKind::began);
+    // One that went to the background has no siblings any more.
+    let beside = began && cx.running().task().is_none();
+    let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
     let stops_siblings = on_error == SiblingPolicy::OnError && failed;
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
     // Before the call has its result: from then on whoever ends beside it may let the next ones go.
