@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
-    fs::write(dir.path().join("poem.txt"), "The fog comes\non little cat feet.\n")?;
+    fs::write(dir.path().join("notes.txt"), "The tide goes out\nand leaves the boats behind.\n")?;
 
     let (sender, mut events) = channel(256);
     let engine = Engine::new(registry()?).workspace(Workspace::new(dir.path())?).events(sender);
@@ -72,12 +72,12 @@ impl Model {
         let names: Vec<&str> = tools.map(Offer::name).collect();
         println!("   the model is offered: {}\n", names.join(", "));
         calls(&[
-            ("Read", json!({"file_path": "poem.txt"})),
+            ("Read", json!({"file_path": "notes.txt"})),
             ("weather", json!({"city": "Oslo"})),
             ("weather", json!({"city": "Lima"})),
-            ("read_fil", json!({"file_path": "poem.txt"})),
+            ("read_fil", json!({"file_path": "notes.txt"})),
             ("Read", json!({"file_path": 7, "lines": "all"})),
-            ("write_file", json!({"path": "poem.txt", "text": "It sits looking"})),
+            ("write_file", json!({"path": "notes.txt", "text": "and comes back"})),
             ("log", json!({})),
         ])
     }

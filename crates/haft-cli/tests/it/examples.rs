@@ -82,7 +82,7 @@ fn turn() {
         &shown,
         &[
             "the model is offered: Read, log, weather, write_file",
-            "1\tThe fog comes",
+            "1\tThe tide goes out",
             "beside others",
             "no tool named `read_fil`; closest: `read_file` (alias of Read), `Read`",
             "invalid input for Read (2 problems):",
