@@ -158,12 +158,25 @@ impl Turn {
     /// Gives a call its result, once.
     fn end(&self, said: Said) -> bool {
         let call = said.call();
-        // Said in the same breath as it is accepted, so that nobody can see the one without the other.
-        let accepted = self.board.finish(call, said, |said, _| {
+        let accept = || {
             self.books(|books| {
                 books.accepted[call] += 1;
                 books.running.retain(|(running, _)| *running != call);
             });
+        };
+        // Half of the calls have something to say between being over and having a result.
+        if call % 2 == 1 {
+            let claimed = self.board.claim(call).is_some();
+            if claimed {
+                accept();
+                thread::yield_now();
+                self.board.give(call, said);
+            }
+            return claimed;
+        }
+        // Said in the same breath as it is accepted, so that nobody can see the one without the other.
+        let accepted = self.board.finish(call, said, |said, _| {
+            accept();
             said
         });
         if let Err(back) = accepted {
