@@ -368,3 +368,28 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
     let of_worker = log.events().iter().filter(|event| &*event.agent == "worker").count();
     assert_eq!(of_worker, 3, "a worker's events carry its name: started, finished, and finished");
 }
+
+/// FIXME: a call that holds a file, or the last place of its tool, and delegates to a worker that wants the same waits
+/// for itself until its time is up. The worker should be told at once, or inherit what its ancestor holds.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_wants_what_its_ancestor_holds_waits_until_time_is_up() {
+    let dir = Dir::new();
+    let workspace = dir.workspace();
+    let delegate = scripted("delegate").effects(|_| Effects::delegates().and(Effects::writes("x")));
+    let (delegate, handle) = delegate.with(|tool| tool.concurrency(1).timeout_ms(5_000)).build();
+    let (edit, edits) = file("edit", |path| Effects::writes(path));
+    let caller = Caller::new()
+        .tool(delegate)
+        .tool(edit)
+        .engine(|engine| engine.workspace(workspace).permissions(bypass()));
+    for (tool, input) in [("edit", json!({"path": "x"})), ("delegate", json!({}))] {
+        let mut turn = caller.start([("d", "delegate", "{}")]);
+        let outer = turn.meanwhile(handle.started()).await;
+        let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
+        let work = tokio::spawn(child.turn().run([call(tool, input)]));
+        let_tasks_run().await;
+        assert_eq!((edits.calls(), handle.running(), work.is_finished()), (0, 1, false));
+        assert_eq!(turn.results().await[0].error_kind(), Some(ErrorKind::TimedOut));
+        assert!(work.await.unwrap()[0].is_error());
+    }
+}

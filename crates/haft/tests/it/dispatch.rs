@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::event::What;
-use haft::ports::{Answer, Tasks};
+use haft::ports::{Answer, Intent, RecordError, Recorder, Tasks};
 use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, ToolHandle, let_tasks_run,
     scripted,
 };
 use haft::{
-    AnyTool, Cause, ConflictRule, Effects, Engine, ErrorKind, Interrupt, Opinion, PermissionMode,
+    AnyTool, BoxFuture, Cause, ConflictRule, Effects, Engine, ErrorKind, Interrupt, Opinion, PermissionMode,
     Permissions, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, limits,
 };
 use serde_json::{Value, json};
@@ -546,6 +546,34 @@ async fn a_call_that_waits_for_its_tool_does_not_start_after_an_interrupt() {
     holding.succeed("text");
     second.results().await.check(["2 Cancelled: one was cancelled: the user interrupted this turn"]);
     assert_eq!(ones.calls(), 1);
+}
+
+/// The same while the journal notes what is about to run.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_being_noted_does_not_start_after_an_interrupt() {
+    /// Notes when it is told to.
+    struct Slow(Arc<tokio::sync::Semaphore>);
+    impl Recorder for Slow {
+        fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+            Box::pin(async {
+                self.0.acquire().await.unwrap().forget();
+                Ok(())
+            })
+        }
+        fn after<'a>(&'a self, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+    let may = Arc::new(tokio::sync::Semaphore::new(0));
+    let port = Arc::new(Slow(may.clone()));
+    let (write, writes) = write("write").build();
+    let caller = Caller::new().tool(write).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
+    let turn = caller.start([call("1", "write")]);
+    let_tasks_run().await;
+    assert_eq!(turn.handle().interrupt(), [""; 0]);
+    may.add_permits(1);
+    turn.results().await.check(["1 Cancelled: write was cancelled: the user interrupted this turn"]);
+    assert_eq!(writes.calls(), 0);
 }
 
 // ---- Siblings.
