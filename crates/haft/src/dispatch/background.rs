@@ -36,8 +36,14 @@ impl Background {
         self.count.store(running.len(), Ordering::Release);
     }
 
-    /// Words for a call that meets a background task.
-    pub(crate) fn overlapping(&self, resolved: &Resolved, entry: &Entry, confined: bool) -> Option<String> {
+    /// Words for a call that meets a background task other than the one that it became itself.
+    pub(crate) fn overlapping(
+        &self,
+        resolved: &Resolved,
+        entry: &Entry,
+        confined: bool,
+        own: Option<TaskId>,
+    ) -> Option<String> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -45,7 +51,7 @@ impl Background {
         let touch = Touch::of(resolved, u64::from(entry.number()), confined);
         let met: Vec<String> = running
             .iter()
-            .filter(|(_, _, other)| other.conflicts(&touch))
+            .filter(|(task, _, other)| Some(*task) != own && other.conflicts(&touch))
             .map(|(task, tool, _)| format!("{task} ({tool})"))
             .collect();
         (!met.is_empty()).then(|| {

@@ -43,6 +43,7 @@ struct Slot<Job, Done> {
     /// The call was told to go on, and who waits for that.
     go: bool,
     waker: Option<Waker>,
+    /// Its tool itself runs: what has a slot may still wait for a file or for its tool's limit.
     running: bool,
 }
 
@@ -140,9 +141,16 @@ impl<Job, Done> Board<Job, Done> {
     pub(crate) fn authorized(&self, call: usize) -> bool {
         let mut state = lock(&self.state);
         let at_once = state.scheduler.authorized(call);
-        state.slots[call].running = at_once;
         state.slots[call].go = at_once;
         at_once
+    }
+
+    /// The tool itself starts now: an interrupt spares it from here on, if it says so. Returns the cause if the turn was
+    /// stopped before, which may be about to reach the call.
+    pub(crate) fn runs(&self, call: usize) -> Option<Cause> {
+        let mut state = lock(&self.state);
+        state.slots[call].running = true;
+        state.stopped
     }
 
     /// Waits until the call is told to go on.
@@ -273,7 +281,6 @@ impl<Job, Done> State<Job, Done> {
                 let more = !self.scheduler.is_exhausted();
                 return Some(Begin { call, job, cancel, more });
             }
-            slot.running = matches!(step, Step::Run(_));
             slot.go = true;
             woken.extend(slot.waker.take());
         }

@@ -93,17 +93,15 @@ fn stopping_refuses_what_has_not_begun_and_cancels_what_may_be() {
         let (board, root, woken) = (board(3, "R R! R R W R"), Cancel::new(), count());
         let cancels: Vec<Cancel> = begun(&board, &root).into_iter().map(|(_, cancel)| cancel).collect();
         assert_eq!(cancels.len(), 4);
-        // 0, 1 and 2 run, 3 has to wait for a slot.
+        // 0 and 1 run, 2 has a slot and waits for something else, 3 has to wait for a slot.
         assert!(board.authorized(0) && board.authorized(1));
         assert!(board.authorized(2));
         assert!(!board.authorized(3));
+        assert_eq!((board.runs(0), board.runs(1)), (None, None));
         board.stop(Cause::User, force, |_, job| (job, "refused"));
-        let expected = [
-            force.then_some(Cause::User),
-            Some(Cause::User),
-            force.then_some(Cause::User),
-            Some(Cause::User),
-        ];
+        assert_eq!(board.runs(2), Some(Cause::User), "it comes too late");
+        let expected =
+            [force.then_some(Cause::User), Some(Cause::User), Some(Cause::User), Some(Cause::User)];
         assert_eq!(cancels.iter().map(Cancel::cause).collect::<Vec<_>>(), expected);
         assert!(board.is_done(4) && board.is_done(5));
         for call in 0..4 {

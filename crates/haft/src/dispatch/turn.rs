@@ -151,7 +151,9 @@ impl TurnHandle {
     pub fn interrupt(&self) -> Vec<String> {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
         turn.stop(Cause::User, false);
-        let goes_on = |call: &Live| !call.cx.cancel().is_cancelled();
+        // What moved to the background still runs and is no longer waited for.
+        let goes_on =
+            |call: &Live| !call.cx.cancel().is_cancelled() && !call.turn.board.is_done(call.cx.call_index());
         turn.running().filter(goes_on).map(|call| call.cx.call_ref().tool.to_string()).collect()
     }
 
@@ -345,7 +347,14 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
         began = true;
         let limit = start.opened.entry.tool().spec().timeout.limit();
         let live = Live { turn: turn.clone(), cx: cx.clone() };
-        let watch = |started: Instant| turn.engine.supervisor.watch(started, limit, live);
+        let watch = |started: Instant| {
+            // In this order: what an interrupt spares, it finds here.
+            let watching = turn.engine.supervisor.watch(started, limit, live);
+            if let Some(cause) = turn.board.runs(call) {
+                cx.cancel().cancel(cause);
+            }
+            watching
+        };
         execute(&turn.engine, &mut start.opened, &cx, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
@@ -432,12 +441,12 @@ impl Live {
             let output = Output::new(vec![Content::text(words)]);
             ToolResult::answered(call.id.clone(), entry, running.input(), output)
         };
+        // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
+        // each result goes to exactly one place. And before others are told of it, so that it never meets itself.
+        running.becomes(task);
         // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
         let touch = running.touch(entry, self.cx.cwd(), engine.surroundings.confined);
         engine.background.add(task, call.tool.clone(), touch);
-        // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
-        // each result goes to exactly one place.
-        running.becomes(task);
         let goes_on = answer(format!("{tool} goes on in the background as {task}; its result is kept there"));
         if self.turn.end(call.index, goes_on).is_err() {
             engine.background.remove(task);

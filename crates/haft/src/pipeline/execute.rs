@@ -182,7 +182,8 @@ pub(crate) async fn execute<Watching>(
 
     // 7 observe
     let mut done = Outcome { outcome, notes, duration };
-    done.notes.extend(shared.background.overlapping(resolved, entry, shared.surroundings.confined));
+    let (confined, own) = (shared.surroundings.confined, cx.running().task());
+    done.notes.extend(shared.background.overlapping(resolved, entry, confined, own));
     if !shared.hooks.post.is_empty() {
         done = Box::pin(hook::after(shared, opened, cx, done)).await;
     }

@@ -3,7 +3,9 @@
 //! One binary, so that one link serves all. `known_bugs` holds what is right and not so today.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it means here")]
 
+mod agents;
 mod contract;
+mod dispatch;
 mod execution;
 mod panics;
 mod permission;
