@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use haft::files::{FileError, FileErrorKind, Kind};
+use haft::spelling::edits;
 use haft::{Context, ToolError};
 
 /// How many names are given.
@@ -109,23 +110,6 @@ impl Name {
     }
 }
 
-/// How many characters have to change: insert, delete, replace, or swap two neighbours.
-fn edits(a: &[char], b: &[char]) -> usize {
-    let mut above: Vec<usize> = vec![0; b.len() + 1];
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut next = vec![i + 1; b.len() + 1];
-        for (j, y) in b.iter().enumerate() {
-            next[j + 1] = (row[j] + usize::from(x != y)).min(row[j + 1] + 1).min(next[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                next[j + 1] = next[j + 1].min(above[j - 1] + 1);
-            }
-        }
-        above = std::mem::replace(&mut row, next);
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,14 +128,5 @@ mod tests {
         check("zebra.txt", "main.rs README.md", "");
         check("a", "b c", "");
         check("lib", "libs lab", "lab libs");
-    }
-
-    #[test]
-    fn edits_count_a_swap_once() {
-        let edits = |a: &str, b: &str| edits(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("abc", "abc"), 0);
-        assert_eq!(edits("abc", "acb"), 1);
-        assert_eq!(edits("kitten", "sitting"), 3);
     }
 }

@@ -1,6 +1,7 @@
 //! The names closest to one that doesn't exist.
 
 use crate::limits;
+use crate::spelling::edits;
 
 /// The closest names, in words: `` `read_file` (alias of Read) ``. Nearest first, at most three.
 pub(crate) fn closest<'a>(
@@ -22,7 +23,7 @@ pub(crate) fn closest<'a>(
                 let (a, b): (String, String) = (candidate.iter().collect(), target.iter().collect());
                 a.contains(&b) || b.contains(&a)
             };
-            let distance = distance(&target, &candidate);
+            let distance = edits(&target, &candidate);
             (if contained { distance.min(2) } else { distance }, name, alias_of)
         })
         .filter(|(distance, name, _)| *distance <= (target.len().max(name.len()) / 3).max(2))
@@ -35,25 +36,6 @@ pub(crate) fn closest<'a>(
             None => format!("`{name}`"),
         })
         .collect()
-}
-
-/// How many letters have to change: insert, delete, replace, or swap two neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut rows = [(0..=b.len()).collect::<Vec<usize>>(), vec![0; b.len() + 1], vec![0; b.len() + 1]];
-    for (i, x) in a.iter().enumerate() {
-        // rows[0] is the row above, rows[1] the one above that.
-        rows[2][0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = rows[0][j] + usize::from(x != y);
-            let mut best = replaced.min(rows[0][j + 1] + 1).min(rows[2][j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                best = best.min(rows[1][j - 1] + 1);
-            }
-            rows[2][j + 1] = best;
-        }
-        rows.rotate_right(1);
-    }
-    rows[0][b.len()]
 }
 
 #[cfg(test)]
@@ -72,17 +54,5 @@ mod tests {
         check("gerp", &["`Grep`"]);
         check("database_query", &[]);
         check("", &[]);
-    }
-
-    #[test]
-    fn distances() {
-        let check = |a: &str, b: &str, expected: usize| {
-            let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-            assert_eq!(distance(&a, &b), expected);
-        };
-        check("", "abc", 3);
-        check("abc", "abc", 0);
-        check("abc", "acb", 1);
-        check("kitten", "sitting", 3);
     }
 }

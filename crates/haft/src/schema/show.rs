@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::limits::VALUE_CHARS_MAX;
+use crate::spelling::edits;
 
 /// Returns the JSON of a value, cut to [`VALUE_CHARS_MAX`] characters.
 pub(crate) fn shown(value: &Value) -> String {
@@ -70,36 +71,10 @@ pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> O
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted: Vec<char> = plain(name).chars().take(64).collect();
     names
-        .map(|other| (distance(&wanted, &plain(other).chars().take(64).collect::<Vec<_>>()), other))
+        .map(|other| (edits(&wanted, &plain(other).chars().take(64).collect::<Vec<_>>()), other))
         .filter(|(distance, _)| *distance <= (wanted.len() / 3).min(3))
         .min()
         .map(|(_, other)| other)
-}
-
-/// The number of insertions, deletions, replacements and swaps of neighbours between two words.
-fn distance(left: &[char], right: &[char]) -> usize {
-    let width = right.len() + 1;
-    let mut rows = vec![0; (left.len() + 1) * width];
-    for row in 0..=left.len() {
-        for column in 0..width {
-            let at = row * width + column;
-            rows[at] = if row == 0 || column == 0 {
-                row + column
-            } else {
-                let replaced = rows[at - width - 1] + usize::from(left[row - 1] != right[column - 1]);
-                let mut least = replaced.min(rows[at - 1] + 1).min(rows[at - width] + 1);
-                if row > 1
-                    && column > 1
-                    && left[row - 1] == right[column - 2]
-                    && left[row - 2] == right[column - 1]
-                {
-                    least = least.min(rows[at - 2 * width - 2] + 1);
-                }
-                least
-            };
-        }
-    }
-    rows[rows.len() - 1]
 }
 
 /// Returns what a same-document reference (`#`, `#/…`) points to. Anchors are not looked for.
