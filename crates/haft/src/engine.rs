@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host};
 use crate::dispatch::background::Background;
-use crate::dispatch::locks::Locks;
+use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::Live;
 use crate::dispatch::{ConflictRule, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
@@ -83,6 +83,8 @@ struct Config {
     /// What the agents of a session have in common.
     common: Common,
     parent: Option<Arc<dyn Authorizer>>,
+    /// The calls that this agent works for, the outermost first.
+    ancestors: Arc<[Ancestor]>,
 }
 
 #[derive(Clone)]
@@ -104,6 +106,7 @@ pub(crate) struct Shared {
     pub(crate) background: Arc<Background>,
     pub(crate) supervisor: Arc<Supervisor<Live>>,
     pub(crate) threads: Arc<Threads>,
+    pub(crate) ancestors: Arc<[Ancestor]>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,
     pub(crate) cap: usize,
@@ -148,6 +151,7 @@ impl Engine {
                     threads: Arc::default(),
                 },
                 parent: None,
+                ancestors: Arc::default(),
             },
             session: Arc::default(),
         }
@@ -293,8 +297,11 @@ impl Engine {
         let parent = self.config.authorizer.clone();
         let cancel = cx.cancel().child();
         let store = self.shared().store.clone();
+        let nearest = cx.entry().map(|entry| cx.running().ancestor(entry));
+        let ancestors = self.config.ancestors.iter().copied().chain(nearest).collect();
         self.clone().set(|config| {
             config.store = Some(store);
+            config.ancestors = ancestors;
             config.agent = agent.into();
             config.registry = registry;
             config.parent = Some(parent);
@@ -356,6 +363,7 @@ impl Shared {
             background: config.common.background.clone(),
             supervisor: config.common.supervisor.clone(),
             threads: config.common.threads.clone(),
+            ancestors: config.ancestors.clone(),
             // A node of its own: this session may end, and the configuration be used for another.
             cancel: config.cancel.child(),
             rule: config.rule,

@@ -54,9 +54,8 @@ impl Background {
             .filter(|(task, _, other)| Some(*task) != own && other.conflicts(&touch))
             .map(|(task, tool, _)| format!("{task} ({tool})"))
             .collect();
-        (!met.is_empty()).then(|| {
-            format!("note: this call overlaps with what still runs in the background: {}", met.join(", "))
-        })
+        (!met.is_empty())
+            .then(|| format!("this call overlaps with what still runs in the background: {}", met.join(", ")))
     }
 }
 

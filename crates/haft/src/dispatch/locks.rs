@@ -29,7 +29,15 @@ struct Queue {
 
 impl Locks {
     /// Waits for the files that a call changes; nothing for a call that changes none.
-    pub(crate) async fn take(self: &Arc<Locks>, resolved: &Resolved, entry: &Entry) -> Option<Held> {
+    ///
+    /// What an ancestor of the call holds is not in its way: the ancestor waits for this call, not the other way
+    /// round. Nor is who waits for that ancestor.
+    pub(crate) async fn take(
+        self: &Arc<Locks>,
+        resolved: &Resolved,
+        entry: &Entry,
+        ancestors: &[Ancestor],
+    ) -> Option<Held> {
         if resolved.writes.is_empty() && resolved.deletes.is_empty() {
             return None;
         }
@@ -44,25 +52,47 @@ impl Locks {
         };
         loop {
             let freed = self.freed.notified();
-            if self.is_first(held.ticket) {
+            if self.is_first(held.ticket, ancestors) {
                 return Some(held);
             }
             freed.await;
         }
     }
 
-    fn is_first(&self, ticket: u64) -> bool {
+    fn is_first(&self, ticket: u64, ancestors: &[Ancestor]) -> bool {
         let queue = lock(&self.queue);
         let Some(at) = queue.claims.iter().position(|(claim, _)| *claim == ticket) else { return true };
         let mine = &queue.claims[at].1;
-        queue.claims[..at].iter().all(|(_, earlier)| !earlier.conflicts(mine))
+        let is_ancestor = |claim: u64| ancestors.iter().any(|ancestor| ancestor.ticket == Some(claim));
+        queue.claims[..at].iter().enumerate().all(|(place, (claim, earlier))| {
+            let waits_for_ancestor = || {
+                let before = &queue.claims[..place];
+                before.iter().any(|(claim, held)| is_ancestor(*claim) && held.conflicts(earlier))
+            };
+            !earlier.conflicts(mine) || is_ancestor(*claim) || waits_for_ancestor()
+        })
     }
+}
+
+/// A call that a worker's calls run on behalf of, and what it held when the worker was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ancestor {
+    /// Its claim on files.
+    pub(crate) ticket: Option<u64>,
+    /// The tool whose place it has, if that tool has a limit.
+    pub(crate) tool: Option<u32>,
 }
 
 /// Gives the files free when dropped.
 pub(crate) struct Held {
     locks: Arc<Locks>,
     ticket: u64,
+}
+
+impl Held {
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
 }
 
 impl Drop for Held {

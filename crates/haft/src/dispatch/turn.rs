@@ -20,7 +20,7 @@ use crate::effects::table::Facts;
 use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::pipeline::execute::{execute, stopped, timed_out, until_cancelled};
+use crate::pipeline::execute::{execute, not_run, timed_out, until_cancelled};
 use crate::pipeline::{self, Opened};
 use crate::ports::TaskId;
 use crate::registry::{Entry, Offer, Snapshot};
@@ -266,7 +266,7 @@ impl TurnShared {
     fn stop(self: &Arc<TurnShared>, cause: Cause, force: bool) {
         self.board.stop(cause, force, |call, job| {
             let result = match job {
-                Job::Opened(start) => start.opened.refused(unstarted(&start.opened, cause)),
+                Job::Opened(start) => start.opened.refused(not_run(start.opened.entry.name(), cause)),
                 Job::Refused(result) => result,
             };
             self.tell_end(call, result.clone());
@@ -476,7 +476,7 @@ impl Owed<'_> {
     }
 
     fn cancelled(&self, cause: Cause) -> ToolResult {
-        ToolResult::refused(self.call.id.clone(), self.call.tool.clone(), stopped(&self.call.tool, cause))
+        ToolResult::refused(self.call.id.clone(), self.call.tool.clone(), not_run(&self.call.tool, cause))
     }
 }
 
@@ -490,12 +490,6 @@ impl Drop for Owed<'_> {
             self.turn.go();
         }
     }
-}
-
-/// The error of a call that never began.
-fn unstarted(opened: &Opened, cause: Cause) -> ToolError {
-    let words = format!("{} was not run; {}", opened.entry.name(), cause.words());
-    ToolError::cancelled(cause, &words)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
-use crate::dispatch::locks::Held;
+use crate::dispatch::locks::{Ancestor, Held};
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::{Resolved, ResolvedPath};
@@ -82,6 +82,15 @@ impl Running {
         let _ = self.call.set((input.clone(), effects.clone()));
     }
 
+    /// What the call holds, for a worker that it starts.
+    pub(crate) fn ancestor(&self, entry: &Entry) -> Ancestor {
+        let holds = lock(&self.holds);
+        Ancestor {
+            ticket: holds.locks.as_ref().map(Held::ticket),
+            tool: holds.room.as_ref().map(|_| entry.number()),
+        }
+    }
+
     /// The background task that the call became, if it did.
     pub(crate) fn task(&self) -> Option<TaskId> {
         self.task.get().copied()
@@ -130,15 +139,17 @@ pub(crate) async fn execute<Watching>(
     let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
     if holds {
         let waited = Box::pin(until_cancelled(cx.cancel(), async {
+            // A worker uses the place that the call it works for has already.
+            let has_place = shared.ancestors.iter().any(|ancestor| ancestor.tool == Some(entry.number()));
             let room = match &entry.gate {
-                Some(gate) => gate.clone().acquire_owned().await.ok(),
-                None => None,
+                Some(gate) if !has_place => gate.clone().acquire_owned().await.ok(),
+                _ => None,
             };
-            (room, shared.locks.take(resolved, entry).await)
+            (room, shared.locks.take(resolved, entry, &shared.ancestors).await)
         }));
         match waited.await {
             Ok((room, locks)) => cx.running().hold(room, locks),
-            Err(cause) => return opened.refused(ended(entry, cause)),
+            Err(cause) => return opened.refused(not_run(entry.name(), cause)),
         }
     }
     let mut recorded = false;
@@ -296,8 +307,13 @@ pub(crate) async fn until_cancelled<T>(cancel: &Cancel, work: impl Future<Output
     .await
 }
 
-/// The error of a call that was cancelled.
-pub(crate) fn stopped(tool: &str, cause: Cause) -> ToolError {
+/// The error of a call that was cancelled before its tool was called: nothing happened.
+pub(crate) fn not_run(tool: &str, cause: Cause) -> ToolError {
+    ToolError::cancelled(cause, &format!("{tool} was not run; {}", cause.words()))
+}
+
+/// The error of a call that was cancelled while its tool ran.
+fn stopped(tool: &str, cause: Cause) -> ToolError {
     ToolError::cancelled(cause, &format!("{tool} was {}", cause.words()))
 }
 

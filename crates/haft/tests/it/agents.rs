@@ -369,10 +369,10 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
     assert_eq!(of_worker, 3, "a worker's events carry its name: started, finished, and finished");
 }
 
-/// FIXME: a call that holds a file, or the last place of its tool, and delegates to a worker that wants the same waits
-/// for itself until its time is up. The worker should be told at once, or inherit what its ancestor holds.
+/// A call that holds a file, or the last place of its tool, once waited for itself when it delegated to a worker that
+/// wanted the same.
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_wants_what_its_ancestor_holds_waits_until_time_is_up() {
+async fn a_worker_has_what_its_ancestor_holds() {
     let dir = Dir::new();
     let workspace = dir.workspace();
     let delegate = scripted("delegate").effects(|_| Effects::delegates().and(Effects::writes("x")));
@@ -382,14 +382,21 @@ async fn a_worker_that_wants_what_its_ancestor_holds_waits_until_time_is_up() {
         .tool(delegate)
         .tool(edit)
         .engine(|engine| engine.workspace(workspace).permissions(bypass()));
-    for (tool, input) in [("edit", json!({"path": "x"})), ("delegate", json!({}))] {
-        let mut turn = caller.start([("d", "delegate", "{}")]);
-        let outer = turn.meanwhile(handle.started()).await;
-        let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
-        let work = tokio::spawn(child.turn().run([call(tool, input)]));
-        let_tasks_run().await;
-        assert_eq!((edits.calls(), handle.running(), work.is_finished()), (0, 1, false));
-        assert_eq!(turn.results().await[0].error_kind(), Some(ErrorKind::TimedOut));
-        assert!(work.await.unwrap()[0].is_error());
-    }
+    let mut turn = caller.start([("d", "delegate", "{}")]);
+    let outer = turn.meanwhile(handle.started()).await;
+    // Another agent wants the file too: it waits for the ancestor, and so it is in nobody's way.
+    let other = caller.start([("o", "edit", r#"{"path": "x"}"#)]);
+    let_tasks_run().await;
+    let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
+    let work = tokio::spawn(child.turn().run([call("edit", json!({"path": "x"}))]));
+    edits.started().await.succeed("edited");
+    assert!(!work.await.unwrap()[0].is_error());
+    let work = tokio::spawn(child.turn().run([call("delegate", json!({}))]));
+    handle.started().await.succeed("delegated");
+    assert!(!work.await.unwrap()[0].is_error());
+    assert_eq!(edits.calls(), 1, "the other still waits");
+    outer.succeed("done");
+    turn.results().await.check(["d ok: done"]);
+    edits.started().await.succeed("at last");
+    other.results().await.check(["o ok: at last"]);
 }

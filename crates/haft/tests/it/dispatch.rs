@@ -332,7 +332,8 @@ async fn a_question_that_nobody_answers_starves_nobody() {
         let results = turn.results().await;
         assert!(asked.is_withdrawn());
         for (at, line) in results.lines().iter().enumerate() {
-            let question = format!("q{at} Cancelled: look was cancelled: the user interrupted this turn");
+            let question =
+                format!("q{at} Cancelled: look was not run; cancelled: the user interrupted this turn");
             let expected = if at < questions { question } else { format!("r{} ok: text", at - questions) };
             assert_eq!(*line, expected);
         }
@@ -527,7 +528,10 @@ async fn a_call_that_waits_for_a_file_does_not_start_after_an_interrupt() {
     let_tasks_run().await;
     assert!(second.is_finished(), "nobody has to wait for the other agent");
     holding.succeed("one");
-    second.results().await.check(["2 Cancelled: edit was cancelled: the user interrupted this turn"]);
+    second
+        .results()
+        .await
+        .check(["2 Cancelled: edit was not run; cancelled: the user interrupted this turn"]);
     first.results().await.check(["1 ok: one"]);
     assert_eq!(edits.calls(), 0, "the user said stop");
 }
@@ -544,7 +548,7 @@ async fn a_call_that_waits_for_its_tool_does_not_start_after_an_interrupt() {
     assert_eq!(second.handle().interrupt(), [""; 0]);
     let_tasks_run().await;
     holding.succeed("text");
-    second.results().await.check(["2 Cancelled: one was cancelled: the user interrupted this turn"]);
+    second.results().await.check(["2 Cancelled: one was not run; cancelled: the user interrupted this turn"]);
     assert_eq!(ones.calls(), 1);
 }
 
@@ -703,7 +707,7 @@ async fn a_bare_no_ends_the_turn() {
         lasting_call.succeed("four");
         turn.results().await.check([
             "1 Rejected: the user said no to look and ended the turn; wait for what they say",
-            "2 Cancelled: look was cancelled: the user interrupted this turn",
+            "2 Cancelled: look was not run; cancelled: the user interrupted this turn",
             "3 Cancelled: stops was cancelled: the user interrupted this turn",
             "4 ok: four",
             "5 Cancelled: stops was cancelled: the user interrupted this turn",
@@ -794,7 +798,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
     started(&mut turn, &reads).await.succeed("two");
     started(&mut turn, &edits).await.succeed("three");
     started(&mut turn, &edits).await.succeed("four");
-    let note = "note: note: this call overlaps with what still runs in the background: task-1 (slow)";
+    let note = "note: this call overlaps with what still runs in the background: task-1 (slow)";
     turn.results().await.check([
         "1 ok: slow goes on in the background as task-1; its result is kept there",
         "2 ok: two",

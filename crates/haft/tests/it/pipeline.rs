@@ -770,7 +770,7 @@ async fn a_question_holds_nobody_up_and_goes_with_its_call() {
     assert_eq!(turn.handle().interrupt(), [""; 0]);
     let results = turn.results().await;
     assert!(asked.is_withdrawn());
-    results.check(["1 Cancelled: look was cancelled: the user interrupted this turn", "2 ok: text"]);
+    results.check(["1 Cancelled: look was not run; cancelled: the user interrupted this turn", "2 ok: text"]);
 }
 
 #[tokio::test]
