@@ -120,7 +120,7 @@ fn registry() -> Result<Registry, RegistryError> {
     let write_file = dynamic_tool("write_file", "Writes a text file.", text, |input, cx| async move {
         let (path, text) =
             (input["path"].as_str().unwrap_or_default(), input["text"].as_str().unwrap_or_default());
-        cx.files().write(path.as_ref(), text.as_bytes(), WriteMode::Replace).await?;
+        cx.files().write(&path, text.as_bytes(), WriteMode::Replace).await?;
         Ok(format!("wrote {path}"))
     })
     .effects(|input| Effects::writes(input["path"].as_str().unwrap_or_default()));

@@ -21,6 +21,9 @@ pub mod read;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "files")]
+pub use read::Read;
+
 /// The tools that every agent wants: all of those that this build has.
 pub fn core() -> Vec<AnyTool> {
     all()

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ToolError;
+use crate::limits;
 
 /// One block of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +129,22 @@ impl Output {
             Blocks::One(block) => vec![block],
             Blocks::List(blocks) => blocks,
         }
+    }
+
+    /// The same with links that are too long to be links said to be that.
+    pub(crate) fn with_bounded_links(self) -> Output {
+        let too_long = |block: &Content| match block {
+            Content::Link(link) => link.uri.len() + link.name.len() > limits::LINK_BYTES_MAX,
+            _ => false,
+        };
+        if !self.blocks().iter().any(too_long) {
+            return self;
+        }
+        let bounded = |block: Content| {
+            let words = format!("[a link of more than {} bytes was left out]", limits::LINK_BYTES_MAX);
+            if too_long(&block) { Content::text(words) } else { block }
+        };
+        Output::new(self.into_blocks().into_iter().map(bounded).collect())
     }
 
     /// The output as JSON: a string for text, the value for a structured result, an array of blocks otherwise.

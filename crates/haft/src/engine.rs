@@ -83,6 +83,7 @@ struct Config {
     /// What the agents of a session have in common.
     common: Common,
     parent: Option<Arc<dyn Authorizer>>,
+    parent_workspace: Option<Workspace>,
     /// The calls that this agent works for, the outermost first.
     ancestors: Arc<[Ancestor]>,
 }
@@ -121,6 +122,8 @@ struct Tools {
     registry: Registry,
     loaded: Loaded,
     snapshot: Snapshot,
+    /// Counts changes.
+    version: u64,
 }
 
 impl Engine {
@@ -151,6 +154,7 @@ impl Engine {
                     threads: Arc::default(),
                 },
                 parent: None,
+                parent_workspace: None,
                 ancestors: Arc::default(),
             },
             session: Arc::default(),
@@ -165,8 +169,15 @@ impl Engine {
 
     /// The directories that it works in. Default: the current one.
     #[must_use]
+    ///
+    /// A child's lies within its parent's: what doesn't is outside.
     pub fn workspace(self, workspace: Workspace) -> Engine {
-        self.set(|config| config.workspace = workspace)
+        self.set(|config| {
+            config.workspace = match &config.parent_workspace {
+                Some(parent) => workspace.narrowed_to(parent),
+                None => workspace,
+            };
+        })
     }
 
     /// The rules. Default: [`Permissions::new`]. A child's rules are held together with its parent's.
@@ -305,6 +316,7 @@ impl Engine {
             config.agent = agent.into();
             config.registry = registry;
             config.parent = Some(parent);
+            config.parent_workspace = Some(config.workspace.clone());
             config.cancel = cancel;
         })
     }
@@ -371,20 +383,24 @@ impl Shared {
             siblings: config.siblings,
             budget_chars: config.budget_chars,
             gates: config.gates.clone(),
-            tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot }),
+            tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot, version: 0 }),
             turns: AtomicU64::new(0),
         }
     }
 
     fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
-        let (registry, loaded) = {
+        let (registry, loaded, version) = {
             let mut tools = lock(&self.tools);
             change(&mut tools);
-            (tools.registry.clone(), tools.loaded.clone())
+            tools.version += 1;
+            (tools.registry.clone(), tools.loaded.clone(), tools.version)
         };
-        // Foreign code (`enabled`, rules) runs here, so not under the lock.
+        // Foreign code (`enabled`, rules) runs here, so not under the lock. Who comes later knows more.
         let snapshot = assembled(&registry, &loaded, &self.gates, &*self.authorizer, &self.host.ports);
-        lock(&self.tools).snapshot = snapshot;
+        let mut tools = lock(&self.tools);
+        if tools.version == version {
+            tools.snapshot = snapshot;
+        }
     }
 }
 

@@ -39,8 +39,10 @@ pub use scoped::ScopedFiles;
 pub struct Access {
     /// What may be read.
     pub read: Vec<Root>,
-    /// What may be written; it may be read too.
+    /// What may be written, which covers removing it; it may be read too.
     pub write: Vec<Root>,
+    /// What may not be written although it lies in what may.
+    pub never_written: Vec<PathBuf>,
 }
 
 impl Access {
@@ -60,6 +62,11 @@ impl Access {
     }
 
     pub(crate) fn root_for(&self, need: Need, path: &Path) -> Option<&Root> {
+        // Not what is protected, nor a folder that holds it: renaming that would replace it.
+        let protected = |place: &PathBuf| beneath(path, place) || beneath(place, path);
+        if need == Need::Write && self.never_written.iter().any(protected) {
+            return None;
+        }
         self.roots(need).find(|root| root.covers(path))
     }
 }

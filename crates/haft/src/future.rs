@@ -1,10 +1,11 @@
 //! The one boxed future type, and the guard that turns a panic into a value.
 
 use std::any::Any;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A boxed future that may be sent between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -25,6 +26,18 @@ impl<T: Default> Future for Nothing<T> {
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
         Poll::Ready(T::default())
+    }
+}
+
+/// The work within a limit. The timer is only set once the work has to wait, so what is ready at once costs nothing.
+pub(crate) async fn within<T>(limit: Duration, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+    let at_once = poll_fn(|cx| match Pin::new(&mut work).poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    match at_once.await {
+        Some(value) => Some(value),
+        None => Box::pin(tokio::time::timeout(limit, work)).await.ok(),
     }
 }
 

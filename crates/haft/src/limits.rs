@@ -102,12 +102,17 @@ pub const ATTEMPTS_MAX: u32 = 10;
 pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long a call may run, unless its tool says otherwise.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a cancelled call has to end before it is answered in its place.
+/// How long a call that is past its limit has to end before it is answered in its place. One that was cancelled has
+/// until the second look of the watchdog.
 pub const CANCEL_GRACE: Duration = Duration::from_millis(100);
 /// How long the timer of a session stays set after its last call.
 pub const SUPERVISOR_IDLE: Duration = Duration::from_secs(1);
 /// How long one hook may take, unless it says otherwise.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a tool's own check, opinion or guard may take.
+pub const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the recorder may take for one note.
+pub const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the watchdog looks for calls that keep a thread busy.
 pub const WATCHDOG_PERIOD: Duration = Duration::from_millis(250);
 /// For how long a call may keep a thread busy before that is reported.
@@ -132,6 +137,8 @@ pub const ERROR_CHARS_MAX: usize = 10_000;
 pub const NOTE_CHARS_MAX: usize = 10_000;
 /// How many hooks may say something about one call.
 pub const NOTES_MAX: usize = 16;
+/// The longest link in a result, address and name together.
+pub const LINK_BYTES_MAX: usize = 4_096;
 /// The longest message of a progress event.
 pub const PROGRESS_CHARS_MAX: usize = 500;
 /// The longest part of output in one event.

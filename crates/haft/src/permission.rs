@@ -90,7 +90,9 @@ impl Permissions {
 
     /// Sets the mode.
     #[must_use]
-    pub fn mode(self, mode: PermissionMode) -> Permissions {
+    pub fn mode(mut self, mode: PermissionMode) -> Permissions {
+        // Of its own: building one set of rules changes no other.
+        self.live = Arc::default();
         self.live.set_mode(mode);
         self
     }

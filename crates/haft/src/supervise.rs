@@ -2,7 +2,8 @@
 //!
 //! A tool that waits is cancelled at its limit and answers for itself. One that never yields can't be: after a short
 //! grace its call is answered in its place and the work abandoned. One task for each session does this, for all its
-//! calls, with one timer; a thread beside it looks for calls that keep a runtime thread busy, and reports them.
+//! calls, with one timer. A thread beside it reports calls that keep a runtime thread busy, and answers those that the
+//! task can't: because all threads of the runtime are busy, or because a call that was cancelled doesn't notice.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -53,6 +54,10 @@ struct Watch<C> {
     key: u64,
     deadline: Option<Instant>,
     warned: bool,
+    /// When the watchdog answers it if the task could not: its runtime is busy, or gone.
+    overdue: Option<std::time::Instant>,
+    /// How often the watchdog saw it cancelled and not ended.
+    cancelled: u32,
     /// The mark when the watchdog last looked, and for how long it has been the same.
     seen: (u32, Duration),
     reported: bool,
@@ -104,7 +109,10 @@ impl<C: Watched> Supervisor<C> {
         watches.next_key += 1;
         let key = watches.next_key;
         let seen = (0, Duration::ZERO);
-        watches.list.push(Watch { key, deadline, warned: false, seen, reported: false, call });
+        let overdue = limit.and_then(|limit| now.into_std().checked_add(limit + 2 * limits::CANCEL_GRACE));
+        let watch =
+            Watch { key, deadline, warned: false, overdue, cancelled: 0, seen, reported: false, call };
+        watches.list.push(watch);
         if !watches.watchdog {
             watches.watchdog = watchdog(Arc::downgrade(self));
         }
@@ -164,10 +172,17 @@ impl<C: Watched> Supervisor<C> {
         timer
     }
 
-    /// One look of the watchdog.
+    /// One look of the watchdog: reports calls that keep a thread busy, and answers those that nobody else can.
     fn look(&self, since_last: Duration) {
-        let mut stuck = Vec::new();
+        let (mut stuck, mut abandoned) = (Vec::new(), Vec::new());
+        let now = std::time::Instant::now();
         for watch in &mut lock(&self.watches).list {
+            watch.cancelled += u32::from(watch.call.cancel().is_cancelled());
+            let overdue = watch.overdue.is_some_and(|overdue| overdue <= now);
+            if overdue || watch.cancelled > 1 {
+                (watch.overdue, watch.cancelled) = (None, 0);
+                abandoned.push(watch.call.clone());
+            }
             let mark = watch.call.mark().0.load(Ordering::Relaxed);
             let polled = mark % 2 == 1;
             let for_how_long =
@@ -179,6 +194,11 @@ impl<C: Watched> Supervisor<C> {
             }
         }
         stuck.into_iter().for_each(|(call, since)| call.blocks_thread(since));
+        for call in abandoned {
+            // Nothing, if it was cancelled before.
+            call.cancel().cancel(Cause::Timeout);
+            call.abandon();
+        }
     }
 }
 
@@ -202,8 +222,8 @@ async fn run<C: Watched>(supervisor: Weak<Supervisor<C>>, wake: Arc<Notify>) {
     }
 }
 
-/// Starts the thread that looks for busy threads. It ends when its supervisor is gone; without it nothing but the
-/// report is lost, so failing to start it is no error.
+/// Starts the thread that looks after what the task can't: it needs no runtime. It ends when its supervisor is gone;
+/// where it can't be started, calls that never yield are answered late.
 fn watchdog<C: Watched>(supervisor: Weak<Supervisor<C>>) -> bool {
     let look = move || {
         while let Some(supervisor) = supervisor.upgrade() {

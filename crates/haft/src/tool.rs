@@ -38,7 +38,8 @@ pub use spec::{
 /// task, for several calls at once. Each attempt of a call decodes its input afresh from the JSON that was kept.
 ///
 /// * An **error** is one failed result. `?` works on any error.
-/// * A **panic**, in any method and also in `Drop`, is one failed result; the turn goes on.
+/// * A **panic**, in any method and also in `Drop`, is one failed result; the turn goes on. (A second panic while the
+///   first unwinds ends the process, as everywhere in Rust.)
 /// * **Cancellation** drops the future of `call` at its next `await`; a tool that has something to put in order
 ///   holds it in a value whose `Drop` does so.
 ///
@@ -127,7 +128,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// What a person sees at a stage of the call: data, not text with escape codes. The input is JSON because it may
-    /// still be incomplete. The default shows name and arguments.
+    /// still be incomplete. The default shows the arguments and what came of them.
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let _ = stage;
         None

@@ -100,7 +100,7 @@ async fn work(name: &str, call: &Input, cx: &Context) -> io::Result<String> {
             file.write_all(call.text.as_bytes()).map(nothing)
         }
         "replace" => {
-            let written = cx.files().write(path.as_ref(), call.text.as_bytes(), WriteMode::Replace).await;
+            let written = cx.files().write(&path, call.text.as_bytes(), WriteMode::Replace).await;
             Ok(written
                 .map_or_else(|error| format!("{:?}", error.kind()), |written| format!("{}", written.existed)))
         }

@@ -36,26 +36,32 @@ impl Background {
         self.count.store(running.len(), Ordering::Release);
     }
 
-    /// Words for a call that meets a background task other than the one that it became itself.
-    pub(crate) fn overlapping(
+    /// Adds the background tasks, other than its `own`, that a call meets.
+    pub(crate) fn meet(
         &self,
         resolved: &Resolved,
         entry: &Entry,
         confined: bool,
         own: Option<TaskId>,
-    ) -> Option<String> {
+        met: &mut Vec<(TaskId, Arc<str>)>,
+    ) {
         if self.count.load(Ordering::Acquire) == 0 {
-            return None;
+            return;
         }
-        let running = lock(&self.running);
         let touch = Touch::of(resolved, u64::from(entry.number()), confined);
-        let met: Vec<String> = running
-            .iter()
-            .filter(|(task, _, other)| Some(*task) != own && other.conflicts(&touch))
-            .map(|(task, tool, _)| format!("{task} ({tool})"))
-            .collect();
+        for (task, tool, other) in lock(&self.running).iter() {
+            let known = met.iter().any(|(known, _)| known == task);
+            if Some(*task) != own && !known && other.conflicts(&touch) {
+                met.push((*task, tool.clone()));
+            }
+        }
+    }
+
+    /// Words for a call that met background tasks.
+    pub(crate) fn note(met: Vec<(TaskId, Arc<str>)>) -> Option<String> {
+        let met: Vec<String> = met.into_iter().map(|(task, tool)| format!("{task} ({tool})")).collect();
         (!met.is_empty())
-            .then(|| format!("this call overlaps with what still runs in the background: {}", met.join(", ")))
+            .then(|| format!("this call overlapped with what ran in the background: {}", met.join(", ")))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::board::{Begin, Board};
@@ -20,7 +21,7 @@ use crate::effects::table::Facts;
 use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::pipeline::execute::{execute, not_run, timed_out, until_cancelled};
+use crate::pipeline::execute::{execute, left_behind, not_run, timed_out, until_cancelled};
 use crate::pipeline::{self, Opened};
 use crate::ports::TaskId;
 use crate::registry::{Entry, Offer, Snapshot};
@@ -48,6 +49,8 @@ pub(crate) struct TurnShared {
     snapshot: Snapshot,
     number: u64,
     board: Board<Job, ToolResult>,
+    /// Where the first call ran, for those who let others go from outside of any runtime.
+    runtime: OnceLock<Handle>,
 }
 
 /// What a call needs to begin.
@@ -74,7 +77,7 @@ pub(crate) struct Live {
 impl Turn {
     pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
         let board = Board::new(engine.rule, engine.cap);
-        let shared = Arc::new(TurnShared { engine, snapshot, number, board });
+        let shared = Arc::new(TurnShared { engine, snapshot, number, board, runtime: OnceLock::new() });
         Turn { shared, _session: session, finished: false }
     }
 
@@ -229,7 +232,16 @@ impl TurnShared {
         while let Some(Begin { call, job, cancel, more }) = begin {
             match job {
                 Job::Opened(start) => {
-                    drop(tokio::spawn(drive(self.clone(), call, start, cancel)));
+                    let opened = &start.opened;
+                    let entry = opened.entry.clone();
+                    let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
+                    let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, Some(entry));
+                    // Owed from before the task is made: a task that is dropped before it ran owes a result too.
+                    let mut owed = Owed { turn: self.clone(), cx, paid: false };
+                    match self.runtime() {
+                        Some(runtime) => drop(runtime.spawn(drive(owed, start))),
+                        None => drop(owed.pay(start.opened.refused(no_runtime()))),
+                    }
                     if !more {
                         return;
                     }
@@ -239,6 +251,19 @@ impl TurnShared {
                 }
             }
             begin = self.board.next(|| self.engine.cancel.child());
+        }
+    }
+
+    /// The runtime to run calls on: the one we are on, else the one that the turn was last on.
+    fn runtime(&self) -> Option<Handle> {
+        match Handle::try_current() {
+            Ok(runtime) => {
+                if self.runtime.get().is_none() {
+                    let _ = self.runtime.set(runtime.clone());
+                }
+                Some(runtime)
+            }
+            Err(_) => self.runtime.get().cloned(),
         }
     }
 
@@ -309,11 +334,9 @@ impl TurnShared {
 }
 
 /// The way of one call, in a task of its own: prepare, wait for conflicts and for a slot, run, say so.
-async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel: Cancel) {
-    let entry = start.opened.entry.clone();
-    let reference = CallRef { index: call, id: start.opened.id.clone(), tool: entry.name().clone() };
-    let cx = Context::new(turn.engine.host.clone(), turn.number, reference, cancel, Some(entry));
-    let owed = Owed { turn: &turn, call: cx.call_ref() };
+async fn drive(mut owed: Owed, mut start: Box<Start>) {
+    let (turn, cx) = (&owed.turn, &owed.cx);
+    let call = cx.call_index();
     let asking = || {
         turn.board.asking(call);
         turn.go();
@@ -321,27 +344,27 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
     let mut began = false;
     let result = 'result: {
         let prepared = {
-            let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, &cx, &asking));
+            let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, cx, &asking));
             until_cancelled(cx.cancel(), preparing).await
         };
         match prepared {
             Ok(Ok(())) => {}
             Ok(Err(result)) => break 'result result,
-            Err(cause) => break 'result owed.cancelled(cause),
+            Err(cause) => break 'result owed.cancelled(&start.opened, cause),
         }
         // What was found out since the call was pushed may make it conflict with others.
         if turn.changed(&start).is_some() {
-            let waiting = Box::pin(turn.reconsider(&mut start, &cx, &asking));
+            let waiting = Box::pin(turn.reconsider(&mut start, cx, &asking));
             match until_cancelled(cx.cancel(), waiting).await {
                 Ok(Ok(())) => {}
                 Ok(Err(result)) => break 'result result,
-                Err(cause) => break 'result owed.cancelled(cause),
+                Err(cause) => break 'result owed.cancelled(&start.opened, cause),
             }
         }
         if !turn.board.authorized(call) {
             turn.go();
             if let Err(cause) = until_cancelled(cx.cancel(), turn.board.wait(call)).await {
-                break 'result owed.cancelled(cause);
+                break 'result owed.cancelled(&start.opened, cause);
             }
         }
         began = true;
@@ -355,7 +378,7 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
             }
             watching
         };
-        execute(&turn.engine, &mut start.opened, &cx, watch).await
+        execute(&turn.engine, &mut start.opened, cx, watch).await
     };
     let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
     // One that went to the background has no siblings any more.
@@ -373,14 +396,14 @@ async fn drive(turn: Arc<TurnShared>, call: usize, mut start: Box<Start>, cancel
     let others = match owed.pay(result) {
         Ok(others) => others,
         Err(late) => {
-            if let Some(task) = cx.running().task() {
-                turn.came_back(task, &cx, late);
+            if let Some(task) = owed.cx.running().task() {
+                owed.turn.came_back(task, &owed.cx, late);
             }
             true
         }
     };
     if others {
-        turn.go();
+        owed.turn.go();
     }
 }
 
@@ -399,11 +422,16 @@ impl TurnShared {
 impl Watched for Live {
     fn abandon(&self) {
         let call = self.cx.call_ref();
-        let result = ToolResult::refused(
-            call.id.clone(),
-            call.tool.clone(),
-            timed_out(&call.tool, self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit())),
-        );
+        let limit = self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit());
+        let error = match self.cx.cancel().cause() {
+            None | Some(Cause::Timeout) => timed_out(&call.tool, limit),
+            Some(cause) => left_behind(&call.tool, cause),
+        };
+        let (input, duration) = self.cx.running().so_far();
+        let tool = self.cx.entry().map(|entry| entry.tool().clone());
+        let result = ToolResult::refused(call.id.clone(), call.tool.clone(), error).with(|parts| {
+            (parts.tool, parts.input, parts.duration) = (tool, input, duration);
+        });
         if self.turn.end(call.index, result).is_ok() {
             self.cx.running().let_go();
             self.turn.go();
@@ -461,35 +489,46 @@ impl Live {
 
 /// A result that is owed: if the task ends without one, by a panic of ours or because the runtime goes down, the
 /// call still gets one.
-struct Owed<'a> {
-    turn: &'a Arc<TurnShared>,
-    call: &'a CallRef,
+struct Owed {
+    turn: Arc<TurnShared>,
+    cx: Context,
+    paid: bool,
 }
 
-impl Owed<'_> {
-    /// Gives the call its result, or gives it back if somebody else did.
-    fn pay(self, result: ToolResult) -> Result<bool, ToolResult> {
-        let paid = self.turn.end(self.call.index, result);
-        // Nothing is owed any more: no second look on drop.
-        std::mem::forget(self);
-        paid
+impl Owed {
+    /// Gives the call its result, or gives it back if somebody else did. Says whether others may go now.
+    fn pay(&mut self, result: ToolResult) -> Result<bool, ToolResult> {
+        self.paid = true;
+        self.turn.end(self.cx.call_index(), result)
     }
 
-    fn cancelled(&self, cause: Cause) -> ToolResult {
-        ToolResult::refused(self.call.id.clone(), self.call.tool.clone(), not_run(&self.call.tool, cause))
+    fn cancelled(&self, opened: &Opened, cause: Cause) -> ToolResult {
+        opened.refused(not_run(&self.cx.call_ref().tool, cause))
     }
 }
 
-impl Drop for Owed<'_> {
+impl Drop for Owed {
     fn drop(&mut self) {
-        let CallRef { index, id, tool } = self.call;
+        if self.paid {
+            return;
+        }
+        let CallRef { index, id, tool } = self.cx.call_ref();
         let error = ToolError::cancelled(Cause::Shutdown, &format!("{tool} was {}", Cause::Shutdown.words()));
-        let _ = self.turn.end(*index, ToolResult::refused(id.clone(), tool.clone(), error));
-        // Where this was a panic of ours others go on; where the runtime goes down their tasks end like this one.
-        if tokio::runtime::Handle::try_current().is_ok() && std::thread::panicking() {
+        if self.turn.end(*index, ToolResult::refused(id.clone(), tool.clone(), error)).is_err() {
+            return;
+        }
+        if std::thread::panicking() {
+            // A panic of ours: the others go on.
             self.turn.go();
+        } else {
+            // The runtime goes down under the turn: it is over.
+            self.turn.stop(Cause::Shutdown, true);
         }
     }
+}
+
+fn no_runtime() -> ToolError {
+    ToolError::new("this call needs a Tokio runtime, and there is none where it was made")
 }
 
 #[cfg(test)]
@@ -499,7 +538,7 @@ mod tests {
     /// A task that fits the allocator's small sizes costs half of one that does not.
     #[test]
     fn the_future_of_a_call_is_small() {
-        fn size<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
+        fn size<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(drive) <= 832, "{} bytes", size(drive));

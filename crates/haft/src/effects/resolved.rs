@@ -42,6 +42,13 @@ impl Workspace {
         Workspace { cwd: PathBuf::from("/"), dirs: Vec::new(), readable: Vec::new(), protected: Vec::new() }
     }
 
+    /// Only what lies within another workspace too; what that one protects is protected.
+    pub(crate) fn narrowed_to(mut self, outer: &Workspace) -> Workspace {
+        self.dirs.retain(|(_, real)| outer.dirs().any(|dir| beneath_tidy(real, dir)));
+        self.protected.extend(outer.protected.iter().cloned());
+        self
+    }
+
     /// Adds a directory that counts as inside.
     ///
     /// # Errors
@@ -108,7 +115,7 @@ impl Workspace {
     pub fn access(&self) -> Access {
         let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned());
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
-        Access { read, write: Vec::new() }
+        Access { read, write: Vec::new(), never_written: Vec::new() }
     }
 }
 
@@ -204,6 +211,11 @@ impl Resolved {
     /// What the call may touch once it is allowed: the insides for reading, and what it declared.
     pub fn access(&self, workspace: &Workspace) -> Access {
         let mut access = workspace.access();
+        access.never_written.clone_from(&workspace.protected);
+        if self.declared.unknown {
+            // Nobody knows what it will touch, and it was allowed: everything that the session may touch, no more.
+            access.write.extend(workspace.dirs().map(Root::subtree));
+        }
         let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
         access.read.extend(self.reads.iter().map(root));
         access.write.extend(self.writes.iter().chain(&self.deletes).map(root));

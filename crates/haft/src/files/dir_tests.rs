@@ -37,7 +37,7 @@ impl Place {
         fs::write(root.join("d/f"), "inside").unwrap();
         fs::write(outside.join("f"), "outside").unwrap();
         fs::write(base.join("root_evil/f"), "outside").unwrap();
-        let access = Access { read: Vec::new(), write: vec![Root::subtree(&root)] };
+        let access = Access { write: vec![Root::subtree(&root)], ..Access::default() };
         Place { _temp: temp, root, outside, access }
     }
 
@@ -201,6 +201,7 @@ fn one_file_is_exactly_one_file() {
     place.access = Access {
         read: vec![Root::file(place.root.join("d/f")), Root::file(place.root.join("out_rel"))],
         write: vec![Root::file(&new)],
+        ..Access::default()
     };
     place.both(|files| {
         assert_eq!(kind(now(files.read_to_string(Path::new("d/f")))), Ok("inside".to_owned()));

@@ -30,8 +30,8 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Reads a whole file of at most [`FILE_BYTES_MAX`](limits::FILE_BYTES_MAX) bytes.
-    pub async fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let path = self.absolute(path)?;
+    pub async fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, FileError> {
+        let path = self.absolute(path.as_ref())?;
         let mut file = self.files.open(self.access, &path).await?;
         let len = file.metadata().len;
         if len > limits::FILE_BYTES_MAX {
@@ -56,7 +56,8 @@ impl<'a> ScopedFiles<'a> {
     ///
     /// # Errors
     /// [`NotText`](FileErrorKind::NotText) says at which byte the text stops being UTF-8.
-    pub async fn read_to_string(&self, path: &Path) -> Result<String, FileError> {
+    pub async fn read_to_string(&self, path: impl AsRef<Path>) -> Result<String, FileError> {
+        let path = path.as_ref();
         let bytes = self.read(path).await?;
         String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
@@ -69,17 +70,17 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Opens a file for reading in pieces.
-    pub async fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
-        self.files.open(self.access, &self.absolute(path)?).await
+    pub async fn open(&self, path: impl AsRef<Path>) -> Result<Box<dyn OpenFile>, FileError> {
+        self.files.open(self.access, &self.absolute(path.as_ref())?).await
     }
 
     /// Says what is at a path, following links.
-    pub async fn metadata(&self, path: &Path) -> Result<Metadata, FileError> {
-        self.files.metadata(self.access, &self.absolute(path)?).await
+    pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata, FileError> {
+        self.files.metadata(self.access, &self.absolute(path.as_ref())?).await
     }
 
     /// Whether there is anything at a path. A path outside of what may be read is an error, not "no".
-    pub async fn exists(&self, path: &Path) -> Result<bool, FileError> {
+    pub async fn exists(&self, path: impl AsRef<Path>) -> Result<bool, FileError> {
         match self.metadata(path).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == FileErrorKind::NotFound => Ok(false),
@@ -88,28 +89,33 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Lists one directory, sorted by name.
-    pub async fn list(&self, path: &Path) -> Result<Vec<Entry>, FileError> {
-        self.files.list(self.access, &self.absolute(path)?).await
+    pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, FileError> {
+        self.files.list(self.access, &self.absolute(path.as_ref())?).await
     }
 
     /// Writes a whole file, all of it or nothing; see [`Files::write`].
-    pub async fn write(&self, path: &Path, bytes: &[u8], how: WriteMode) -> Result<Written, FileError> {
-        self.files.write(self.access, &self.absolute(path)?, bytes, how).await
+    pub async fn write(
+        &self,
+        path: impl AsRef<Path>,
+        bytes: &[u8],
+        how: WriteMode,
+    ) -> Result<Written, FileError> {
+        self.files.write(self.access, &self.absolute(path.as_ref())?, bytes, how).await
     }
 
     /// Removes a file, a link or an empty directory.
-    pub async fn remove(&self, path: &Path) -> Result<(), FileError> {
-        self.files.remove(self.access, &self.absolute(path)?).await
+    pub async fn remove(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.files.remove(self.access, &self.absolute(path.as_ref())?).await
     }
 
     /// Renames a file, a link or a directory.
-    pub async fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
-        self.files.rename(self.access, &self.absolute(from)?, &self.absolute(to)?).await
+    pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), FileError> {
+        self.files.rename(self.access, &self.absolute(from.as_ref())?, &self.absolute(to.as_ref())?).await
     }
 
     /// Creates a directory and its missing parents.
-    pub async fn create_dir(&self, path: &Path) -> Result<(), FileError> {
-        self.files.create_dir(self.access, &self.absolute(path)?).await
+    pub async fn create_dir(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.files.create_dir(self.access, &self.absolute(path.as_ref())?).await
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf, FileError> {

@@ -191,7 +191,7 @@ fn context(call: Call, tail: &[u8], link: &Arc<Link>, cancel: &Cancel) -> Result
         session: call.session.into(),
         agent: call.agent.into(),
         workspace: workspace(&cwd, &dirs?, &readable),
-        base_access: Arc::new(Access { read: readable, write: Vec::new() }),
+        base_access: Arc::new(Access { read: readable, ..Access::default() }),
         ports,
         events,
     };

@@ -293,7 +293,7 @@ pub(super) fn scene_of(id: &str, user_answers: Option<bool>) -> Scene {
     };
     let cancel = Cancel::new();
     let call = CallRef { index: 3, id: id.into(), tool: "worker".into() };
-    let access = Access { read: Vec::new(), write: vec![Root::subtree(&inside)] };
+    let access = Access { write: vec![Root::subtree(&inside)], ..Access::default() };
     let cx = Context::proxied(Arc::new(host), 7, call, cancel.clone(), access, &inside);
     Scene { dir, inside, outside, cx, cancel, events, question_gone }
 }

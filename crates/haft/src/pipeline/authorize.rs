@@ -18,8 +18,9 @@ use crate::effects::table::{Asks, Judgement};
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
-use crate::future::{Guarded, guarded};
+use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Decision, HookCall};
+use crate::limits;
 use crate::ports::{Answer, Approval, Because, Request, Ruling};
 use crate::registry::Origin;
 use crate::tool::Opinion;
@@ -63,9 +64,10 @@ pub(super) async fn authorize(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
-    let opinion = Guarded::new(|| opened.attempt.invocation.permission(cx)).await;
+    let asked = Guarded::new(|| opened.attempt.invocation.permission(cx));
+    let opinion = within(limits::CHECK_TIMEOUT, asked).await.and_then(Result::ok);
     let opinion =
-        opinion.unwrap_or_else(|_| Opinion::Deny("it could not say whether this call is safe".into()));
+        opinion.unwrap_or_else(|| Opinion::Deny("it could not say whether this call is safe".into()));
     let seen = Seen::look(shared, opened, cx);
     match judge(shared, opened, &seen.request(opened, cx), &opinion) {
         Verdict::Allow(by) => seen.allowed(by),
@@ -152,16 +154,21 @@ async fn ask(
                 return Decided::Refused(ToolError::of(ErrorKind::Rejected, words));
             }
         }
-        // What the user saw is what runs, or the user sees it again.
+        // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
         let now = Seen::look(shared, opened, cx);
-        if CallDigest::of(opened, &now.resolved, cx) == asked_about {
-            let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
-            return now.allowed("the user".into());
-        }
+        let same = CallDigest::of(opened, &now.resolved, cx) == asked_about;
         match judge(shared, opened, &now.request(opened, cx), opinion) {
-            Verdict::Allow(by) => return now.allowed(by),
             Verdict::Deny(error) => return Decided::Refused(error),
-            Verdict::Ask(changed) | Verdict::Unasked(changed) => reason = changed,
+            Verdict::Unasked(reason) => {
+                let request = now.request(opened, cx);
+                return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
+            }
+            Verdict::Allow(by) if !same => return now.allowed(by),
+            Verdict::Ask(changed) if !same => reason = changed,
+            Verdict::Allow(_) | Verdict::Ask(_) => {
+                let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
+                return now.allowed("the user".into());
+            }
         }
         seen = now;
     }

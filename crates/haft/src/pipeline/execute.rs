@@ -19,6 +19,7 @@ use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
+use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Held};
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
@@ -28,7 +29,7 @@ use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::files::Access;
-use crate::future::{BoxFuture, Guarded, guarded};
+use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::limits;
 use crate::ports::{Intent, Recorder, TaskId};
 use crate::registry::Entry;
@@ -45,7 +46,7 @@ pub(crate) struct Running {
     pub(crate) mark: Mark,
     holds: Mutex<Holds>,
     /// The input, and what the tool says it touches.
-    call: OnceLock<(Arc<Value>, Arc<Effects>)>,
+    call: OnceLock<(Arc<Value>, Arc<Effects>, Instant)>,
     /// Set when the call moved to the background.
     task: OnceLock<TaskId>,
 }
@@ -78,8 +79,16 @@ impl Running {
     }
 
     /// The tool is about to be called with this.
-    fn begin(&self, input: &Arc<Value>, effects: &Arc<Effects>) {
-        let _ = self.call.set((input.clone(), effects.clone()));
+    fn begin(&self, input: &Arc<Value>, effects: &Arc<Effects>, started: Instant) {
+        let _ = self.call.set((input.clone(), effects.clone(), started));
+    }
+
+    /// The input, and for how long the tool has run.
+    pub(crate) fn so_far(&self) -> (Option<Arc<Value>>, Duration) {
+        match self.call.get() {
+            Some((input, _, started)) => (Some(input.clone()), started.elapsed()),
+            None => (None, Duration::ZERO),
+        }
     }
 
     /// What the call holds, for a worker that it starts.
@@ -103,17 +112,17 @@ impl Running {
 
     /// The input of the call.
     pub(crate) fn input(&self) -> Arc<Value> {
-        self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, _)| input.clone())
+        self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
     }
 
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
-        self.call.get().map_or_else(String::new, |(_, effects)| effects.to_string())
+        self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
     }
 
     /// What the call touches, as it is now.
     pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
-        let Some((_, effects)) = self.call.get() else { return Touch::everything() };
+        let Some((_, effects, _)) = self.call.get() else { return Touch::everything() };
         Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
     }
 }
@@ -164,9 +173,10 @@ pub(crate) async fn execute<Watching>(
             rerunnable: judgement.rerunnable,
             allowed_by,
         };
-        match Box::pin(record(recorder, &intent, cx)).await {
-            Ok(taken) => recorded = taken,
-            Err(error) => return opened.refused(error),
+        match Box::pin(until_cancelled(cx.cancel(), record(recorder, &intent, cx))).await {
+            Ok(Ok(taken)) => recorded = taken,
+            Ok(Err(error)) => return opened.refused(error),
+            Err(cause) => return opened.refused(not_run(entry.name(), cause)),
         }
     }
 
@@ -175,10 +185,10 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    if shared.host.ports.tasks.is_some() {
-        cx.running().begin(&opened.attempt.input, &resolved.declared);
-    }
+    let (confined, mut met) = (shared.surroundings.confined, Vec::new());
+    shared.background.meet(resolved, entry, confined, None, &mut met);
     let started = Instant::now();
+    cx.running().begin(&opened.attempt.input, &resolved.declared, started);
     let watching = watch(started);
     let first = opened.attempt.invocation.take();
     let mut outcome = attempt(shared, entry, first, cx).await;
@@ -193,8 +203,8 @@ pub(crate) async fn execute<Watching>(
 
     // 7 observe
     let mut done = Outcome { outcome, notes, duration };
-    let (confined, own) = (shared.surroundings.confined, cx.running().task());
-    done.notes.extend(shared.background.overlapping(resolved, entry, confined, own));
+    shared.background.meet(resolved, entry, confined, cx.running().task(), &mut met);
+    done.notes.extend(Background::note(met));
     if !shared.hooks.post.is_empty() {
         done = Box::pin(hook::after(shared, opened, cx, done)).await;
     }
@@ -202,10 +212,12 @@ pub(crate) async fn execute<Watching>(
     // 8 settle
     let result = settled(shared, opened, done);
     if let (true, Some(recorder)) = (recorded, &shared.host.ports.recorder) {
-        let failure = match Guarded::new(|| recorder.after(&result)).await {
-            Ok(Ok(())) => return result,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the recorder panicked".to_owned(),
+        let noted = Box::pin(within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&result))));
+        let failure = match noted.await {
+            Some(Ok(Ok(()))) => return result,
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(_)) => "the recorder panicked".to_owned(),
+            None => "the recorder took too long".to_owned(),
         };
         tell(cx, || What::Warning(format!("the result could not be recorded: {failure}")));
     }
@@ -215,7 +227,9 @@ pub(crate) async fn execute<Watching>(
 /// The context of a call with what was granted to it; none for a call that only reads inside.
 pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
     let beyond = |path: &ResolvedPath| !cx.workspace().is_readable(&path.at);
-    if resolved.writes.is_empty() && resolved.deletes.is_empty() && !resolved.reads.iter().any(beyond) {
+    let declared = &resolved.declared;
+    let changes = declared.unknown || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
+    if !changes && !resolved.reads.iter().any(beyond) {
         return None;
     }
     let access: Access = resolved.access(cx.workspace());
@@ -224,10 +238,11 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
 
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.
 async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<bool, ToolError> {
-    let failure = match Guarded::new(|| recorder.before(intent)).await {
-        Ok(Ok(())) => return Ok(true),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "the recorder panicked".to_owned(),
+    let failure = match within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.before(intent))).await {
+        Some(Ok(Ok(()))) => return Ok(true),
+        Some(Ok(Err(error))) => error.to_string(),
+        Some(Err(_)) => "the recorder panicked".to_owned(),
+        None => "the recorder took too long".to_owned(),
     };
     let tool = intent.tool;
     if intent.side_effects {
@@ -323,6 +338,15 @@ fn ended(entry: &Entry, cause: Cause) -> ToolError {
         Cause::Timeout => timed_out(entry.name(), entry.tool().spec().timeout.limit()),
         cause => stopped(entry.name(), cause),
     }
+}
+
+/// The error of a call that was cancelled, never noticed, and was answered in its place.
+pub(crate) fn left_behind(tool: &str, cause: Cause) -> ToolError {
+    let words = format!(
+        "{tool} was {}; it did not stop and was left behind, so it may still do something",
+        cause.words()
+    );
+    ToolError::cancelled(cause, &words)
 }
 
 /// The error of a call that took too long.

@@ -2,9 +2,6 @@
 //!
 //! Before: fail closed, in order. After: whatever happens, the result stays.
 
-use std::future::Future;
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::{Opened, Outcome, tell};
@@ -12,7 +9,7 @@ use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
 use crate::event::What;
-use crate::future::{BoxFuture, Guarded};
+use crate::future::{BoxFuture, Guarded, within};
 use crate::hooks::{Decision, HookCall, HookError, Known, OnFailure};
 use crate::limits;
 
@@ -42,14 +39,15 @@ pub(super) async fn before(
     let tool: &str = opened.entry.name();
     let mut input: Value = (*opened.attempt.input).clone();
     for guard in guards {
-        match Guarded::new(|| guard.pass(input.clone(), cx.clone())).await {
-            Ok(Ok(passed)) => input = passed,
-            Ok(Err(denied)) => {
+        match within(limits::CHECK_TIMEOUT, Guarded::new(|| guard.pass(input.clone(), cx.clone()))).await {
+            Some(Ok(Ok(passed))) => input = passed,
+            Some(Ok(Err(denied))) => {
                 let words = format!("{tool} was blocked by one of its guards: {}", denied.0);
                 return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
             }
-            Err(_) => {
-                let words = format!("{tool} was blocked: one of its guards panicked");
+            failed => {
+                let why = if failed.is_some() { "panicked" } else { "took too long" };
+                let words = format!("{tool} was blocked: one of its guards {why}");
                 return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
             }
         }
@@ -149,8 +147,4 @@ pub(super) async fn run<'a, H: ?Sized, T: 'a>(
         Some(Err(_)) => Err(HookError("it panicked".into())),
         None => Err(HookError(format!("it took longer than {} s", known.timeout.as_secs_f64()))),
     }
-}
-
-async fn within<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(timeout, work).await.ok()
 }

@@ -38,7 +38,7 @@ use crate::effects::table::Judgement;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
-use crate::future::{Guarded, guarded};
+use crate::future::{Guarded, guarded, within};
 use crate::hooks::Decision;
 use crate::limits;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
@@ -150,10 +150,14 @@ pub(crate) async fn prepare(
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
         // 3 check
-        match Guarded::new(|| opened.attempt.invocation.check(cx)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(opened.refused(senseless(opened.entry.name(), error))),
-            Err(_) => return Err(opened.refused(panicked(opened.entry.name()))),
+        match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => return Err(opened.refused(senseless(opened.entry.name(), error))),
+            Some(Err(_)) => return Err(opened.refused(panicked(opened.entry.name()))),
+            None => {
+                let words = format!("{} was not run: checking its input took too long", opened.entry.name());
+                return Err(opened.refused(ToolError::of(ErrorKind::TimedOut, words)));
+            }
         }
         // 4 prepare
         if hook::any_before(shared, opened) {
@@ -173,7 +177,10 @@ pub(crate) async fn prepare(
                 return Ok(());
             }
             Decided::Edited(input) => opened.reread(input)?,
-            Decided::Refused(error) => return Err(opened.refused(error)),
+            Decided::Refused(error) => {
+                // What hooks had to say is said although the call is not made.
+                return Err(opened.refused(error).with(|parts| parts.notes = notes));
+            }
         }
     }
     let words = format!(
@@ -222,6 +229,7 @@ pub(crate) fn settled(shared: &Shared, opened: &Opened, done: Outcome) -> ToolRe
     let limit = opened.entry.tool().spec().result_limit;
     let settle = |output| settle(output, opened.entry.name(), limit, &shared.store);
     let Outcome { outcome, notes, duration } = done;
+    let outcome = outcome.map(Output::with_bounded_links);
     let (outcome, offloaded_to, cut) = match outcome.map(settle) {
         Ok(settled) => (Ok(settled.output), settled.offloaded_to, settled.cut),
         Err(error) => (Err(error), None, None),

@@ -299,7 +299,7 @@ pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context
     let workspace = Workspace::new(dir).expect("a test works in a directory that exists");
     let mut own = Ports::default();
     ports(&mut own);
-    let access = Access { read: Vec::new(), write: workspace.dirs().map(Root::subtree).collect() };
+    let access = Access { write: workspace.dirs().map(Root::subtree).collect(), ..Access::default() };
     let host = Host {
         session: "test".into(),
         agent: "main".into(),

@@ -389,7 +389,7 @@ mod tests {
     #[tokio::test]
     async fn operations_say_what_the_real_files_say() {
         let files = MemoryFiles::new().with("/w/d/a", "a").with("/w/b", "b").with("/x", "x");
-        let access = Access { write: vec![Root::subtree("/w")], read: vec![] };
+        let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let kind = |error: FileError| error.kind();
         let at = Path::new;
@@ -432,7 +432,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_reads_in_pieces_and_outlives_its_name() {
         let files = MemoryFiles::new().with("/w/a", "abcdef");
-        let access = Access { write: vec![Root::subtree("/w")], read: vec![] };
+        let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let mut open = scoped.open(Path::new("a")).await.unwrap();
         scoped.remove(Path::new("a")).await.unwrap();

@@ -283,6 +283,46 @@ macro_rules! builder {
 builder!(I, [I: 'static, F], FnTool<I, F>);
 builder!(Value, [F], DynamicTool<F>);
 
+impl<I, F> FnTool<I, F> {
+    /// The tool itself, for a function that returns it or a list of several.
+    ///
+    /// # Errors
+    /// It can't be registered.
+    pub fn build<O, Fut>(self) -> Result<AnyTool, BadTool>
+    where
+        I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+        O: IntoOutput,
+        F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        let FnTool { facts, call, .. } = self;
+        let spec = facts.spec.clone();
+        let schema = InputSchema::derive::<I>().map_err(|error| BadTool::schema(&spec.name, error))?;
+        let body = FnBody(Arc::new(FnParts { facts, call, decode: decode::<I> }));
+        AnyTool::of(spec, schema, O::output_schema(), Box::new(body))
+    }
+}
+
+impl<F> DynamicTool<F> {
+    /// The tool itself, for a function that returns it or a list of several.
+    ///
+    /// # Errors
+    /// It can't be registered.
+    pub fn build<O, Fut>(self) -> Result<AnyTool, BadTool>
+    where
+        O: IntoOutput,
+        F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        let DynamicTool { facts, schema, output_schema, call } = self;
+        let spec = facts.spec.clone();
+        let schema = InputSchema::given(schema).map_err(|error| BadTool::schema(&spec.name, error))?;
+        let as_it_is = |input: &Value| Ok(input.clone());
+        let body = FnBody(Arc::new(FnParts { facts, call, decode: as_it_is }));
+        AnyTool::of(spec, schema, output_schema.or_else(O::output_schema), Box::new(body))
+    }
+}
+
 /// Marks a closure for [`IntoTools`].
 pub struct OfFn<O, Fut>(PhantomData<fn() -> (O, Fut)>);
 
@@ -294,10 +334,7 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
-        let spec = self.facts.spec.clone();
-        let schema = InputSchema::derive::<I>().map_err(|error| BadTool::schema(&spec.name, error))?;
-        let body = FnBody(Arc::new(FnParts { facts: self.facts, call: self.call, decode: decode::<I> }));
-        Ok(vec![AnyTool::of(spec, schema, O::output_schema(), Box::new(body))?])
+        Ok(vec![self.build()?])
     }
 }
 
@@ -308,12 +345,7 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
-        let spec = self.facts.spec.clone();
-        let schema = InputSchema::given(self.schema).map_err(|error| BadTool::schema(&spec.name, error))?;
-        let as_it_is = |input: &Value| Ok(input.clone());
-        let body = FnBody(Arc::new(FnParts { facts: self.facts, call: self.call, decode: as_it_is }));
-        let output_schema = self.output_schema.or_else(O::output_schema);
-        Ok(vec![AnyTool::of(spec, schema, output_schema, Box::new(body))?])
+        Ok(vec![self.build()?])
     }
 }
 

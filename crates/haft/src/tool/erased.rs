@@ -196,6 +196,11 @@ impl std::error::Error for BadTool {}
 /// Anything that `Registry::with` takes: a [`Tool`], an [`AnyTool`], a closure's builder, or a list of tools.
 ///
 /// The parameter only keeps the implementations apart; it is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not something that a registry takes",
+    note = "it takes a type that implements `Tool`, an `AnyTool`, the builder that `tool(…)` or `dynamic_tool(…)` gives, \
+            or a list of `AnyTool`s; make several closures one list with `.build()?`"
+)]
 pub trait IntoTools<Kind> {
     /// The tools.
     ///
@@ -216,6 +221,12 @@ impl<T: Tool> IntoTools<OfType> for T {
 impl IntoTools<()> for AnyTool {
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
         Ok(vec![self])
+    }
+}
+
+impl<const N: usize> IntoTools<()> for [AnyTool; N] {
+    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+        Ok(self.into())
     }
 }
 

@@ -265,7 +265,7 @@ fn append() -> AnyTool {
     let schema = json!({"type": "object"});
     let tool = dynamic_tool("append", "Adds a line.", schema, |input: Value, cx: Context| async move {
         for name in input["paths"].as_array().unwrap() {
-            let path = name.as_str().unwrap().as_ref();
+            let path = name.as_str().unwrap();
             let before = cx.files().read_to_string(path).await?;
             tokio::task::yield_now().await;
             let after = format!("{before}{}\n", input["line"].as_str().unwrap());

@@ -798,7 +798,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
     started(&mut turn, &reads).await.succeed("two");
     started(&mut turn, &edits).await.succeed("three");
     started(&mut turn, &edits).await.succeed("four");
-    let note = "note: this call overlaps with what still runs in the background: task-1 (slow)";
+    let note = "note: this call overlapped with what ran in the background: task-1 (slow)";
     turn.results().await.check([
         "1 ok: slow goes on in the background as task-1; its result is kept there",
         "2 ok: two",

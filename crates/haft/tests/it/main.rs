@@ -7,6 +7,7 @@ mod agents;
 mod contract;
 mod dispatch;
 mod execution;
+mod misuse;
 mod panics;
 mod permission;
 mod pipeline;

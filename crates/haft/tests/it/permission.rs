@@ -333,7 +333,7 @@ async fn a_yes_grants_what_was_declared_and_no_more() {
     let read =
         dynamic_tool("read", "Reads.", json!({"type": "object"}), |args: Value, cx: Context| async move {
             let open = args["open"].as_str().unwrap_or_default().to_owned();
-            Ok(cx.files().read_to_string(open.as_ref()).await?)
+            Ok(cx.files().read_to_string(open).await?)
         })
         .effects(|args| Effects::reads(args["declare"].as_str().unwrap()));
     let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
@@ -363,7 +363,7 @@ impl Swap {
         let write =
             dynamic_tool("write", "Writes.", json!({"type": "object"}), |_, cx: Context| async move {
                 let how = haft::files::WriteMode::Replace;
-                cx.files().write("link/x".as_ref(), b"text", how).await?;
+                cx.files().write("link/x", b"text", how).await?;
                 Ok("written")
             })
             .effects(|_| Effects::writes("link/x"));

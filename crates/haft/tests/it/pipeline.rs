@@ -166,6 +166,7 @@ async fn the_steps_come_in_their_order() {
             "5 rules 1",
             "5 hook 1",
             "5 user 1",
+            "5 rules 1",
             "6 recorder 1",
             "6 call 1",
             "7 hook 1",
@@ -734,10 +735,10 @@ async fn a_tool_reaches_its_ports_through_its_context() {
     let here = std::env::current_dir().unwrap().canonicalize().unwrap();
     files.put(here.join("a.txt"), "text");
     let write = tool("write", "Writes a file.", |_: NoInput, cx: Context| async move {
-        let text = cx.files().read_to_string("a.txt".as_ref()).await?;
+        let text = cx.files().read_to_string("a.txt").await?;
         let how = haft::files::WriteMode::Replace;
-        cx.files().write("b.txt".as_ref(), text.as_bytes(), how).await?;
-        Ok(cx.files().write("c.txt".as_ref(), b"", how).await.is_err())
+        cx.files().write("b.txt", text.as_bytes(), how).await?;
+        Ok(cx.files().write("c.txt", b"", how).await.is_err())
     });
     let rules = Permissions::new().allow("write").unwrap();
     let port = Arc::new(files.clone());

@@ -60,7 +60,7 @@ async fn a_kept_result_can_be_read_without_asking_and_not_written() {
         "Reads.",
         json!({"type": "object"}),
         |args: Value, cx: haft::Context| async move {
-            Ok(cx.files().read_to_string(args["path"].as_str().unwrap().as_ref()).await?)
+            Ok(cx.files().read_to_string(args["path"].as_str().unwrap()).await?)
         },
     )
     .effects(|args| Effects::reads(args["path"].as_str().unwrap()))
