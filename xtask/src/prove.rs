@@ -1,4 +1,4 @@
-//! `cargo xtask prove`: the long proofs, in release mode, and the page that records what they found.
+//! `cargo xtask prove`: the long proofs, with optimised code, and the page that records what they found.
 //!
 //! A proof is a test named `prove_*` and marked `#[ignore = "prove"]`; what it prints after `proof: ` is kept. Each
 //! runs in a process of its own, one after another: numbers are not disturbed by a neighbour, and a crash is one
@@ -79,7 +79,7 @@ struct Proof {
 fn binaries() -> Result<Vec<Binary>, String> {
     let metadata = metadata()?;
     let mut binaries = Vec::new();
-    let args = ["test", "--release", "--workspace", "--all-features", "--no-run"];
+    let args = ["test", "--profile", "prove", "--workspace", "--all-features", "--no-run"];
     cargo(args.into_iter().chain(["--message-format", "json-render-diagnostics"])).run_lines(|line| {
         let message = serde_json::from_str(line).unwrap_or(Value::Null);
         binaries.extend(binary(&message, &metadata));

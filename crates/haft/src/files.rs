@@ -154,8 +154,8 @@ impl Root {
 /// let access = Access { read: vec![Root::subtree(&here)], ..Access::default() };
 /// let files = DirFiles::new();
 /// let scoped = ScopedFiles::new(&files, &access, &here);
-/// assert!(scoped.read_to_string("Cargo.toml".as_ref()).await?.contains("[package]"));
-/// assert!(scoped.read_to_string("/etc/passwd".as_ref()).await.is_err());
+/// assert!(scoped.read_to_string("Cargo.toml").await?.contains("[package]"));
+/// assert!(scoped.read_to_string("/etc/passwd").await.is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -32,11 +32,11 @@ use crate::sync::lock;
 /// let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
 /// let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
 ///
-/// assert_eq!(scoped.read_to_string("a.txt".as_ref()).await.unwrap(), "text");
-/// scoped.write("new/b.txt".as_ref(), b"more", WriteMode::Create).await.unwrap();
+/// assert_eq!(scoped.read_to_string("a.txt").await.unwrap(), "text");
+/// scoped.write("new/b.txt", b"more", WriteMode::Create).await.unwrap();
 /// assert_eq!(files.text("/w/new/b.txt").as_deref(), Some("more"));
 ///
-/// let refused = scoped.read("../etc/secret".as_ref()).await.unwrap_err();
+/// let refused = scoped.read("../etc/secret").await.unwrap_err();
 /// assert_eq!(
 ///     refused.to_string(),
 ///     "`/etc/secret` is outside of what this call may read; it may read: /w"

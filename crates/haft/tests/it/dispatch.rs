@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::event::What;
 use haft::ports::{Answer, Intent, RecordError, Recorder, Tasks};
 use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, ToolHandle, let_tasks_run,
@@ -20,57 +19,57 @@ use crate::{Dir, changer, plain, reader};
 const RULES: [ConflictRule; 2] = [ConflictRule::Classes, ConflictRule::Effects];
 
 /// A tool that changes nothing and waits for its test.
-fn read(name: &str) -> ScriptedTool {
+pub(crate) fn read(name: &str) -> ScriptedTool {
     scripted(name).effects(|_| Effects::none())
 }
 
 /// A tool that changes something that isn't a file, and waits for its test.
-fn write(name: &str) -> ScriptedTool {
+pub(crate) fn write(name: &str) -> ScriptedTool {
     scripted(name).effects(|_| Effects::writes_state("s")).with(|tool| tool.permission(|_| Opinion::Allow))
 }
 
 /// A tool that reads or writes the file of its input.
-fn on_file(name: &str, effects: fn(&str) -> Effects) -> ScriptedTool {
+pub(crate) fn on_file(name: &str, effects: fn(&str) -> Effects) -> ScriptedTool {
     scripted(name).effects(move |input| effects(input["path"].as_str().unwrap()))
 }
 
-fn edit(name: &str) -> ScriptedTool {
+pub(crate) fn edit(name: &str) -> ScriptedTool {
     on_file(name, |path| Effects::writes(path))
 }
 
-fn look(name: &str) -> ScriptedTool {
+pub(crate) fn look(name: &str) -> ScriptedTool {
     on_file(name, |path| Effects::reads(path))
 }
 
-fn stoppable(tool: ScriptedTool) -> ScriptedTool {
+pub(crate) fn stoppable(tool: ScriptedTool) -> ScriptedTool {
     tool.with(|tool| tool.interrupt(Interrupt::Cancel))
 }
 
-fn path(name: &str) -> Value {
+pub(crate) fn path(name: &str) -> Value {
     json!({"path": name})
 }
 
-fn caller(tools: Vec<AnyTool>) -> Caller {
+pub(crate) fn caller(tools: Vec<AnyTool>) -> Caller {
     tools.into_iter().fold(Caller::new(), Caller::tool)
 }
 
 /// A caller that asks for nothing, in a folder of its own.
-fn free_caller(dir: &Dir, rule: ConflictRule, tools: Vec<AnyTool>) -> Caller {
+pub(crate) fn free_caller(dir: &Dir, rule: ConflictRule, tools: Vec<AnyTool>) -> Caller {
     let (workspace, rules) = (dir.workspace(), Permissions::new().mode(PermissionMode::BypassPermissions));
     caller(tools).engine(|engine| engine.workspace(workspace).permissions(rules).schedule(rule))
 }
 
-fn with_tasks(caller: Caller) -> (Caller, Arc<TaskTable>) {
+pub(crate) fn with_tasks(caller: Caller) -> (Caller, Arc<TaskTable>) {
     let tasks = Arc::new(TaskTable::new());
     let port = tasks.clone();
     (caller.engine(|engine| engine.ports(|ports| ports.tasks = Some(port))), tasks)
 }
 
-fn call(id: &str, tool: &str) -> ToolCall {
+pub(crate) fn call(id: &str, tool: &str) -> ToolCall {
     ToolCall::new(id, tool, "{}")
 }
 
-fn lines(results: &[ToolResult]) -> Vec<String> {
+pub(crate) fn lines(results: &[ToolResult]) -> Vec<String> {
     let line = |result: &ToolResult| match result.outcome() {
         Ok(output) => format!("{} ok: {}", result.call_id(), output.to_text()),
         Err(error) => format!("{} {:?}: {}", result.call_id(), error.kind(), error.message()),
@@ -78,7 +77,7 @@ fn lines(results: &[ToolResult]) -> Vec<String> {
     results.iter().map(line).collect()
 }
 
-async fn started(turn: &mut RunningTurn, handle: &ToolHandle) -> StartedCall {
+pub(crate) async fn started(turn: &mut RunningTurn, handle: &ToolHandle) -> StartedCall {
     turn.meanwhile(handle.started()).await
 }
 
@@ -767,118 +766,6 @@ async fn the_end_of_the_session_ends_its_turns() {
 }
 
 // ---- Background.
-
-#[tokio::test(start_paused = true)]
-async fn a_call_in_the_background_frees_its_slot_and_its_files() {
-    let dir = Dir::new();
-    let ((slow, slows), (edit, edits)) = (edit("slow").build(), edit("edit").build());
-    let (read, reads) = read("read").build();
-    let caller = free_caller(&dir, ConflictRule::Effects, vec![slow, edit, read]);
-    let log = EventLog::new();
-    let (caller, tasks) = with_tasks(caller.engine(|engine| engine.max_concurrency(1).events(log.clone())));
-    let calls = [
-        ("1", "slow", path("a")),
-        ("2", "read", json!({})),
-        ("3", "edit", path("a")),
-        ("4", "edit", path("b")),
-    ];
-    let mut turn = caller.start(calls);
-    let background = started(&mut turn, &slows).await;
-    // Another agent waits for the same file.
-    let mut other = caller.start([("o", "edit", path("a"))]);
-    let_tasks_run().await;
-    assert_eq!((reads.calls(), edits.calls()), (0, 0));
-    assert!(turn.handle().detach(1).is_err(), "it doesn't run");
-
-    let task = turn.handle().detach(0).unwrap().task;
-    assert!(turn.handle().detach(0).is_err(), "only once");
-    let in_the_other = other.meanwhile(edits.started()).await;
-    assert_eq!(in_the_other.context().call_id(), "o");
-    in_the_other.succeed("other");
-    started(&mut turn, &reads).await.succeed("two");
-    started(&mut turn, &edits).await.succeed("three");
-    started(&mut turn, &edits).await.succeed("four");
-    let note = "note: this call overlapped with what ran in the background: task-1 (slow)";
-    turn.results().await.check([
-        "1 ok: slow goes on in the background as task-1; its result is kept there",
-        "2 ok: two",
-        &format!("3 ok: three\n{note}"),
-        "4 ok: four",
-    ]);
-    other.results().await.check([&*format!("o ok: other\n{note}")]);
-
-    assert_eq!((task.to_string(), tasks.list()[0].running), ("task-1".into(), true));
-    assert!(tasks.result(task).is_none() && !background.is_dropped());
-    background.succeed("real");
-    log.wait_for(|event| matches!(event.what, What::BackgroundFinished(_))).await;
-    let real = tasks.result(task).unwrap();
-    assert_eq!(lines(std::slice::from_ref(&real)), ["1 ok: real"]);
-    assert_eq!(real.notes(), [""; 0], "it doesn't overlap with itself");
-    assert!(!tasks.list()[0].running && !tasks.stop(task));
-    let mut after = caller.start([("5", "edit", path("a"))]);
-    started(&mut after, &edits).await.succeed("five");
-    after.results().await.check(["5 ok: five"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_can_be_stopped() {
-    let (slow, slows) = read("slow").build();
-    let (caller, tasks) = with_tasks(Caller::new().tool(slow));
-    let mut turn = caller.start([call("1", "slow")]);
-    let background = started(&mut turn, &slows).await;
-    let task = turn.handle().detach(0).unwrap().task;
-    turn.results().await;
-    assert!(tasks.stop(task));
-    background.dropped().await;
-    let_tasks_run().await;
-    let kept = tasks.result(task).unwrap();
-    assert_eq!(lines(&[kept]), ["1 Cancelled: slow was cancelled: the user interrupted this turn"]);
-}
-
-/// A turn that is interrupted, cancelled or dropped has nothing to say to what has left it.
-#[tokio::test(start_paused = true)]
-async fn a_call_in_the_background_is_no_longer_the_turns() {
-    let ((slow, slows), (read, reads)) = (read("slow").build(), read("read").build());
-    let (caller, _tasks) = with_tasks(caller(vec![slow, read]));
-    let mut turn = caller.start([call("1", "slow"), call("2", "read")]);
-    let (background, running) = (started(&mut turn, &slows).await, started(&mut turn, &reads).await);
-    turn.handle().detach(0).unwrap();
-    assert_eq!(turn.handle().interrupt(), ["read"], "nobody waits for what runs in the background");
-    turn.handle().cancel(Cause::User);
-    running.dropped().await;
-    turn.results().await;
-    let_tasks_run().await;
-    assert!(!background.is_dropped());
-    drop(caller);
-    background.dropped().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn detaching_can_be_refused() {
-    let (slow, slows) = read("slow").build();
-    let without = Caller::new().tool(slow.clone());
-    let mut turn = without.start([call("1", "slow")]);
-    let running = started(&mut turn, &slows).await;
-    assert_eq!(turn.handle().detach(0), Err("this host has no background tasks".into()));
-    running.succeed("text");
-    let handle = turn.handle().clone();
-    turn.results().await.check(["1 ok: text"]);
-    assert_eq!(handle.detach(0), Err("call 0 of this turn doesn't run".into()));
-
-    let (caller, tasks) = with_tasks(Caller::new().tool(slow));
-    for _ in 0..limits::TASKS_MAX {
-        tasks.adopt("other", "", haft::Cancel::new()).unwrap();
-    }
-    let mut turn = caller.start([call("1", "slow")]);
-    let running = started(&mut turn, &slows).await;
-    let refused = turn.handle().detach(0).unwrap_err();
-    assert_eq!(refused, "500 tasks already run in the background, and no more may");
-    assert!(!running.is_dropped(), "it stays where it is");
-    running.succeed("text");
-    turn.results().await.check(["1 ok: text"]);
-}
-
-// ---- Events.
 
 #[tokio::test(start_paused = true)]
 async fn events_of_a_call_come_in_order() {

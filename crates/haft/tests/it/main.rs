@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it means here")]
 
 mod agents;
+mod background;
 mod contract;
 mod dispatch;
 mod execution;

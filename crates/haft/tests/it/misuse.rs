@@ -72,7 +72,6 @@ fn spinning(name: &str, until: &Arc<AtomicBool>) -> AnyTool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_call_that_never_yields_is_answered() {
     let end = Arc::new(AtomicBool::new(false));
-    let spins = spinning("spins", &end);
     let patient = tool("patient", "Spins.", {
         let end = end.clone();
         move |_: NoInput, _| {
@@ -87,7 +86,6 @@ async fn a_cancelled_call_that_never_yields_is_answered() {
     });
     let patient =
         patient.effects(|_| Effects::none()).interrupt(Interrupt::Cancel).timeout(haft::Timeout::Never);
-    drop(spins);
     let engine = Engine::new(Registry::new().with(patient).unwrap());
     let turn = engine.turn();
     let handle = turn.handle();
@@ -121,7 +119,10 @@ fn time_limits_hold_although_every_thread_is_busy() {
 /// The task that watches the time lived on the first runtime for ever.
 #[test]
 fn time_limits_hold_on_a_second_runtime() {
-    let waits = tool("waits", "Waits.", |_: NoInput, _| async { Ok(std::future::pending::<()>().await) });
+    let waits = tool("waits", "Waits.", |_: NoInput, _| async {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
     let waits = waits.effects(|_| Effects::none()).timeout_ms(50);
     let engine = Engine::new(Registry::new().with(waits).unwrap().with(reader("read")).unwrap());
     let first = current();
