@@ -33,10 +33,10 @@ fn run<S: Strategy>(mut runner: TestRunner, strategy: S, property: impl Fn(S::Va
     }
 }
 
-/// Few places, so that calls meet.
-fn feet() -> impl Strategy<Value = Foot> {
+/// Few places, so that calls meet; `calm` times as many touch nothing.
+fn feet(calm: u32) -> impl Strategy<Value = Foot> {
     let one = prop_oneof![
-        4 => Just("R".to_owned()),
+        4 * calm => Just("R".to_owned()),
         1 => Just("W".to_owned()),
         3 => select(vec!["a", "b", "c", "a/x", "a/y", "aa"]).prop_map(|place| format!("r({place})")),
         4 => select(vec!["a", "b", "c", "a/x", "a/y", "aa"]).prop_map(|place| format!("w({place})")),
@@ -108,7 +108,7 @@ fn prove_by_class_it_is_partition_then_gather() {
 }
 
 fn effect_cases() -> impl Strategy<Value = (Vec<Foot>, usize, Vec<Index>)> {
-    (vec(feet(), 1..24), 1..12_usize, vec(any::<Index>(), 64))
+    (vec(feet(1), 1..24), 1..12_usize, vec(any::<Index>(), 64))
 }
 
 /// Each event at random: authorize something, or finish something. The machine compares each step; here the whole
@@ -185,15 +185,15 @@ enum Event {
     Late(Index, u8),
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+fn events(calm: u32) -> impl Strategy<Value = Vec<Event>> {
     let index = any::<Index>;
     let event = prop_oneof![
-        6 => (feet(), 0..3_u32).prop_map(|(foot, tool)| Event::Push(foot, tool)),
+        6 => (feet(calm), 0..3_u32).prop_map(|(foot, tool)| Event::Push(foot, tool)),
         1 => Just(Event::Complete),
         6 => Just(Event::Pump),
         6 => index().prop_map(Event::Authorize),
         3 => index().prop_map(Event::Ask),
-        4 => (index(), feet()).prop_map(|(index, foot)| Event::Reconsider(index, foot)),
+        4 => (index(), feet(1)).prop_map(|(index, foot)| Event::Reconsider(index, foot)),
         5 => index().prop_map(Event::Finish),
         2 => index().prop_map(Event::End),
         1 => (index(), 0..4_u8).prop_map(|(index, what)| Event::Late(index, what)),
@@ -201,8 +201,12 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 1..80)
 }
 
+/// By class most things conflict, so most calls are safe ones there.
 fn event_cases() -> impl Strategy<Value = (ConflictRule, usize, Vec<Event>)> {
-    (select(vec![ConflictRule::Classes, ConflictRule::Effects]), 1..6_usize, events())
+    prop_oneof![
+        (Just(ConflictRule::Classes), 1..6_usize, events(10)),
+        (Just(ConflictRule::Effects), 1..6_usize, events(1)),
+    ]
 }
 
 /// Tool 1 may run twice at once, tool 2 once, tool 0 as often as it likes.
@@ -259,7 +263,7 @@ fn survives((rule, cap, events): (ConflictRule, usize, Vec<Event>)) {
 
 #[test]
 fn the_machine_is_its_model_whatever_happens() {
-    each(400, event_cases(), survives);
+    each(800, event_cases(), survives);
 }
 
 #[test]

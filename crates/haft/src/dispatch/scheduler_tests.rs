@@ -637,6 +637,38 @@ fn a_safe_call_that_turns_out_unsafe_waits_for_those_that_run_beside_it() {
     assert_eq!(machine.batches(), "[1] [4]");
 }
 
+/// Whatever they do: ask, or wait for a slot, also for one of a tool that may run only once.
+#[test]
+fn a_call_that_turns_out_unsafe_waits_for_all_that_have_begun() {
+    let mut machine = Machine::new(ConflictRule::Classes, 1);
+    for (tool, limit) in [(1, None), (1, None), (1, None), (2, Some(1)), (1, None), (2, Some(1))] {
+        machine.push(Foot::default(), tool, limit);
+    }
+    machine.complete();
+    machine.pump();
+    machine.ask(1);
+    for call in [2, 3, 4, 5] {
+        machine.authorize(call);
+    }
+    assert!(!machine.reconsider(0, Foot::parse("W")));
+    assert_eq!(machine.shows(), ".?r===");
+    for (call, shows) in [(2, ".?dr=="), (3, ".?ddr="), (4, ".?dddr"), (5, ".?dddd")] {
+        machine.finish(call);
+        machine.pump();
+        assert_eq!(machine.shows(), shows);
+    }
+    machine.finish(1);
+    machine.pump();
+    assert_eq!(machine.shows(), "pddddd");
+
+    // The last one that stands in the way waits for a slot that only the call itself could free: there is none.
+    let mut machine = Machine::with(ConflictRule::Classes, 1, "R R");
+    machine.pump();
+    machine.authorize(1);
+    assert!(!machine.reconsider(0, Foot::parse("W")));
+    assert_eq!(machine.batches(), "[1] [0]");
+}
+
 #[test]
 fn an_unsafe_call_that_turns_out_safe_goes_on_and_lets_others_in() {
     let mut machine = Machine::with(ConflictRule::Classes, 10, "W R R W");
