@@ -10,8 +10,9 @@
 //!
 //! Two conflict rules. `classes`: two concurrency-safe calls don't conflict, anything else does, which is exactly
 //! partition-then-gather, found by two pointers. `effects`: calls conflict if what they touch overlaps. A waiting
-//! call remembers only the *nearest* earlier call that it conflicts with and looks further back when that one is
-//! done, so a long chain of conflicts costs as much as a short one for each call.
+//! call remembers only the *nearest* earlier call that it conflicts with and looks again when that one is done, so a
+//! long chain of conflicts costs as much as a short one for each call. Whom it conflicts with is found by what it
+//! touches, in an [`Index`], so many calls that have nothing to do with each other cost no more either.
 //!
 //! What a call touches is what its paths meant when somebody last looked. A call that runs alone because nobody knows
 //! what it touches may have moved links, so when it is done every call behind it is *doubtful*: it counts as touching
@@ -20,7 +21,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::effects::conflict::Touch;
+use crate::effects::conflict::{Index, Touch};
 use crate::limits;
 
 /// When two calls may not run at once.
@@ -126,6 +127,10 @@ pub(crate) struct Scheduler {
     clear_then: BTreeSet<usize>,
     /// How many calls that touch anything ran and ended; for the rule `effects`.
     ended_alone: u32,
+    /// The first call that is neither done nor known to touch what it touched; for the rule `effects`.
+    first_doubtful: usize,
+    /// What the calls that aren't done touch; for the rule `effects`.
+    index: Index,
     preparing: usize,
     asking: usize,
     running: Vec<usize>,
@@ -152,6 +157,8 @@ impl Scheduler {
             clear: BTreeSet::new(),
             clear_then: BTreeSet::new(),
             ended_alone: 0,
+            first_doubtful: 0,
+            index: Index::default(),
             preparing: 0,
             asking: 0,
             running: Vec::new(),
@@ -174,6 +181,9 @@ impl Scheduler {
             self.limited.entry(tool).or_insert(limited);
         }
         let call = self.calls.len();
+        if self.rule == ConflictRule::Effects {
+            self.index.insert(call as u32, footprint.touch.as_deref());
+        }
         if let Some(last) = self.last {
             self.calls[last as usize].after = Some(call as u32);
         }
@@ -236,6 +246,10 @@ impl Scheduler {
         }
         self.leave(call);
         let entry = &mut self.calls[call];
+        if self.rule == ConflictRule::Effects {
+            self.index.remove(call as u32, entry.touch.as_deref());
+            self.index.insert(call as u32, footprint.touch.as_deref());
+        }
         entry.state = State::Pushed;
         (entry.safe, entry.touch, entry.seen) = (footprint.safe, footprint.touch, self.ended_alone);
         entry.reconsidered = true;
@@ -307,8 +321,10 @@ impl Scheduler {
             self.again.remove(&call);
             return;
         }
-        if ran && touches_everything(touch.as_deref()) {
+        self.index.remove(call as u32, touch.as_deref());
+        if ran && touch.is_none_or(|touch| touch.is_everything()) {
             self.ended_alone += 1;
+            self.first_doubtful = self.first_doubtful.min(call);
         }
         self.clear.remove(&call);
         self.clear_then.remove(&call);
@@ -453,41 +469,57 @@ impl Scheduler {
         entry.seen < self.ended_alone
     }
 
-    /// Looks backward for an unfinished call that conflicts, and waits for the nearest one. A later call that has
-    /// begun counts too if this one was reconsidered. Returns true if there is none.
+    /// The nearest earlier call of which nobody knows what it touches now.
+    fn nearest_doubtful(&mut self, call: usize) -> Option<u32> {
+        let passed = |entry: &Entry, ended: u32| entry.state == State::Done || entry.seen == ended;
+        while self.calls.get(self.first_doubtful).is_some_and(|entry| passed(entry, self.ended_alone)) {
+            self.count(1);
+            self.first_doubtful += 1;
+        }
+        let mut earlier = self.calls[call].before.filter(|_| self.first_doubtful < call);
+        while let Some(other) = earlier.filter(|other| !self.is_doubtful(&self.calls[*other as usize])) {
+            self.count(1);
+            earlier = self.calls[other as usize].before;
+        }
+        earlier
+    }
+
+    /// Finds the nearest earlier unfinished call that conflicts, and waits for it. A later call that has begun counts
+    /// too if this one was reconsidered. Returns true if there is none.
     fn wait_for_blocker(&mut self, call: usize) -> bool {
-        let everything = Touch::everything();
-        let mine = self.calls[call].touch.take();
-        let touch = mine.as_deref().unwrap_or(&everything);
-        let conflicts = |entry: &Entry| touch.conflicts(entry.touch.as_deref().unwrap_or(&everything));
-        let mut compared = 0;
-        let mut blocker = None;
-        let mut earlier = self.calls[call].before;
-        while let Some(other) = earlier {
-            let entry = &self.calls[other as usize];
-            compared += 1;
-            if self.is_doubtful(entry) || conflicts(entry) {
-                blocker = Some(other);
-                break;
-            }
-            earlier = entry.before;
-        }
-        let mut later = self.calls[call].after.filter(|_| self.calls[call].reconsidered && blocker.is_none());
-        while let Some(other) = later.filter(|other| (*other as usize) < self.next) {
-            let entry = &self.calls[other as usize];
-            compared += 1;
-            if entry.state.begun() && conflicts(entry) {
-                blocker = Some(other);
-                break;
-            }
-            later = entry.after;
-        }
-        self.calls[call].touch = mine;
-        self.count(compared);
+        let doubtful = self.nearest_doubtful(call);
+        let entry = &self.calls[call];
+        let touch = entry.touch.as_deref().filter(|touch| !touch.is_everything());
+        let (conflicting, lookups) =
+            touch.map_or((entry.before, 1), |touch| self.index.before(call as u32, touch));
+        self.count(lookups);
+        let blocker = doubtful.max(conflicting).or_else(|| self.begun_later(call));
         if let Some(blocker) = blocker {
             self.calls[blocker as usize].waiting.push(call as u32);
         }
         blocker.is_none()
+    }
+
+    /// A later call that has begun and conflicts with this one, which was reconsidered.
+    fn begun_later(&mut self, call: usize) -> Option<u32> {
+        let entry = &self.calls[call];
+        let conflicts = |other: &Entry| match (&entry.touch, &other.touch) {
+            (Some(mine), Some(theirs)) => mine.conflicts(theirs),
+            _ => true,
+        };
+        let mut compared = 0;
+        let mut later = entry.after.filter(|_| entry.reconsidered);
+        let blocker = loop {
+            let Some(other) = later.filter(|other| (*other as usize) < self.next) else { break None };
+            let other_entry = &self.calls[other as usize];
+            compared += 1;
+            if other_entry.state.begun() && conflicts(other_entry) {
+                break Some(other);
+            }
+            later = other_entry.after;
+        };
+        self.count(compared);
+        blocker
     }
 
     fn first(&mut self) -> usize {
@@ -515,11 +547,6 @@ impl Scheduler {
         }
         let _ = work;
     }
-}
-
-fn touches_everything(touch: Option<&Touch>) -> bool {
-    // Only what touches everything conflicts with a call that touches nothing.
-    touch.is_none_or(|touch| touch.conflicts(&Touch::default()))
 }
 
 #[cfg(test)]

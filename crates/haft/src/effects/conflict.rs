@@ -4,12 +4,16 @@
 //! really is, or the same file under two names), the same state resource, the same host, the user. Unknown conflicts
 //! with everything. The outcome of running only non-conflicting calls at once equals running them in order.
 
+mod index;
+
 use std::path::{Path, PathBuf};
 
 use super::resolved::{Resolved, ResolvedPath};
 use super::table::{Class, Facts};
 use super::{Access, Effects};
 use crate::files::{FileId, beneath};
+
+pub(crate) use index::Index;
 
 /// What a call touches, in the form that conflicts are found by.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +35,7 @@ struct Spot {
     file: Option<FileId>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Name {
     State(String),
     Host(String),
@@ -67,6 +71,11 @@ impl Touch {
     /// Touches anything at all.
     pub(crate) fn everything() -> Touch {
         Touch { everything: true, ..Touch::default() }
+    }
+
+    /// Whether it conflicts with all others.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.everything
     }
 
     pub(crate) fn conflicts(&self, other: &Touch) -> bool {
