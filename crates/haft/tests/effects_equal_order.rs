@@ -357,6 +357,7 @@ fn aliases_that_are_made_on_the_way_count() {
         "move d n | write n/le/f | read e/f",
         "move lf n | append n | read f",
         "delete ld | symlink ld e | append ld/f | read e/f",
+        "delete ls | mkdir ls | write ls/../f | read f",
         // A third call keeps the second waiting when the link is made: it is still not known what it touches.
         "symlink n d | write m | copy m n/f | read d/f",
     ];

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::resolved::{Resolved, ResolvedPath};
 use super::table::{Class, Facts};
 use super::{Access, Effects};
+use crate::files::resolve::has_parent;
 use crate::files::{FileId, beneath};
 
 pub(crate) use index::Index;
@@ -51,8 +52,11 @@ impl Touch {
         if judgement.class == Class::Unsafe || resolved.failed.is_some() {
             return Touch { everything: true, ..Touch::default() };
         }
-        // A call that must be alone although its effects overlap with nothing.
-        let alone = effects.claims.concurrency_safe == Some(false);
+        // A call that must be alone although its effects overlap with nothing. And one that goes back over a link: where
+        // it comes out is where the link leads, and when the link is gone it is a place that has none of its names.
+        let paths = || resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
+        let goes_back = goes_back(effects) && paths().any(|path| !path.at.links_on_the_way.is_empty());
+        let alone = effects.claims.concurrency_safe == Some(false) || goes_back;
         let spots = |paths: &[ResolvedPath]| paths.iter().map(Spot::of).collect::<Vec<_>>();
         let mut changes = spots(&resolved.writes);
         changes.extend(spots(&resolved.deletes));
@@ -104,6 +108,13 @@ impl Touch {
     pub(crate) fn only_changes(&self) -> Touch {
         Touch { reads: Vec::new(), named: Vec::new(), ..self.clone() }
     }
+}
+
+/// Whether a path has a `..` in it.
+fn goes_back(effects: &Effects) -> bool {
+    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+    let paths = effects.reads.iter().chain(&effects.writes).chain(&effects.deletes);
+    paths.into_iter().any(|set| has_parent(&set.path)) || inner.into_iter().any(goes_back)
 }
 
 fn collect(effects: &Effects, named: &mut Vec<(Name, Access)>) {
@@ -179,6 +190,8 @@ mod tests {
         check(Effects::deletes("link"), Effects::reads("far/f"), true);
         check(Effects::writes("hard"), Effects::reads("d/f"), true);
         check(Effects::writes("dd"), Effects::reads("d/f"), false);
+        check(Effects::writes("d/../x"), Effects::reads("y"), false);
+        check(Effects::writes("link/../x"), Effects::reads("y"), true);
         check(Effects::unknown(), Effects::none(), true);
         check(Effects::runs("make"), Effects::none(), true);
         check(Effects::writes_state("a"), Effects::reads_state("a"), true);
