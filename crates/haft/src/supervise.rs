@@ -147,13 +147,16 @@ impl<C: Watched> Supervisor<C> {
         let (mut late, mut abandoned) = (Vec::new(), Vec::new());
         let mut watches = lock(&self.watches);
         for watch in &mut watches.list {
-            let Some(deadline) = watch.deadline.filter(|deadline| *deadline <= now) else { continue };
+            if watch.deadline.is_none_or(|deadline| deadline > now) {
+                continue;
+            }
             if watch.warned {
                 watch.deadline = None;
                 abandoned.push(watch.call.clone());
             } else {
                 watch.warned = true;
-                watch.deadline = deadline.checked_add(limits::CANCEL_GRACE);
+                // From now, not from when it was due: this task may come late itself.
+                watch.deadline = now.checked_add(limits::CANCEL_GRACE);
                 late.push(watch.call.clone());
             }
         }

@@ -31,7 +31,7 @@ impl Locks {
     /// Waits for the files that a call changes; nothing for a call that changes none.
     ///
     /// What an ancestor of the call holds is not in its way: the ancestor waits for this call, not the other way
-    /// round. Nor is who waits for that ancestor.
+    /// round. Nor is who waits for that ancestor, or for one who does, and so on.
     pub(crate) async fn take(
         self: &Arc<Locks>,
         resolved: &Resolved,
@@ -64,12 +64,17 @@ impl Locks {
         let Some(at) = queue.claims.iter().position(|(claim, _)| *claim == ticket) else { return true };
         let mine = &queue.claims[at].1;
         let is_ancestor = |claim: u64| ancestors.iter().any(|ancestor| ancestor.ticket == Some(claim));
-        queue.claims[..at].iter().enumerate().all(|(place, (claim, earlier))| {
-            let waits_for_ancestor = || {
-                let before = &queue.claims[..place];
-                before.iter().any(|(claim, held)| is_ancestor(*claim) && held.conflicts(earlier))
-            };
-            !earlier.conflicts(mine) || is_ancestor(*claim) || waits_for_ancestor()
+        if ancestors.is_empty() {
+            return queue.claims[..at].iter().all(|(_, earlier)| !earlier.conflicts(mine));
+        }
+        // Claims that an ancestor has, and all that wait for one of these.
+        let mut held_up: Vec<&Touch> = Vec::new();
+        queue.claims[..at].iter().all(|(claim, earlier)| {
+            if is_ancestor(*claim) || held_up.iter().any(|held| held.conflicts(earlier)) {
+                held_up.push(earlier);
+                return true;
+            }
+            !earlier.conflicts(mine)
         })
     }
 }
@@ -99,5 +104,51 @@ impl Drop for Held {
     fn drop(&mut self) {
         lock(&self.locks.queue).claims.retain(|(claim, _)| *claim != self.ticket);
         self.locks.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::Effects;
+    use crate::registry::{Assembly, Gates, Registry};
+    use crate::{NoInput, Ports, tool};
+
+    /// Whether the last of these claims is first in its turn; the first of them is its ancestor's.
+    fn is_first(claims: &[&[&str]], with_ancestor: bool) -> bool {
+        let tool = tool("t", "d", |_: NoInput, _| async { Ok(()) });
+        let registry = Registry::new().with(tool).unwrap();
+        let snapshot = registry.snapshot(&Assembly::new(&Gates::default(), &Ports::default()));
+        let entry = &snapshot.find("t").unwrap().entry;
+        let locks = Arc::new(Locks::default());
+        for (ticket, names) in claims.iter().enumerate() {
+            let path = |name: &&str| Effects::writes(format!("/no-such-folder-of-haft/{name}"));
+            let effects = names.iter().map(path).fold(Effects::none(), Effects::and);
+            let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref());
+            let touch = Touch::of(&resolved, u64::from(entry.number()), true).only_changes();
+            lock(&locks.queue).claims.push((ticket as u64, touch));
+        }
+        let ancestor = Ancestor { ticket: Some(0), tool: None };
+        let ancestors: &[Ancestor] = if with_ancestor { &[ancestor] } else { &[] };
+        locks.is_first(claims.len() as u64 - 1, ancestors)
+    }
+
+    #[test]
+    fn who_came_first_goes_first() {
+        assert!(is_first(&[&["a"], &["b"]], false));
+        assert!(!is_first(&[&["a"], &["a"]], false));
+        assert!(!is_first(&[&["a"], &["a", "b"], &["b"]], false), "a claim that waits counts");
+    }
+
+    /// A worker waited for a call that waited for a call that waited for the worker's own ancestor: for ever.
+    #[test]
+    fn what_waits_for_an_ancestor_is_in_no_workers_way() {
+        assert!(is_first(&[&["a"], &["a"]], true), "what the ancestor holds");
+        assert!(is_first(&[&["a"], &["a", "b"], &["b"]], true), "who waits for it");
+        assert!(
+            is_first(&[&["a"], &["a", "b"], &["b", "c"], &["c"]], true),
+            "who waits for who waits for it"
+        );
+        assert!(!is_first(&[&["a"], &["b"], &["b"]], true), "who waits for nobody comes first");
     }
 }

@@ -314,10 +314,12 @@ impl TurnShared {
     ) -> Result<(), ToolResult> {
         while let Some(now) = self.changed(start) {
             (start.safe, start.touch) = (now.safe, now.touch.clone());
-            if self.board.reconsider(cx.call_index(), now) {
+            let goes_on = self.board.reconsider(cx.call_index(), now);
+            // Also if it goes on: it may touch less than before, and no longer be in the way of others.
+            self.go();
+            if goes_on {
                 break;
             }
-            self.go();
             self.board.wait(cx.call_index()).await;
             pipeline::prepare_again(&self.engine, &mut start.opened, cx, asking).await?;
         }
@@ -380,11 +382,11 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
         };
         execute(&turn.engine, &mut start.opened, cx, watch).await
     };
-    let on_error = start.opened.entry.tool().spec().on_error.unwrap_or(turn.engine.siblings);
-    // One that went to the background has no siblings any more.
-    let beside = began && cx.running().task().is_none();
+    // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
+    // others.
+    let beside = began && !turn.board.is_done(call);
     let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
-    let stops_siblings = on_error == SiblingPolicy::OnError && failed;
+    let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
     let ends_turn = result.error().is_some_and(ToolError::ends_turn);
     // Before the call has its result: from then on whoever ends beside it may let the next ones go.
     if stops_siblings {
@@ -408,6 +410,11 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
 }
 
 impl TurnShared {
+    /// Whether a failure of this tool stops those that run beside it.
+    fn stops_siblings(&self, entry: &Entry) -> bool {
+        entry.tool().spec().on_error.unwrap_or(self.engine.siblings) == SiblingPolicy::OnError
+    }
+
     /// The real result of a call that went on in the background.
     fn came_back(&self, task: TaskId, cx: &Context, result: ToolResult) {
         let engine = &self.engine;
@@ -423,7 +430,13 @@ impl Watched for Live {
     fn abandon(&self) {
         let call = self.cx.call_ref();
         let limit = self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit());
-        let error = match self.cx.cancel().cause() {
+        let cause = self.cx.cancel().cause();
+        // As if it had answered for itself, and in the same order.
+        let late = cause.is_none_or(|cause| cause == Cause::Timeout) && !self.turn.board.is_done(call.index);
+        if late && self.cx.entry().is_some_and(|entry| self.turn.stops_siblings(entry)) {
+            self.turn.board.stop_siblings(call.index);
+        }
+        let error = match cause {
             None | Some(Cause::Timeout) => timed_out(&call.tool, limit),
             Some(cause) => left_behind(&call.tool, cause),
         };
@@ -471,7 +484,12 @@ impl Live {
         };
         // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
         // each result goes to exactly one place. And before others are told of it, so that it never meets itself.
-        running.becomes(task);
+        if !running.becomes(task) {
+            // Somebody else moves the same call: theirs is the task that its result will go to.
+            let words = format!("{tool} is being moved to the background already");
+            tasks.finish(task, answer(words.clone()));
+            return Err(words);
+        }
         // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
         let touch = running.touch(entry, self.cx.cwd(), engine.surroundings.confined);
         engine.background.add(task, call.tool.clone(), touch);

@@ -105,9 +105,9 @@ impl Running {
         self.task.get().copied()
     }
 
-    /// The call moves to the background.
-    pub(crate) fn becomes(&self, task: TaskId) {
-        let _ = self.task.set(task);
+    /// The call moves to the background; false if it does already.
+    pub(crate) fn becomes(&self, task: TaskId) -> bool {
+        self.task.set(task).is_ok()
     }
 
     /// The input of the call.
