@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
+
 use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host};
 use crate::dispatch::background::Background;
@@ -113,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) cap: usize,
     pub(crate) siblings: SiblingPolicy,
     pub(crate) budget_chars: usize,
+    /// Where the first call ran, for those who let others go from outside of any runtime.
+    pub(crate) runtime: OnceLock<Handle>,
     gates: Gates,
     tools: Mutex<Tools>,
     turns: AtomicU64,
@@ -382,6 +386,7 @@ impl Shared {
             cap: config.cap,
             siblings: config.siblings,
             budget_chars: config.budget_chars,
+            runtime: OnceLock::new(),
             gates: config.gates.clone(),
             tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot, version: 0 }),
             turns: AtomicU64::new(0),

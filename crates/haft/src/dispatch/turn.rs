@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -49,8 +49,6 @@ pub(crate) struct TurnShared {
     snapshot: Snapshot,
     number: u64,
     board: Board<Job, ToolResult>,
-    /// Where the first call ran, for those who let others go from outside of any runtime.
-    runtime: OnceLock<Handle>,
 }
 
 /// What a call needs to begin.
@@ -77,7 +75,7 @@ pub(crate) struct Live {
 impl Turn {
     pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
         let board = Board::new(engine.rule, engine.cap);
-        let shared = Arc::new(TurnShared { engine, snapshot, number, board, runtime: OnceLock::new() });
+        let shared = Arc::new(TurnShared { engine, snapshot, number, board });
         Turn { shared, _session: session, finished: false }
     }
 
@@ -239,7 +237,8 @@ impl TurnShared {
                     // Owed from before the task is made: a task that is dropped before it ran owes a result too.
                     let mut owed = Owed { turn: self.clone(), cx, paid: false };
                     match self.runtime() {
-                        Some(runtime) => drop(runtime.spawn(drive(owed, start))),
+                        // Boxed: moved once, and not once for each layer of the runtime.
+                        Some(runtime) => drop(runtime.spawn(Box::pin(drive(owed, start)))),
                         None => drop(owed.pay(start.opened.refused(no_runtime()))),
                     }
                     if !more {
@@ -254,16 +253,16 @@ impl TurnShared {
         }
     }
 
-    /// The runtime to run calls on: the one we are on, else the one that the turn was last on.
+    /// The runtime to run calls on: the one we are on, else the first one that the session was on.
     fn runtime(&self) -> Option<Handle> {
         match Handle::try_current() {
             Ok(runtime) => {
-                if self.runtime.get().is_none() {
-                    let _ = self.runtime.set(runtime.clone());
+                if self.engine.runtime.get().is_none() {
+                    let _ = self.engine.runtime.set(runtime.clone());
                 }
                 Some(runtime)
             }
-            Err(_) => self.runtime.get().cloned(),
+            Err(_) => self.engine.runtime.get().cloned(),
         }
     }
 
