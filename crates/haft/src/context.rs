@@ -12,7 +12,7 @@ use crate::error::bound;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles};
 use crate::limits;
-use crate::pipeline::execute::Running;
+use crate::pipeline::running::Running;
 use crate::ports::{Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex};
 use crate::registry::Entry;
 use crate::view::Progress;

@@ -5,14 +5,12 @@
 //! tool which never yields is still answered.
 
 use std::future::{Future, poll_fn};
-use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
@@ -20,9 +18,6 @@ use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::Context;
 use crate::dispatch::background::Background;
-use crate::dispatch::locks::{Ancestor, Held};
-use crate::effects::Effects;
-use crate::effects::conflict::Touch;
 use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
 use crate::engine::Shared;
@@ -31,101 +26,11 @@ use crate::event::What;
 use crate::files::Access;
 use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::limits;
-use crate::ports::{Intent, Recorder, TaskId};
+use crate::ports::{Intent, Recorder};
 use crate::registry::Entry;
 use crate::result::ToolResult;
-use crate::supervise::Mark;
-use crate::sync::lock;
 use crate::tool::erased::Invocation;
 use crate::view::Stage;
-
-/// What a running call holds and shows to those who watch it.
-#[derive(Default)]
-pub(crate) struct Running {
-    /// How the supervisor sees that it is being polled.
-    pub(crate) mark: Mark,
-    holds: Mutex<Holds>,
-    /// The input, and what the tool says it touches.
-    call: OnceLock<(Arc<Value>, Arc<Effects>, Instant)>,
-    /// Set when the call moved to the background.
-    task: OnceLock<TaskId>,
-}
-
-#[derive(Default)]
-struct Holds {
-    room: Option<OwnedSemaphorePermit>,
-    locks: Option<Held>,
-    /// The call was answered by others: it may hold nothing any more.
-    let_go: bool,
-}
-
-impl Running {
-    /// Frees what the call holds, now and from now on.
-    pub(crate) fn let_go(&self) {
-        let mut holds = lock(&self.holds);
-        let held = std::mem::replace(&mut *holds, Holds { let_go: true, ..Holds::default() });
-        drop(holds);
-        drop(held);
-    }
-
-    fn hold(&self, room: Option<OwnedSemaphorePermit>, locks: Option<Held>) {
-        if room.is_none() && locks.is_none() {
-            return;
-        }
-        let mut holds = lock(&self.holds);
-        if !holds.let_go {
-            (holds.room, holds.locks) = (room, locks);
-        }
-    }
-
-    /// The tool is about to be called with this.
-    fn begin(&self, input: &Arc<Value>, effects: &Arc<Effects>, started: Instant) {
-        let _ = self.call.set((input.clone(), effects.clone(), started));
-    }
-
-    /// The input, and for how long the tool has run.
-    pub(crate) fn so_far(&self) -> (Option<Arc<Value>>, Duration) {
-        match self.call.get() {
-            Some((input, _, started)) => (Some(input.clone()), started.elapsed()),
-            None => (None, Duration::ZERO),
-        }
-    }
-
-    /// What the call holds, for a worker that it starts.
-    pub(crate) fn ancestor(&self, entry: &Entry) -> Ancestor {
-        let holds = lock(&self.holds);
-        Ancestor {
-            ticket: holds.locks.as_ref().map(Held::ticket),
-            tool: holds.room.as_ref().map(|_| entry.number()),
-        }
-    }
-
-    /// The background task that the call became, if it did.
-    pub(crate) fn task(&self) -> Option<TaskId> {
-        self.task.get().copied()
-    }
-
-    /// The call moves to the background; false if it does already.
-    pub(crate) fn becomes(&self, task: TaskId) -> bool {
-        self.task.set(task).is_ok()
-    }
-
-    /// The input of the call.
-    pub(crate) fn input(&self) -> Arc<Value> {
-        self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
-    }
-
-    /// What the call is about, on one line.
-    pub(crate) fn about(&self) -> String {
-        self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
-    }
-
-    /// What the call touches, as it is now.
-    pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
-        let Some((_, effects, _)) = self.call.get() else { return Touch::everything() };
-        Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
-    }
-}
 
 /// Runs a prepared call, which has a slot. `watch` is told when the tool itself starts; what it gives is dropped when
 /// the tool is done.

@@ -22,6 +22,7 @@ pub(crate) mod digest;
 pub(crate) mod execute;
 pub(crate) mod hook;
 pub(crate) mod parse;
+pub(crate) mod running;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
