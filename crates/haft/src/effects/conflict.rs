@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::resolved::{Resolved, ResolvedPath};
 use super::table::{Class, Facts};
-use super::{Access, Effects};
+use super::{Access, Effects, Extent};
 use crate::files::resolve::has_parent;
 use crate::files::{FileId, beneath};
 
@@ -56,7 +56,12 @@ impl Touch {
         // it comes out is where the link leads, and when the link is gone it is a place that has none of its names.
         let paths = || resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
         let goes_back = goes_back(effects) && paths().any(|path| !path.at.links_on_the_way.is_empty());
-        let alone = effects.claims.concurrency_safe == Some(false) || goes_back;
+        // A file with several names lies in folders that nobody named: whoever writes it, or a whole folder, may meet
+        // a call that reads the same file by another way.
+        let several_names = |path: &ResolvedPath| !path.at.is_dir && path.at.links > 1;
+        let anywhere =
+            resolved.writes.iter().any(|path| several_names(path) || path.extent == Extent::Subtree);
+        let alone = effects.claims.concurrency_safe == Some(false) || goes_back || anywhere;
         let spots = |paths: &[ResolvedPath]| paths.iter().map(Spot::of).collect::<Vec<_>>();
         let mut changes = spots(&resolved.writes);
         changes.extend(spots(&resolved.deletes));
@@ -171,6 +176,7 @@ mod tests {
         let dir = dir.path();
         std::fs::create_dir(dir.join("d")).unwrap();
         std::fs::write(dir.join("d/f"), "").unwrap();
+        std::fs::write(dir.join("d/p"), "").unwrap();
         std::fs::hard_link(dir.join("d/f"), dir.join("hard")).unwrap();
         std::os::unix::fs::symlink("d", dir.join("link")).unwrap();
         std::os::unix::fs::symlink("link", dir.join("far")).unwrap();
@@ -182,13 +188,16 @@ mod tests {
         };
         check(Effects::reads("d/f"), Effects::reads("d/f"), false);
         check(Effects::reads("d/f"), Effects::writes("d/f"), true);
-        check(Effects::writes("d/f"), Effects::writes("d/g"), false);
+        check(Effects::writes("d/p"), Effects::writes("d/g"), false);
         check(Effects::writes("d"), Effects::reads("d/f"), true);
         check(Effects::reads_tree("d"), Effects::writes("d/new/deep"), true);
         check(Effects::writes("link/f"), Effects::reads("d/f"), true);
         check(Effects::deletes("link"), Effects::reads("link/f"), true);
         check(Effects::deletes("link"), Effects::reads("far/f"), true);
         check(Effects::writes("hard"), Effects::reads("d/f"), true);
+        check(Effects::writes("hard"), Effects::reads_tree("d"), true);
+        check(Effects::reads("hard"), Effects::writes_tree("d"), true);
+        check(Effects::reads("hard"), Effects::reads_tree("d"), false);
         check(Effects::writes("dd"), Effects::reads("d/f"), false);
         check(Effects::writes("d/../x"), Effects::reads("y"), false);
         check(Effects::writes("link/../x"), Effects::reads("y"), true);
@@ -199,9 +208,9 @@ mod tests {
         check(Effects::writes_state("a"), Effects::writes_state("b"), false);
         check(Effects::changes("H.io"), Effects::observes("h.io"), true);
         check(Effects::asks_user(), Effects::asks_user(), true);
-        check(Effects::delegates(), Effects::writes("d/f"), false);
-        check(Effects::writes("d/f").synchronised(), Effects::writes("d/f").synchronised(), false);
-        check(Effects::writes("d/f").synchronised(), Effects::reads("d/f"), true);
+        check(Effects::delegates(), Effects::writes("d/p"), false);
+        check(Effects::writes("d/p").synchronised(), Effects::writes("d/p").synchronised(), false);
+        check(Effects::writes("d/p").synchronised(), Effects::reads("d/p"), true);
         check(Effects::reads("d/f").exclusive(), Effects::none(), true);
     }
 }
