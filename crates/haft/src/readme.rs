@@ -14,7 +14,7 @@ mod effects {}
 #[doc = include_str!("../../../docs/pipeline.md")]
 mod pipeline {}
 
-#[doc = include_str!("../../../docs/dispatch.md")]
+#[doc = include_str!("../../../docs/scheduling.md")]
 mod dispatch {}
 
 #[doc = include_str!("../../../docs/results.md")]

@@ -1,0 +1,2 @@
+//! Child processes: the only place that starts one.
+#![warn(missing_docs)]
