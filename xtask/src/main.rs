@@ -1,7 +1,7 @@
 //! The automation of the repository: `cargo xtask <command>`, one file per command.
 //!
-//! It needs cargo, rustfmt, clippy and the crate registry, nothing else: no shell, no git, no other tool, so that
-//! `cargo xtask test` says the same on a fresh machine as on yours. (`deny` installs its own tool.)
+//! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
+//! the same on a fresh machine as on yours. (`deny` installs its own tool, `python` what tests use of Python.)
 //!
 //! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
 //! program is compiled before anything else can be checked.
@@ -22,6 +22,7 @@ mod prove;
 mod cargo;
 mod features;
 mod picture;
+mod python;
 mod repository;
 mod source;
 mod steps;

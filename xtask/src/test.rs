@@ -3,9 +3,11 @@
 //! Cheap steps come first, so that a forgotten `cargo fmt` costs a second. Nothing here takes long; long proofs
 //! are `cargo xtask prove`.
 
+use std::path::PathBuf;
+
 use crate::cargo::{cargo, metadata};
 use crate::steps::Steps;
-use crate::{Done, deny, docs, features, lint, repository};
+use crate::{Done, deny, docs, features, lint, python, repository};
 
 pub(crate) fn run() -> Done {
     let mut steps = Steps::new();
@@ -14,7 +16,12 @@ pub(crate) fn run() -> Done {
     steps.run("repository", repository::run)?;
     steps.run("docs", || docs::run(docs::Action::Check))?;
     steps.run("clippy", lint::clippy)?;
-    steps.run("test", || cargo(["test", "--workspace", "--all-features"]).run())?;
+    let mut python = PathBuf::new();
+    steps.run("python", || python::interpreter().map(|made| python = made))?;
+    steps.run("test", || {
+        let tests = cargo(["test", "--workspace", "--all-features"]);
+        tests.with_env(python::VARIABLE, &python.to_string_lossy()).run()
+    })?;
     steps.run("model", model_check)?;
     steps.run("features", features::run)?;
     steps.run("rustdoc", rustdoc)?;
