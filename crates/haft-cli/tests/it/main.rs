@@ -5,5 +5,6 @@ mod commands;
 mod examples;
 mod interrupt;
 mod json;
+mod python;
 mod room;
 mod terminal;

@@ -5,6 +5,7 @@
 
 mod agents;
 mod background;
+mod busy;
 mod contract;
 mod dispatch;
 mod execution;

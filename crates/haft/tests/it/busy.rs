@@ -1,4 +1,4 @@
-//! Findings of a review of the dispatcher, each with its test.
+//! Calls that keep their thread busy, end late or move away while others wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,9 +21,9 @@ async fn until(flag: &AtomicBool) {
     }
 }
 
-/// R3: a call that never yields is answered soon after it was cancelled, whoever cancelled it.
+/// a call that never yields is answered soon after it was cancelled, whoever cancelled it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn r3_interrupt_of_a_call_that_never_yields() {
+async fn interrupt_of_a_call_that_never_yields() {
     let started = Arc::new(AtomicBool::new(false));
     let flag = started.clone();
     let stuck = tool("stuck", "d", move |_: NoInput, _| {
@@ -49,9 +49,9 @@ async fn r3_interrupt_of_a_call_that_never_yields() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// R2: the late failure of a call that was answered long ago stops nobody.
+/// the late failure of a call that was answered long ago stops nobody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn r2_late_failure_stops_a_later_batch() {
+async fn late_failure_stops_a_later_batch() {
     let late = tool("late", "d", |_: NoInput, _| async {
         std::thread::sleep(Duration::from_millis(700));
         Err::<(), _>(ToolError::new("too late"))
@@ -75,9 +75,9 @@ async fn r2_late_failure_stops_a_later_batch() {
     assert!(!results[1].is_error());
 }
 
-/// R2b: a call that is abandoned at its limit stops its siblings where the policy says so, as one that yields does.
+/// a call that is abandoned at its limit stops its siblings where the policy says so, as one that yields does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn r2b_an_abandoned_call_stops_its_siblings() {
+async fn an_abandoned_call_stops_its_siblings() {
     let stuck = tool("stuck", "d", |_: NoInput, _| async {
         std::thread::sleep(Duration::from_millis(1500));
         Ok(())
@@ -101,9 +101,9 @@ async fn r2b_an_abandoned_call_stops_its_siblings() {
     );
 }
 
-/// R5: a call is moved to the background from a thread that is no runtime's.
+/// a call is moved to the background from a thread that is no runtime's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn r5_detach_from_another_thread() {
+async fn detach_from_another_thread() {
     let slow = tool("slow", "d", |_: NoInput, cx: Context| async move {
         let _ = cx.cancelled().await;
         Ok(())
@@ -126,9 +126,9 @@ async fn r5_detach_from_another_thread() {
     assert!(!results[1].is_error());
 }
 
-/// R6: a call that turns out safe lets those behind it in.
+/// a call that turns out safe lets those behind it in.
 #[tokio::test]
-async fn r6_a_call_that_turns_out_safe_lets_others_in() {
+async fn a_call_that_turns_out_safe_lets_others_in() {
     let together = Arc::new(AtomicUsize::new(0));
     let here = together.clone();
     let meet = dynamic_tool("meet", "d", serde_json::json!({"type": "object"}), move |_, _| {
@@ -158,9 +158,9 @@ async fn r6_a_call_that_turns_out_safe_lets_others_in() {
     assert_eq!(results[0].to_json().output, true, "0 ran beside 1");
 }
 
-/// R1: two who move one call to the background at once: what the model is told is what there is.
+/// two who move one call to the background at once: what the model is told is what there is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn r1_two_detach_one_call() {
+async fn two_detach_one_call() {
     struct Slow(TaskTable);
     impl Tasks for Slow {
         fn adopt(&self, tool: &str, about: &str, cancel: Cancel) -> Result<TaskId, TooManyTasks> {
