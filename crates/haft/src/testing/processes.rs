@@ -37,7 +37,7 @@ struct Script {
 }
 
 enum Answer {
-    Ends(Result<ProcessOutcome, ProcessError>),
+    Ends(Box<Result<ProcessOutcome, ProcessError>>),
     Hangs,
 }
 
@@ -56,7 +56,7 @@ impl ScriptedProcesses {
     /// The next process ends like this.
     #[must_use]
     pub fn then(self, outcome: Result<ProcessOutcome, ProcessError>) -> ScriptedProcesses {
-        lock(&self.script).answers.push_back(Answer::Ends(outcome));
+        lock(&self.script).answers.push_back(Answer::Ends(Box::new(outcome)));
         self
     }
 
@@ -109,7 +109,8 @@ impl Processes for ScriptedProcesses {
         };
         Box::pin(async move {
             match answer {
-                Some(Answer::Ends(Ok(mut outcome))) => {
+                Some(Answer::Ends(outcome)) => {
+                    let mut outcome = (*outcome)?;
                     for stream in [&mut outcome.stdout, &mut outcome.stderr] {
                         if let (Some(on_output), false) = (&request.on_output, stream.head.is_empty()) {
                             on_output(&stream.head);
@@ -121,7 +122,6 @@ impl Processes for ScriptedProcesses {
                     }
                     Ok(outcome)
                 }
-                Some(Answer::Ends(Err(error))) => Err(error),
                 Some(Answer::Hangs) => {
                     let waited = tokio::time::timeout(request.timeout, request.cancel.cancelled()).await;
                     let exit = if waited.is_ok() { Exit::Cancelled } else { Exit::TimedOut };
