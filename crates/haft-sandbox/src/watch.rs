@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -122,7 +122,7 @@ pub(crate) fn run(
         ended: None,
         drained_at: None,
     };
-    watched.to_the_end()
+    watched.follow()
 }
 
 /// Both ends of everything between the child and us.
@@ -188,7 +188,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    fn to_the_end(mut self) -> Result<ProcessOutcome, ProcessError> {
+    fn follow(mut self) -> Result<ProcessOutcome, ProcessError> {
         let mut buffer = vec![0; limits::READ_BYTES];
         while !self.is_over(Instant::now()) {
             let ready = self.wait()?;
@@ -201,14 +201,14 @@ impl Watched<'_> {
                 self.feed();
             }
             if ready.output {
-                let told = self.request.on_output.as_deref();
+                let told = self.request.on_output.as_ref();
                 read(&mut self.output.pipe, &mut buffer, |bytes| {
                     self.output.capture.add(bytes);
                     tell(told, bytes);
                 });
             }
             if ready.errors {
-                let told = self.request.on_output.as_deref();
+                let told = self.request.on_output.as_ref();
                 read(&mut self.errors.pipe, &mut buffer, |bytes| {
                     self.errors.capture.add(bytes);
                     tell(told, bytes);
@@ -223,7 +223,7 @@ impl Watched<'_> {
             self.keep_time(Instant::now());
         }
         if let Some((_, lines)) = &mut self.lines {
-            let told = self.request.on_line.as_deref();
+            let told = self.request.on_line.as_ref();
             lines.end(|line| tell(told, line));
         }
         let exit = match (self.stop, self.ended) {
@@ -301,7 +301,7 @@ impl Watched<'_> {
     }
 
     fn hear(&mut self, buffer: &mut [u8]) {
-        let told = self.request.on_line.as_deref();
+        let told = self.request.on_line.as_ref();
         let Some((pipe, mut lines)) = self.lines.take() else { return };
         let mut pipe = Some(pipe);
         read(&mut pipe, buffer, |bytes| lines.add(bytes, |line| tell(told, line)));
@@ -387,7 +387,7 @@ fn read(pipe: &mut Option<OwnedFd>, buffer: &mut [u8], mut take: impl FnMut(&[u8
 }
 
 /// A listener that panics hears no more of this, and nobody else is harmed.
-fn tell(listener: Option<&(dyn Fn(&[u8]) + Send + Sync)>, bytes: &[u8]) {
+fn tell(listener: Option<&OnOutput>, bytes: &[u8]) {
     if let Some(listener) = listener {
         let _ = catch_unwind(AssertUnwindSafe(|| listener(bytes)));
     }
