@@ -18,6 +18,8 @@
 mod near;
 #[cfg(feature = "files")]
 pub mod read;
+#[cfg(feature = "scripts")]
+pub mod scripts;
 
 use haft::{AnyTool, BadTool, Tool};
 

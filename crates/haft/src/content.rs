@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::limits;
+use crate::results::Preview;
 
 /// One block of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +77,11 @@ impl Content {
 ///
 /// An output without blocks is a tool that had nothing to say; it reaches the model as empty text.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output(Blocks);
+pub struct Output {
+    blocks: Blocks,
+    /// Where the text is a preview already, of a file that the tool itself wrote.
+    kept: Option<Box<Preview>>,
+}
 
 /// Nearly every output is one block; those need no list.
 #[derive(Debug, Clone)]
@@ -108,27 +113,37 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output(Blocks::One(block))
+        Output { blocks: Blocks::One(block), kept: None }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output(Blocks::List(blocks))
+        Output { blocks: Blocks::List(blocks), kept: None }
     }
 
     /// The blocks, in order.
     pub fn blocks(&self) -> &[Content] {
-        self.0.as_slice()
+        self.blocks.as_slice()
     }
 
     /// Gives the blocks away.
     pub fn into_blocks(self) -> Vec<Content> {
-        match self.0 {
+        match self.blocks {
             Blocks::One(block) => vec![block],
             Blocks::List(blocks) => blocks,
         }
+    }
+
+    /// A text that stands for a file of whole results.
+    pub(crate) fn previewing(text: String, preview: Preview) -> Output {
+        Output { blocks: Blocks::One(Content::text(text)), kept: Some(Box::new(preview)) }
+    }
+
+    /// Takes what the text is a preview of.
+    pub(crate) fn take_preview(&mut self) -> Option<Preview> {
+        self.kept.take().map(|preview| *preview)
     }
 
     /// The same with links that are too long to be links said to be that.

@@ -176,7 +176,12 @@ impl Authorizer for Permissions {
             return Some(format!("leave out --ask {}", request.name));
         }
         match request.outside().next() {
-            Some(path) => Some(format!("--add-dir {}", path.parent().unwrap_or(path).display())),
+            Some(path) => {
+                let dir = path.parent().unwrap_or(path).display();
+                // A folder more doesn't make a program harmless that nothing confines.
+                let name = request.unconfined_child.then(|| format!(" --allow {}", request.name));
+                Some(format!("--add-dir {dir}{}", name.unwrap_or_default()))
+            }
             None => Some(format!("--allow {}", request.name)),
         }
     }
