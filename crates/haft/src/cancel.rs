@@ -25,11 +25,13 @@ pub enum Cause {
     Timeout = 3,
     /// The turn or the session is over.
     Shutdown = 4,
+    /// A hook ended the turn.
+    Hook = 5,
 }
 
 impl Cause {
     fn of(flag: u8) -> Option<Cause> {
-        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown]
+        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown, Cause::Hook]
             .into_iter()
             .find(|cause| *cause as u8 == flag)
     }
@@ -44,6 +46,7 @@ impl Cause {
             }
             Cause::Timeout => "cancelled: the time limit was reached; the user did not interrupt",
             Cause::Shutdown => "cancelled: the session is ending; the user did not interrupt this call",
+            Cause::Hook => "cancelled: a hook ended this turn; the user did not interrupt",
         }
     }
 }

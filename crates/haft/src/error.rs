@@ -131,6 +131,14 @@ impl ToolError {
         self
     }
 
+    /// Ends the turn by the word of a hook.
+    #[must_use]
+    pub(crate) fn ending_turn_by_hook(self) -> ToolError {
+        let mut error = self.ending_turn();
+        error.0.cause = Some(Cause::Hook);
+        error
+    }
+
     #[must_use]
     pub(crate) fn ending_turn(mut self) -> ToolError {
         self.0.ends_turn = true;
@@ -157,12 +165,12 @@ impl ToolError {
         self.0.semantic
     }
 
-    /// Whether the user's answer ended the whole turn.
+    /// Whether the user's answer, or a hook, ended the whole turn.
     pub fn ends_turn(&self) -> bool {
         self.0.ends_turn
     }
 
-    /// For [`ErrorKind::Cancelled`]: who or what cancelled.
+    /// For [`ErrorKind::Cancelled`]: who or what cancelled; [`Cause::Hook`] where a hook ended the turn.
     pub fn cause(&self) -> Option<Cause> {
         self.0.cause
     }

@@ -75,6 +75,8 @@ pub enum What {
     },
     /// Something that should be looked at.
     Warning(String),
+    /// Words of a hook for the user.
+    Message(String),
 }
 
 impl What {

@@ -1,20 +1,28 @@
-//! In-process hooks: before a call, when it would ask, and after it ran.
+//! Hooks: before a call, when it would ask, when it was denied, after it ran, and after all calls of a message.
 //!
 //! Hooks run in the order in which they were given; each sees what the ones before it made of the input. Before a
 //! call they fail closed: an error, a panic or too long a time stops the call, and the model is told that a hook
 //! failed and not that it was denied. After a call they can't lose the result.
+//!
+//! One hook here may stand for many: those that settings configure are programs, run at once by a single hook, which
+//! says in `by` whose word it is. So both kinds have one order and one type of outcome.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::cancel::Cancel;
 use crate::content::Output;
 use crate::context::Context;
 use crate::future::BoxFuture;
 use crate::limits;
+use crate::ports::Mode;
+use crate::registry::Origin;
 use crate::result::ToolResult;
+use crate::results::OffloadStore;
 
 /// Runs before a call: may inspect, inject words for the model, rewrite the input, block, or decide.
 pub trait PreHook: Send + Sync + 'static {
@@ -40,12 +48,12 @@ pub trait PermissionHook: Send + Sync + 'static {
     /// A name to report failures under.
     fn name(&self) -> &str;
 
-    /// Answers, or leaves it to the user.
+    /// Answers, or leaves it to the user. [`Decision::Ask`] is no answer.
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
-        reason: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Decision>, HookError>>;
+        asked: &'a Asked<'a>,
+    ) -> BoxFuture<'a, Result<Before, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -71,16 +79,85 @@ pub trait PostHook: Send + Sync + 'static {
     }
 }
 
+/// Runs when a call was denied: by a rule, a mode, the tool itself, or because nobody could be asked. Not when the user
+/// said no, nor when a hook did.
+pub trait DeniedHook: Send + Sync + 'static {
+    /// A name to report failures under.
+    fn name(&self) -> &str;
+
+    /// Looks at the denial. Only `context`, `messages` and `stop` of what it gives count.
+    fn denied<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<After, HookError>>;
+
+    /// How long it may take.
+    fn timeout(&self) -> Duration {
+        limits::HOOK_TIMEOUT
+    }
+}
+
+/// Runs once all calls of a message have their results, before the turn's budget shortens them.
+pub trait BatchHook: Send + Sync + 'static {
+    /// A name to report failures under.
+    fn name(&self) -> &str;
+
+    /// Looks at the results. Words for the model go with the last one; `output` counts for nothing.
+    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>>;
+
+    /// How long it may take.
+    fn timeout(&self) -> Duration {
+        limits::HOOK_TIMEOUT
+    }
+}
+
 /// A call as hooks see it.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct HookCall<'a> {
     /// The tool's own name.
     pub tool: &'a str,
+    /// Where the tool comes from.
+    pub origin: &'a Origin,
     /// The input as it stands.
     pub input: &'a Value,
     /// Session, working directory, ids.
     pub context: &'a Context,
+    /// What ends the hook early. After a call that is not the call's own cancellation where that is used up already.
+    pub cancel: &'a Cancel,
+    /// Where this very hook made the input: what it said then. It need not judge its own work again.
+    pub rewrote: Option<&'a Rewrote>,
+}
+
+/// Why a call would ask.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Asked<'a> {
+    /// The reason, in words.
+    pub reason: &'a str,
+    /// The rule that would allow it for good, where there is one.
+    pub proposed_rule: Option<&'a str>,
+}
+
+/// The calls of one message with their results, as hooks see them.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct HookBatch<'a> {
+    /// The results, in call order.
+    pub results: &'a [ToolResult],
+    /// The session's id.
+    pub session: &'a str,
+    /// The agent within it.
+    pub agent: &'a str,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// The live permission mode, if the host has one.
+    pub mode: Option<&'a dyn Mode>,
+    /// Where whole texts are kept when only a part is shown.
+    pub results_in: &'a Arc<OffloadStore>,
+    /// What ends the hook early.
+    pub cancel: &'a Cancel,
 }
 
 /// What a hook makes of a call before it runs.
@@ -89,9 +166,26 @@ pub struct Before {
     /// Another input. It is checked and judged like the first.
     pub input: Option<Value>,
     /// Words for the model, given with the result.
-    pub context: Option<String>,
+    pub context: Vec<String>,
     /// What the hook decides.
     pub decision: Option<Decision>,
+    /// Ends the turn, for this reason; the call is not made, whatever was decided.
+    pub stop: Option<String>,
+    /// Words for the user.
+    pub messages: Vec<String>,
+    /// Whose word it is, where one hook stands for several.
+    pub by: Option<String>,
+}
+
+/// What a hook said when it put another input in place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rewrote {
+    /// Whose word it was, where one hook stands for several.
+    pub by: Option<String>,
+    /// What it decided.
+    pub decision: Option<Decision>,
+    /// Its words for the model.
+    pub context: Vec<String>,
 }
 
 /// A decision of a hook. Allowing never lifts a rule that denies or asks.
@@ -125,7 +219,7 @@ impl Before {
 
     /// Tells the model something beside the result.
     pub fn inject(context: impl Into<String>) -> Before {
-        Before { context: Some(context.into()), ..Before::default() }
+        Before { context: vec![context.into()], ..Before::default() }
     }
 
     /// Decides.
@@ -138,9 +232,13 @@ impl Before {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct After {
     /// Words for the model, given with the result.
-    pub context: Option<String>,
+    pub context: Vec<String>,
     /// Another output in place of a successful one.
     pub output: Option<Output>,
+    /// Ends the turn, for this reason; the result stays.
+    pub stop: Option<String>,
+    /// Words for the user.
+    pub messages: Vec<String>,
 }
 
 /// What the failure of a hook means.
@@ -155,11 +253,30 @@ pub enum OnFailure {
 
 /// A hook that could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HookError(pub String);
+pub struct HookError {
+    /// Which one it was, where one hook stands for several.
+    pub by: Option<String>,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl HookError {
+    /// A failure in these words.
+    pub fn new(message: impl Into<String>) -> HookError {
+        HookError { by: None, message: message.into() }
+    }
+
+    /// Says which of several hooks it was.
+    #[must_use]
+    pub fn by(mut self, hook: impl Into<String>) -> HookError {
+        self.by = Some(hook.into());
+        self
+    }
+}
 
 impl fmt::Display for HookError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -170,7 +287,9 @@ impl std::error::Error for HookError {}
 pub struct Hooks {
     pub(crate) pre: Vec<Known<dyn PreHook>>,
     pub(crate) permission: Vec<Known<dyn PermissionHook>>,
+    pub(crate) denied: Vec<Known<dyn DeniedHook>>,
     pub(crate) post: Vec<Known<dyn PostHook>>,
+    pub(crate) batch: Vec<Known<dyn BatchHook>>,
 }
 
 /// A hook and what it said of itself when it was added.
@@ -232,6 +351,22 @@ impl Hooks {
     pub fn after(mut self, hook: impl PostHook) -> Hooks {
         let facts = |hook: &dyn PostHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
         self.post.push(Known::ask(Arc::new(hook), facts));
+        self
+    }
+
+    /// Adds a hook for calls that were denied.
+    #[must_use]
+    pub fn denied(mut self, hook: impl DeniedHook) -> Hooks {
+        let facts = |hook: &dyn DeniedHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
+        self.denied.push(Known::ask(Arc::new(hook), facts));
+        self
+    }
+
+    /// Adds a hook after all calls of a message.
+    #[must_use]
+    pub fn after_batch(mut self, hook: impl BatchHook) -> Hooks {
+        let facts = |hook: &dyn BatchHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
+        self.batch.push(Known::ask(Arc::new(hook), facts));
         self
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Parts {
     pub(crate) outcome: Result<Output, ToolError>,
     /// Words for the model beside the output: injected by hooks, or by the engine.
     pub(crate) notes: Vec<String>,
+    /// A hook ended the turn with this result, for this reason.
+    pub(crate) stop: Option<Arc<str>>,
     pub(crate) duration: Duration,
     pub(crate) was_concurrent: bool,
     pub(crate) offloaded_to: Option<PathBuf>,
@@ -52,6 +54,7 @@ impl ToolResult {
             input: None,
             outcome: Err(error),
             notes: Vec::new(),
+            stop: None,
             duration: Duration::ZERO,
             was_concurrent: false,
             offloaded_to: None,
@@ -137,6 +140,17 @@ impl ToolResult {
     /// Words for the model beside the output.
     pub fn notes(&self) -> &[String] {
         &self.0.notes
+    }
+
+    /// Whether the turn ends with this result: the user said a bare no, or a hook stopped it. The model should not be
+    /// asked again before the user said something.
+    pub fn ends_turn(&self) -> bool {
+        self.0.stop.is_some() || self.error().is_some_and(ToolError::ends_turn)
+    }
+
+    /// Why a hook ended the turn, if one did.
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.0.stop.as_deref()
     }
 
     /// What the model gets: the output or the words of the error, then the notes.

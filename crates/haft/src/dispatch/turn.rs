@@ -111,6 +111,10 @@ impl Turn {
         let results = self.shared.board.results().await;
         self.finished = true;
         let engine = &self.shared.engine;
+        let results = match engine.hooks.batch.is_empty() || results.is_empty() {
+            true => results,
+            false => Box::pin(pipeline::hook::batch(engine, self.shared.number, results)).await,
+        };
         within_budget(results, engine.budget_chars, &engine.store)
     }
 
@@ -386,13 +390,15 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
     let beside = began && !turn.board.is_done(call);
     let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
     let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
-    let ends_turn = result.error().is_some_and(ToolError::ends_turn);
+    let ends_turn = result.ends_turn();
+    let by_hook = result.stop_reason().is_some()
+        || result.error().is_some_and(|error| error.cause() == Some(Cause::Hook));
     // Before the call has its result: from then on whoever ends beside it may let the next ones go.
     if stops_siblings {
         turn.board.stop_siblings(call);
     }
     if ends_turn {
-        turn.stop(Cause::User, false);
+        turn.stop(if by_hook { Cause::Hook } else { Cause::User }, false);
     }
     let others = match owed.pay(result) {
         Ok(others) => others,

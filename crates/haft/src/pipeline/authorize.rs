@@ -11,6 +11,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::digest::CallDigest;
+use super::hook::{Author, Step};
 use super::{Opened, Prepared, execute, hook, tell};
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
@@ -19,7 +20,7 @@ use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded, within};
-use crate::hooks::{Decision, HookCall};
+use crate::hooks::{Asked, Before, Decision, Rewrote};
 use crate::limits;
 use crate::ports::{Answer, Approval, Because, Request, Ruling};
 use crate::registry::Origin;
@@ -29,8 +30,8 @@ use crate::view::Stage;
 /// What came of it.
 pub(super) enum Decided {
     Allowed(Allowed),
-    /// The user wants another input: back to step 2.
-    Edited(Value),
+    /// The user, or a hook that answers for the user, wants another input: back to step 2.
+    Edited(Value, Option<Author>),
     Refused(ToolError),
 }
 
@@ -124,14 +125,11 @@ async fn ask(
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     for again in [false, true] {
-        match ask_hooks(shared, opened, cx, &reason).await {
-            Ok(None | Some(Decision::Ask(_))) => {}
-            Ok(Some(Decision::Allow)) => return seen.allowed("a permission hook".into()),
-            Ok(Some(Decision::Deny(words) | Decision::Block(words))) => {
-                let words = format!("denied by a permission hook: {words}");
-                return Decided::Refused(ToolError::of(ErrorKind::Denied, words));
-            }
-            Err(error) => return Decided::Refused(error),
+        match ask_hooks(shared, opened, cx, &seen, &reason).await {
+            Answered::Nobody => {}
+            Answered::Allow => return seen.allowed("a permission hook".into()),
+            Answered::Edit(input, author) => return Decided::Edited(input, Some(author)),
+            Answered::No(error) => return Decided::Refused(error),
         }
         let request = seen.request(shared, opened, cx);
         let Some(asker) = shared.host.ports.asker.as_deref() else {
@@ -145,7 +143,7 @@ async fn ask(
         let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or_else(|_| failed());
         match answer {
             Answer::Once | Answer::Session | Answer::Always => {}
-            Answer::Edit(input) => return Decided::Edited(input),
+            Answer::Edit(input) => return Decided::Edited(input, None),
             Answer::No => {
                 let words = format!(
                     "the user said no to {} and ended the turn; wait for what they say",
@@ -235,27 +233,70 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
 
 const NOT_CONFINED: &str = "nothing confines the program that it runs, so what it declares is only believed";
 
-async fn ask_hooks(
-    shared: &Shared,
-    opened: &Opened,
-    cx: &Context,
-    reason: &str,
-) -> Result<Option<Decision>, ToolError> {
-    let call = HookCall { tool: opened.entry.name(), input: &opened.attempt.input, context: cx };
-    for asked in &shared.hooks.permission {
-        match hook::run(asked, |hook| hook.decide(&call, reason)).await {
-            Ok(None) => {}
-            Ok(decision) => return Ok(decision),
+/// What permission hooks answered.
+enum Answered {
+    Nobody,
+    Allow,
+    /// Yes, but with this input.
+    Edit(Value, Author),
+    No(ToolError),
+}
+
+/// The first hook that answers counts.
+async fn ask_hooks(shared: &Shared, opened: &Opened, cx: &Context, seen: &Seen, reason: &str) -> Answered {
+    if shared.hooks.permission.is_empty() {
+        return Answered::Nobody;
+    }
+    let request = seen.request(shared, opened, cx);
+    let proposed = guarded(|| shared.authorizer.propose(&request)).ok().flatten();
+    let asked = Asked { reason, proposed_rule: proposed.as_deref() };
+    let (tool, input) = (opened.entry.name(), &*opened.attempt.input);
+    let step = Step::Permission(reason.to_owned());
+    for (place, known) in shared.hooks.permission.iter().enumerate() {
+        let rewrote = Author::rewrote(opened.author.as_ref(), &step, place);
+        let call = hook::call(opened, input, cx, cx.cancel(), rewrote);
+        let mut answer = match hook::run(known, |hook| hook.decide(&call, &asked)).await {
+            Ok(answer) => answer,
             Err(error) => {
                 let words = format!(
-                    "{} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    call.tool, asked.name
+                    "{tool} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
+                    hook::named(known, error.by.as_deref())
                 );
-                return Err(ToolError::of(ErrorKind::HookFailed, words));
+                return Answered::No(ToolError::of(ErrorKind::HookFailed, words));
             }
+        };
+        hook::messages(cx, std::mem::take(&mut answer.messages));
+        let by = hook::named(known, answer.by.as_deref());
+        let denied = |words: &str| {
+            let by =
+                answer.by.as_ref().map_or_else(|| "a permission hook".into(), |by| format!("hook `{by}`"));
+            ToolError::of(ErrorKind::Denied, format!("denied by {by}: {words}"))
+        };
+        match (&answer.decision, &answer.stop) {
+            (Some(Decision::Deny(words) | Decision::Block(words)), Some(_)) => {
+                return Answered::No(denied(words).ending_turn_by_hook());
+            }
+            (_, Some(reason)) => {
+                let words = format!("{tool} was not run: hook `{by}` ended the turn: {reason}");
+                return Answered::No(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
+            }
+            (Some(Decision::Deny(words) | Decision::Block(words)), None) => {
+                return Answered::No(denied(words));
+            }
+            (Some(Decision::Allow), None) => {
+                let Before { input: edited, by, decision, .. } = answer;
+                return match edited.filter(|edited| edited != input) {
+                    None => Answered::Allow,
+                    Some(edited) => {
+                        let rewrote = Rewrote { by, decision, context: Vec::new() };
+                        Answered::Edit(edited, Author::new(step, place, rewrote))
+                    }
+                };
+            }
+            (None | Some(Decision::Ask(_)), None) => {}
         }
     }
-    Ok(None)
+    Answered::Nobody
 }
 
 fn denied(tool: &str, because: &Because) -> ToolError {

@@ -107,7 +107,7 @@ pub(crate) async fn execute<Watching>(
     }
 
     // 7 observe
-    let mut done = Outcome { outcome, notes, duration };
+    let mut done = Outcome { outcome, notes, stop: None, duration };
     shared.background.meet(resolved, entry, confined, cx.running().task(), &mut met);
     done.notes.extend(Background::note(met));
     if !shared.hooks.post.is_empty() {

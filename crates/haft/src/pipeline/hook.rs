@@ -1,26 +1,55 @@
-//! Steps 4 and 7: guards and hooks before a call, hooks after it.
+//! Steps 4 and 7: guards and hooks before a call, hooks after it; hooks on a denial and after a whole message.
 //!
 //! Before: fail closed, in order. After: whatever happens, the result stays.
 
 use serde_json::Value;
 
 use super::{Opened, Outcome, tell};
+use crate::cancel::Cancel;
 use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
 use crate::event::What;
 use crate::future::{BoxFuture, Guarded, within};
-use crate::hooks::{Decision, HookCall, HookError, Known, OnFailure};
+use crate::hooks::{After, Decision, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
 use crate::limits;
+use crate::result::{Parts, ToolResult};
 
 /// What guards and hooks made of a call.
 pub(super) enum Hooked {
     /// The input stays; perhaps somebody decided.
     Same(Option<Decision>),
     /// Back to step 2 with this.
-    Rewritten(Value),
+    Rewritten(Value, Option<Author>),
     /// The call is not made.
     Stopped(ToolError),
+}
+
+/// The hook whose work the input is.
+pub(crate) struct Author {
+    step: Step,
+    /// Its place among the hooks of that step.
+    hook: usize,
+    rewrote: Rewrote,
+}
+
+/// Which hooks are meant.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Before,
+    /// Asked for this reason.
+    Permission(String),
+}
+
+impl Author {
+    pub(super) fn new(step: Step, hook: usize, rewrote: Rewrote) -> Author {
+        Author { step, hook, rewrote }
+    }
+
+    /// What this hook said when it made the input, if it did.
+    pub(super) fn rewrote<'a>(author: Option<&'a Author>, step: &Step, hook: usize) -> Option<&'a Rewrote> {
+        author.filter(|author| author.step == *step && author.hook == hook).map(|author| &author.rewrote)
+    }
 }
 
 /// Whether step 4 has anything to do.
@@ -52,49 +81,87 @@ pub(super) async fn before(
             }
         }
     }
-    let mut decision = None;
+    // What a guard has changed is nobody's work but the guard's.
+    let made = opened.author.as_ref().filter(|_| input == *opened.attempt.input);
+    let (mut decision, mut author) = (None, None);
     let mut said = Vec::new();
-    for hook in &shared.hooks.pre {
-        let call = HookCall { tool, input: &input, context: cx };
-        let outcome = run(hook, |hook| hook.before(&call)).await;
-        let outcome = match outcome {
+    for (place, hook) in shared.hooks.pre.iter().enumerate() {
+        let rewrote = Author::rewrote(made, &Step::Before, place).filter(|_| author.is_none());
+        let call = call(opened, &input, cx, cx.cancel(), rewrote);
+        let mut outcome = match run(hook, |hook| hook.before(&call)).await {
             Ok(outcome) => outcome,
             Err(error) if hook.on_failure == OnFailure::Continue => {
-                tell(cx, || {
-                    What::Warning(format!("hook `{}` failed, and the call goes on: {error}", hook.name))
-                });
+                let name = named(hook, error.by.as_deref());
+                tell(cx, || What::Warning(format!("hook `{name}` failed, and the call goes on: {error}")));
                 continue;
             }
             Err(error) => {
                 let words = format!(
                     "{tool} was not run: hook `{}` failed ({error}); this is a fault of the hook, not a denial",
-                    hook.name
+                    named(hook, error.by.as_deref())
                 );
                 return Hooked::Stopped(ToolError::of(ErrorKind::HookFailed, words));
             }
         };
+        messages(cx, std::mem::take(&mut outcome.messages));
+        let name = named(hook, outcome.by.as_deref());
+        if let Some(reason) = outcome.stop {
+            let words = format!("{tool} was not run: hook `{name}` ended the turn: {reason}");
+            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
+        }
         if let Some(Decision::Block(reason)) = outcome.decision {
-            let words = format!("{tool} was blocked by hook `{}`: {reason}", hook.name);
+            let words = format!("{tool} was blocked by hook `{name}`: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
         }
         if let Some(Decision::Deny(reason)) = outcome.decision {
-            let words = format!("denied by hook `{}`: {reason}", hook.name);
+            let words = format!("denied by hook `{name}`: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Denied, words));
+        }
+        if let Some(rewritten) = outcome.input.filter(|rewritten| *rewritten != input) {
+            let (by, decision, context) =
+                (outcome.by, outcome.decision.clone(), bounded(outcome.context.clone()));
+            author = Some(Author::new(Step::Before, place, Rewrote { by, decision, context }));
+            input = rewritten;
         }
         decision = stricter(decision, outcome.decision);
         said.extend(outcome.context);
-        if let Some(rewritten) = outcome.input {
-            input = rewritten;
-        }
     }
     if input != *opened.attempt.input {
-        return Hooked::Rewritten(input);
+        return Hooked::Rewritten(input, author);
     }
     // Kept only from the round that settles: hooks say it again for each version of the input.
-    said.iter_mut().for_each(|words| bound(words, limits::NOTE_CHARS_MAX));
-    said.truncate(limits::NOTES_MAX);
-    *notes = said;
+    *notes = bounded(said);
     Hooked::Same(decision)
+}
+
+/// A call as hooks see it.
+pub(super) fn call<'a>(
+    opened: &'a Opened,
+    input: &'a Value,
+    context: &'a Context,
+    cancel: &'a Cancel,
+    rewrote: Option<&'a Rewrote>,
+) -> HookCall<'a> {
+    let (tool, origin) = (opened.entry.name(), opened.entry.origin());
+    HookCall { tool, origin, input, context, cancel, rewrote }
+}
+
+/// The name of a hook, or of the one that it stands for.
+pub(super) fn named<'a, H: ?Sized>(hook: &'a Known<H>, by: Option<&'a str>) -> &'a str {
+    by.unwrap_or(&hook.name)
+}
+
+/// Words of hooks for the user.
+pub(super) fn messages(cx: &Context, messages: Vec<String>) {
+    for message in bounded(messages) {
+        tell(cx, || What::Message(message));
+    }
+}
+
+fn bounded(mut said: Vec<String>) -> Vec<String> {
+    said.truncate(limits::NOTES_MAX);
+    said.iter_mut().for_each(|words| bound(words, limits::NOTE_CHARS_MAX));
+    said
 }
 
 /// The stricter of two decisions.
@@ -111,27 +178,97 @@ fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.
 pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut done: Outcome) -> Outcome {
     let tool: &str = opened.entry.name();
+    // A call that was too late is cancelled; what looks at it afterwards is not.
+    let cancel = if cx.cancel().is_cancelled() { shared.cancel.child() } else { cx.cancel().clone() };
     for hook in &shared.hooks.post {
-        let call = HookCall { tool, input: &opened.attempt.input, context: cx };
+        let call = call(opened, &opened.attempt.input, cx, &cancel, None);
         let seen = opened.seen(&done);
         match run(hook, |hook| hook.after(&call, &seen)).await {
             Ok(after) => {
-                if let Some(mut words) = after.context {
-                    bound(&mut words, limits::NOTE_CHARS_MAX);
-                    if done.notes.len() < limits::NOTES_MAX {
-                        done.notes.push(words);
-                    }
-                }
+                messages(cx, after.messages);
+                let room = limits::NOTES_MAX.saturating_sub(done.notes.len());
+                done.notes.extend(bounded(after.context).into_iter().take(room));
                 if let (Some(output), Ok(_)) = (after.output, &done.outcome) {
                     done.outcome = Ok(output);
                 }
+                done.stop = done.stop.or(after.stop);
             }
             Err(error) => {
-                tell(cx, || What::Warning(format!("hook `{}` failed after {tool}: {error}", hook.name)));
+                let name = named(hook, error.by.as_deref());
+                tell(cx, || What::Warning(format!("hook `{name}` failed after {tool}: {error}")));
             }
         }
     }
     done
+}
+
+/// Hooks on a call that was denied. The denial stays.
+pub(super) async fn denied(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    reason: &str,
+    notes: &mut Vec<String>,
+) -> Option<String> {
+    let (tool, mut stop) = (opened.entry.name(), None);
+    for hook in &shared.hooks.denied {
+        let call = call(opened, &opened.attempt.input, cx, cx.cancel(), None);
+        match run(hook, |hook| hook.denied(&call, reason)).await {
+            Ok(after) => {
+                messages(cx, after.messages);
+                let room = limits::NOTES_MAX.saturating_sub(notes.len());
+                notes.extend(bounded(after.context).into_iter().take(room));
+                stop = stop.or(after.stop);
+            }
+            Err(error) => {
+                let name = named(hook, error.by.as_deref());
+                tell(cx, || What::Warning(format!("hook `{name}` failed after {tool} was denied: {error}")));
+            }
+        }
+    }
+    stop
+}
+
+/// Hooks after all calls of a message: their words go with the last result, which also says that the turn ends.
+pub(crate) async fn batch(shared: &Shared, turn: u64, mut results: Vec<ToolResult>) -> Vec<ToolResult> {
+    let cancel = shared.cancel.child();
+    let host = &shared.host;
+    let (mut notes, mut stop) = (Vec::new(), None);
+    for hook in &shared.hooks.batch {
+        let batch = HookBatch {
+            results: &results,
+            session: &host.session,
+            agent: &host.agent,
+            cwd: host.workspace.cwd(),
+            mode: host.ports.mode.as_deref(),
+            results_in: &shared.store,
+            cancel: &cancel,
+        };
+        match run(hook, |hook| hook.after_batch(&batch)).await {
+            Ok(After { context, stop: stops, messages, .. }) => {
+                for message in bounded(messages) {
+                    host.tell(turn, None, || What::Message(message));
+                }
+                notes.extend(context);
+                stop = stop.or(stops);
+            }
+            Err(error) => {
+                let name = named(hook, error.by.as_deref());
+                host.tell(turn, None, || {
+                    What::Warning(format!("hook `{name}` failed after the calls of a message: {error}"))
+                });
+            }
+        }
+    }
+    if let Some(last) = results.pop() {
+        let with = |parts: &mut Parts| {
+            let room = limits::NOTES_MAX.saturating_sub(parts.notes.len());
+            parts.notes.extend(bounded(notes).into_iter().take(room));
+            parts.stop = parts.stop.take().or(stop.map(Into::into));
+        };
+        results.push(last.with(with));
+    }
+    results
 }
 
 /// Runs a hook: a panic or too long a time is its failure.
@@ -140,11 +277,11 @@ pub(super) async fn run<'a, H: ?Sized, T: 'a>(
     work: impl FnOnce(&'a H) -> BoxFuture<'a, Result<T, HookError>>,
 ) -> Result<T, HookError> {
     if known.broken {
-        return Err(HookError("it panicked when it was added".into()));
+        return Err(HookError::new("it panicked when it was added"));
     }
     match within(known.timeout, Guarded::new(|| work(&known.hook))).await {
         Some(Ok(outcome)) => outcome,
-        Some(Err(_)) => Err(HookError("it panicked".into())),
-        None => Err(HookError(format!("it took longer than {} s", known.timeout.as_secs_f64()))),
+        Some(Err(_)) => Err(HookError::new("it panicked")),
+        None => Err(HookError::new(format!("it took longer than {} s", known.timeout.as_secs_f64()))),
     }
 }

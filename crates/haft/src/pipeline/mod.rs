@@ -47,7 +47,7 @@ use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
 use authorize::Decided;
-use hook::Hooked;
+use hook::{Author, Hooked};
 
 /// A call after steps 1 and 2.
 pub(crate) struct Opened {
@@ -58,6 +58,8 @@ pub(crate) struct Opened {
     pub(crate) deferred: bool,
     /// What hooks before the call decided.
     pub(crate) decision: Option<Decision>,
+    /// The hook whose work the input is, if it is one's.
+    pub(crate) author: Option<Author>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
     pub(crate) prepared: Option<Prepared>,
 }
@@ -133,6 +135,7 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
             attempt,
             deferred: offer.is_deferred(),
             decision: None,
+            author: None,
             prepared: None,
         }),
         Err(error) => Err(ToolResult::refused(id, entry.name().clone(), error)),
@@ -164,8 +167,9 @@ pub(crate) async fn prepare(
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
                 Hooked::Same(decided) => opened.decision = decided,
-                Hooked::Rewritten(input) => {
+                Hooked::Rewritten(input, author) => {
                     opened.reread(input)?;
+                    opened.author = author;
                     continue;
                 }
                 Hooked::Stopped(error) => return Err(opened.refused(error)),
@@ -177,10 +181,13 @@ pub(crate) async fn prepare(
                 opened.prepared = Some(allowed.prepared(cx, notes));
                 return Ok(());
             }
-            Decided::Edited(input) => opened.reread(input)?,
+            Decided::Edited(input, author) => {
+                opened.reread(input)?;
+                opened.author = author;
+            }
             Decided::Refused(error) => {
                 // What hooks had to say is said although the call is not made.
-                return Err(opened.refused(error).with(|parts| parts.notes = notes));
+                return Err(judged(shared, opened, cx, error, notes).await);
             }
         }
     }
@@ -210,18 +217,36 @@ pub(crate) async fn prepare_again(
             opened.prepared = Some(allowed.prepared(cx, before.notes));
             Ok(())
         }
-        Decided::Edited(_) => {
+        Decided::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
             Err(opened.refused(ToolError::of(ErrorKind::Denied, words)))
         }
-        Decided::Refused(error) => Err(opened.refused(error)),
+        Decided::Refused(error) => Err(judged(shared, opened, cx, error, before.notes).await),
     }
+}
+
+/// The result of a call that step 5 refused.
+async fn judged(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    error: ToolError,
+    mut notes: Vec<String>,
+) -> ToolResult {
+    let mut stop = None;
+    if error.kind() == ErrorKind::Denied && !error.ends_turn() && !shared.hooks.denied.is_empty() {
+        let hooks = hook::denied(shared, opened, cx, error.message(), &mut notes);
+        stop = Box::pin(hooks).await.map(Into::into);
+    }
+    opened.refused(error).with(|parts| (parts.notes, parts.stop) = (notes, stop))
 }
 
 /// What a call came to, on its way through step 8.
 pub(crate) struct Outcome {
     pub(crate) outcome: Result<Output, ToolError>,
     pub(crate) notes: Vec<String>,
+    /// A hook ends the turn, for this reason.
+    pub(crate) stop: Option<String>,
     pub(crate) duration: Duration,
 }
 
@@ -229,13 +254,13 @@ pub(crate) struct Outcome {
 pub(crate) fn settled(shared: &Shared, opened: &Opened, done: Outcome) -> ToolResult {
     let limit = opened.entry.tool().spec().result_limit;
     let settle = |output| settle(output, opened.entry.name(), limit, &shared.store);
-    let Outcome { outcome, notes, duration } = done;
-    let outcome = outcome.map(Output::with_bounded_links);
+    let Outcome { outcome, notes, stop, duration } = done;
+    let (outcome, stop) = (outcome.map(Output::with_bounded_links), stop.map(Into::into));
     let (outcome, offloaded_to, cut) = match outcome.map(settle) {
         Ok(settled) => (Ok(settled.output), settled.offloaded_to, settled.cut),
         Err(error) => (Err(error), None, None),
     };
-    ToolResult::of(Parts { outcome, offloaded_to, cut, notes, duration, ..opened.parts() })
+    ToolResult::of(Parts { outcome, offloaded_to, cut, notes, stop, duration, ..opened.parts() })
 }
 
 impl Opened {
@@ -257,7 +282,7 @@ impl Opened {
 
     /// A result of this call as hooks see it, before it is settled.
     fn seen(&self, done: &Outcome) -> ToolResult {
-        let Outcome { outcome, notes, duration } = done;
+        let Outcome { outcome, notes, duration, .. } = done;
         let (outcome, notes) = (outcome.clone(), notes.clone());
         ToolResult::of(Parts { outcome, notes, duration: *duration, ..self.parts() })
     }
@@ -271,6 +296,7 @@ impl Opened {
             input: Some(self.attempt.input.clone()),
             outcome: Ok(Output::default()),
             notes: Vec::new(),
+            stop: None,
             duration: Duration::ZERO,
             was_concurrent: false,
             offloaded_to: None,

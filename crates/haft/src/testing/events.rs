@@ -95,6 +95,7 @@ fn line(event: &Event) -> String {
         What::BackgroundFinished(_) => "finished in the background".to_owned(),
         What::BlocksThread { .. } => "blocks its thread".to_owned(),
         What::Warning(words) => format!("warning: {words}"),
+        What::Message(words) => format!("message: {words}"),
     };
     match &event.call {
         Some(call) => format!("{} {what}", call.id),

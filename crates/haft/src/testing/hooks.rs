@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use crate::future::BoxFuture;
 use crate::hooks::{
-    After, Before, Decision, HookCall, HookError, OnFailure, PermissionHook, PostHook, PreHook,
+    After, Asked, BatchHook, Before, Decision, DeniedHook, HookBatch, HookCall, HookError, OnFailure,
+    PermissionHook, PostHook, PreHook,
 };
 use crate::limits;
 use crate::result::ToolResult;
 use crate::sync::lock;
 
-/// A hook of all three kinds. It keeps what it saw; unless told otherwise it changes nothing.
+/// A hook of all kinds. It keeps what it saw; unless told otherwise it changes nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -44,12 +45,17 @@ pub struct TestHook {
     before: OnBefore,
     permission: OnPermission,
     after: OnAfter,
+    denied: OnDenied,
+    batch: OnBatch,
     saw: Arc<Mutex<Vec<Saw>>>,
 }
 
 type OnBefore = Arc<dyn Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync>;
 type OnPermission = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<Option<Decision>, HookError> + Send + Sync>;
 type OnAfter = Arc<dyn Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync>;
+
+type OnDenied = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<After, HookError> + Send + Sync>;
+type OnBatch = Arc<dyn Fn(&HookBatch<'_>) -> Result<After, HookError> + Send + Sync>;
 
 #[derive(Clone)]
 enum Acts {
@@ -87,6 +93,20 @@ pub enum Saw {
         /// The result as it stood.
         result: ToolResult,
     },
+    /// A denial.
+    Denied {
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: Value,
+        /// What the model is told.
+        reason: String,
+    },
+    /// All results of a message.
+    Batch {
+        /// The results.
+        results: Vec<ToolResult>,
+    },
 }
 
 impl TestHook {
@@ -100,6 +120,8 @@ impl TestHook {
             before: Arc::new(|_| Ok(Before::go_on())),
             permission: Arc::new(|_, _| Ok(None)),
             after: Arc::new(|_, _| Ok(After::default())),
+            denied: Arc::new(|_, _| Ok(After::default())),
+            batch: Arc::new(|_| Ok(After::default())),
             saw: Arc::default(),
         }
     }
@@ -131,6 +153,26 @@ impl TestHook {
         act: impl Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.after = Arc::new(act);
+        self
+    }
+
+    /// What it does when a call was denied; it is given the reason.
+    #[must_use]
+    pub fn on_denied(
+        mut self,
+        act: impl Fn(&HookCall<'_>, &str) -> Result<After, HookError> + Send + Sync + 'static,
+    ) -> TestHook {
+        self.denied = Arc::new(act);
+        self
+    }
+
+    /// What it does after all calls of a message.
+    #[must_use]
+    pub fn on_batch(
+        mut self,
+        act: impl Fn(&HookBatch<'_>) -> Result<After, HookError> + Send + Sync + 'static,
+    ) -> TestHook {
+        self.batch = Arc::new(act);
         self
     }
 
@@ -181,6 +223,8 @@ impl TestHook {
             Saw::Before { tool, .. } => format!("before {tool}"),
             Saw::Permission { tool, .. } => format!("permission {tool}"),
             Saw::After { tool, .. } => format!("after {tool}"),
+            Saw::Denied { tool, .. } => format!("denied {tool}"),
+            Saw::Batch { results } => format!("batch of {}", results.len()),
         };
         lock(&self.saw).iter().map(line).collect()
     }
@@ -194,7 +238,7 @@ impl TestHook {
         Box::pin(async move {
             match &self.acts {
                 Acts::AsTold => told(),
-                Acts::Fails(words) => Err(HookError(words.clone())),
+                Acts::Fails(words) => Err(HookError::new(words.clone())),
                 Acts::Panics => panic!("a test hook was told to panic"),
                 Acts::Hangs => std::future::pending().await,
             }
@@ -229,11 +273,12 @@ impl PermissionHook for TestHook {
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
-        reason: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Decision>, HookError>> {
+        asked: &'a Asked<'a>,
+    ) -> BoxFuture<'a, Result<Before, HookError>> {
         let (tool, input) = (call.tool.to_owned(), call.input.clone());
-        self.act(Saw::Permission { tool, input, reason: reason.to_owned() }, move || {
-            (self.permission)(call, reason)
+        self.act(Saw::Permission { tool, input, reason: asked.reason.to_owned() }, move || {
+            let decision = (self.permission)(call, asked.reason)?;
+            Ok(Before { decision, ..Before::default() })
         })
     }
 
@@ -254,6 +299,39 @@ impl PostHook for TestHook {
     ) -> BoxFuture<'a, Result<After, HookError>> {
         let (tool, input) = (call.tool.to_owned(), call.input.clone());
         self.act(Saw::After { tool, input, result: result.clone() }, move || (self.after)(call, result))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl DeniedHook for TestHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn denied<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        let (tool, input) = (call.tool.to_owned(), call.input.clone());
+        self.act(Saw::Denied { tool, input, reason: reason.to_owned() }, move || (self.denied)(call, reason))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl BatchHook for TestHook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
+        self.act(Saw::Batch { results: batch.results.to_vec() }, move || (self.batch)(batch))
     }
 
     fn timeout(&self) -> Duration {

@@ -592,7 +592,7 @@ async fn hooks_see_what_the_hooks_before_them_made_and_may_inject_words() {
     let first = TestHook::new("first").on_before(|call| {
         let mut input = call.input.clone();
         input["stamp"] = json!(1);
-        Ok(Before { input: Some(input), context: Some("stamped".into()), ..Before::default() })
+        Ok(Before { input: Some(input), context: vec!["stamped".into()], ..Before::default() })
     });
     let second = TestHook::new("second").on_before(|_| Ok(Before::inject("seen")));
     let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
@@ -642,7 +642,7 @@ async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
     let note = || {
         TestHook::new("note").on_after(|_, result| {
             let kind = result.error_kind().map_or("success".to_owned(), |kind| format!("{kind:?}"));
-            Ok(After { context: Some(format!("saw {kind}")), ..After::default() })
+            Ok(After { context: vec![format!("saw {kind}")], ..After::default() })
         })
     };
     check(Tool::Succeeds, note(), "1 ok: text\nnote: saw success").await;

@@ -317,7 +317,7 @@ async fn an_error_whose_source_panics_when_it_is_dropped_is_only_an_error() {
 #[tokio::test]
 async fn notes_count_towards_the_budget() {
     let hook = TestHook::new("chatty")
-        .on_after(|_, _| Ok(After { context: Some("x".repeat(9_000)), ..After::default() }));
+        .on_after(|_, _| Ok(After { context: vec!["x".repeat(9_000)], ..After::default() }));
     let caller = Caller::new()
         .tool(reader("read"))
         .engine(|engine| engine.turn_budget(5_000).hooks(Hooks::new().after(hook)));
@@ -508,7 +508,7 @@ async fn a_hook_after_a_call_that_panics_in_its_name_loses_nothing() {
             _: &'a HookCall<'a>,
             _: &'a ToolResult,
         ) -> BoxFuture<'a, Result<After, HookError>> {
-            Box::pin(std::future::ready(Err(HookError("exit 3".into()))))
+            Box::pin(std::future::ready(Err(HookError::new("exit 3"))))
         }
     }
     let log = EventLog::new();

@@ -213,7 +213,7 @@ async fn a_result_as_json_has_the_shape_that_is_written_down() {
 
     let schema = jsonschema::validator_for(&committed).unwrap();
     let noting = haft::testing::TestHook::new("note")
-        .on_after(|_, _| Ok(haft::hooks::After { context: Some("noted".into()), ..Default::default() }));
+        .on_after(|_, _| Ok(haft::hooks::After { context: vec!["noted".into()], ..Default::default() }));
     let (many, _) = scripted("many")
         .effects(|_| Effects::none())
         .then("text")
