@@ -1,6 +1,7 @@
 //! Who may do what: rules, shell commands, settings, trust and hooks.
 #![warn(missing_docs)]
 
+pub mod hooks;
 pub mod settings;
 pub mod shell;
 pub mod source;

@@ -1,0 +1,503 @@
+//! Hooks that settings configure: programs and addresses that are told what happens, and may say no.
+//!
+//! ```text
+//! Settings ── Hooks::from_settings ── Hooks ── add_to ── haft::Hooks       calls: fired by the engine
+//!                                        └── user_prompt_submit, stop, …   sessions: fired by the loop
+//! ```
+//!
+//! - `event` what fires, `matcher` for what, `input` what a hook reads, `reply` what it says.
+//! - `run` starts the hooks of one event, all at once, and waits for them; `http` sends requests.
+//! - `calls` is what they mean for a call, `session` for everything else.
+//!
+//! Every hook that matches runs on the same input, beside the others; identical ones run once. What they say is put
+//! together in the order of the configuration, never in the order in which they end: of several rewrites the last
+//! counts, and a no counts more than a yes. A gate (`PreToolUse`, `PermissionRequest`) fails closed: a hook that can't be
+//! started, takes too long, is killed or can't be understood blocks the call, and says that the hook failed.
+//!
+//! A rewritten call is checked and judged again, hooks included, so that no rewrite escapes a gate. The hook that wrote
+//! it is not asked again about its own work: hooks written for elsewhere expect to be asked once, and one that adds a
+//! word to every command would never be done.
+
+mod calls;
+mod event;
+#[cfg(feature = "http-hooks")]
+mod http;
+mod input;
+pub mod limits;
+mod matcher;
+mod reply;
+mod run;
+mod session;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft::Cancel;
+use haft::OffloadStore;
+use haft::hooks::HookCall;
+use haft::ports::Processes;
+
+use crate::settings::{Action, At, Handler, HookSettings, OnFailure, Settings, Warning};
+use crate::source::Source;
+
+pub use event::Event;
+pub use reply::{PermissionUpdate, RuleUpdate};
+pub use run::Report;
+pub use session::{
+    Blocked, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
+    StopOutcome,
+};
+
+use calls::Configured;
+use matcher::Matcher;
+
+/// Decides whether the rule in a hook's `if` means a call.
+pub trait Condition: Send + Sync {
+    /// Whether it does. What can't be told is a yes: the hook runs then.
+    fn matches(&self, call: &HookCall<'_>) -> bool;
+}
+
+/// Understands the rule of an `if`, once, when hooks are made.
+pub type ReadCondition = Arc<dyn Fn(&str, &Source) -> Result<Arc<dyn Condition>, String> + Send + Sync>;
+
+/// Looks at a hook before it is started; an error is a failure of the hook. For trust: the script may have changed.
+pub type Verify = Arc<dyn Fn(&Handler) -> Result<(), String> + Send + Sync>;
+
+/// Takes changes of permissions that a permission hook asks for.
+pub type OnPermissions = Arc<dyn Fn(&[PermissionUpdate]) -> Result<(), String> + Send + Sync>;
+
+/// What hooks are told of the session, and what they may reach of it.
+#[derive(Clone)]
+pub struct Session {
+    id: Arc<str>,
+    cwd: PathBuf,
+    project_dir: PathBuf,
+    transcript_path: Option<PathBuf>,
+    mode: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    environment: Arc<[(OsString, OsString)]>,
+    results: Option<Arc<OffloadStore>>,
+    env_file: Option<PathBuf>,
+    condition: Option<ReadCondition>,
+    verify: Option<Verify>,
+    on_permissions: Option<OnPermissions>,
+}
+
+impl Session {
+    /// A session with this id in this folder, which is also the project's.
+    pub fn new(id: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> Session {
+        let cwd = cwd.into();
+        Session {
+            id: id.into(),
+            project_dir: cwd.clone(),
+            cwd,
+            transcript_path: None,
+            mode: None,
+            environment: Arc::new([]),
+            results: None,
+            env_file: None,
+            condition: None,
+            verify: None,
+            on_permissions: None,
+        }
+    }
+
+    /// The project's folder: `CLAUDE_PROJECT_DIR`. Default: the working directory.
+    #[must_use]
+    pub fn with_project_dir(mut self, dir: impl Into<PathBuf>) -> Session {
+        self.project_dir = dir.into();
+        self
+    }
+
+    /// The file with what was said so far.
+    #[must_use]
+    pub fn with_transcript(mut self, path: impl Into<PathBuf>) -> Session {
+        self.transcript_path = Some(path.into());
+        self
+    }
+
+    /// The live permission mode. Default: that of the engine's port, else `default`.
+    #[must_use]
+    pub fn with_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> Session {
+        self.mode = Some(Arc::new(mode));
+        self
+    }
+
+    /// Variables for hooks beside those that every child gets. Headers of requests take theirs from here, too. Hooks
+    /// are the user's own programs, so usually all of [`std::env::vars_os`].
+    #[must_use]
+    pub fn with_environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Session {
+        self.environment = variables.into_iter().collect();
+        self
+    }
+
+    /// Where long texts of hooks are kept outside of a turn. Default: nowhere; their middle is left out.
+    #[must_use]
+    pub fn with_results(mut self, results: Arc<OffloadStore>) -> Session {
+        self.results = Some(results);
+        self
+    }
+
+    /// The file that hooks at the beginning of a session write variables to: `CLAUDE_ENV_FILE`.
+    #[must_use]
+    pub fn with_env_file(mut self, path: impl Into<PathBuf>) -> Session {
+        self.env_file = Some(path.into());
+        self
+    }
+
+    /// Who understands `if`. Default: nobody, and hooks with an `if` run for every call that their matcher means.
+    #[must_use]
+    pub fn with_conditions(mut self, read: ReadCondition) -> Session {
+        self.condition = Some(read);
+        self
+    }
+
+    /// Who looks at a hook before it is started. Default: nobody.
+    #[must_use]
+    pub fn with_verify(mut self, verify: Verify) -> Session {
+        self.verify = Some(verify);
+        self
+    }
+
+    /// Who takes changes of permissions. Default: nobody, and a hook that asks for one is reported.
+    #[must_use]
+    pub fn with_on_permissions(mut self, take: OnPermissions) -> Session {
+        self.on_permissions = Some(take);
+        self
+    }
+
+    fn mode_or(&self, port: impl FnOnce() -> Option<String>) -> String {
+        match &self.mode {
+            Some(mode) => mode(),
+            None => port().unwrap_or_else(|| "default".into()),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.environment.iter().rev().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| value.to_str())
+    }
+}
+
+/// One configured handler, understood.
+struct Hook {
+    event: Event,
+    matcher: Matcher,
+    handler: Handler,
+    /// What it is called in messages: its command or address, and where it stands.
+    label: String,
+    condition: Option<Arc<dyn Condition>>,
+    timeout: Duration,
+    on_failure: OnFailure,
+    /// For `once`.
+    ran: AtomicBool,
+}
+
+/// A hook as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The event.
+    pub event: String,
+    /// The matcher as written.
+    pub matcher: Option<String>,
+    /// The type: `command`, `http`, `mcp_tool`, `prompt`, `agent`.
+    pub kind: &'static str,
+    /// The command, address, or what else it is.
+    pub what: String,
+    /// Where it stands.
+    pub source: Source,
+    /// Whether it can run: something fires its event, and its type is run here.
+    pub runs: bool,
+}
+
+/// Hooks that can't be used as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadHooks(pub Vec<(Source, String)>);
+
+impl fmt::Display for BadHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (source, words)) in self.0.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "\n" };
+            write!(f, "{separator}{source}: {words}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BadHooks {}
+
+/// The hooks of a session.
+///
+/// Clones are the same hooks. What they started in the background ends when the last of them is gone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use haft_policy::hooks::{Hooks, Session};
+/// use haft_policy::settings::Settings;
+/// use haft_sandbox::LocalProcesses;
+///
+/// let processes = Arc::new(LocalProcesses::new(std::env::vars_os()));
+/// let hooks = Hooks::from_settings(&Settings::default(), processes, Session::new("s-1", "/project"))?;
+/// let for_the_engine: haft::Hooks = hooks.add_to(haft::Hooks::new());
+/// assert!(hooks.listed().is_empty() && hooks.warnings().is_empty());
+/// # Ok::<(), haft_policy::hooks::BadHooks>(())
+/// ```
+#[derive(Clone)]
+pub struct Hooks(Arc<Inner>);
+
+struct Inner {
+    hooks: BTreeMap<Event, Vec<Arc<Hook>>>,
+    session: Session,
+    /// Variables that settings give to every command.
+    env: Vec<(OsString, OsString)>,
+    processes: Arc<dyn Processes>,
+    bash: bool,
+    allowed_urls: Option<Vec<String>>,
+    allowed_variables: Option<Vec<String>>,
+    #[cfg(feature = "http-hooks")]
+    client: http::Client,
+    background: Arc<run::Background>,
+    /// How often in a row hooks kept the agent from stopping.
+    stops: AtomicU32,
+    listed: Vec<Listed>,
+    warnings: Vec<Warning>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.background.cancel.cancel(haft::Cause::Shutdown);
+    }
+}
+
+impl Hooks {
+    /// Understands the hooks of settings.
+    ///
+    /// # Errors
+    /// A matcher can't be read, an `if` can't be understood, or there are too many: hooks that are a gate must not be
+    /// left out. All of them are named.
+    pub fn from_settings(
+        settings: &Settings,
+        processes: Arc<dyn Processes>,
+        session: Session,
+    ) -> Result<Hooks, BadHooks> {
+        let HookSettings { groups, allowed_urls, allowed_env_vars, .. } = &settings.hooks;
+        let mut read = Read { session: &session, problems: Vec::new(), warnings: Vec::new() };
+        let (mut hooks, mut listed) = (BTreeMap::<Event, Vec<Arc<Hook>>>::new(), Vec::new());
+        for group in groups {
+            let event = Event::of(&group.event);
+            let matcher = Matcher::read(group.matcher.as_deref());
+            for handler in &group.handlers {
+                listed.push(Listed {
+                    event: group.event.clone(),
+                    matcher: group.matcher.clone(),
+                    kind: kind(&handler.action),
+                    what: what(&handler.action),
+                    source: handler.source.clone(),
+                    runs: event.is_some() && is_run(&handler.action),
+                });
+                let Some(event) = event else {
+                    read.warn(handler, format!("nothing fires the event `{}`; this hook never runs", group.event));
+                    continue;
+                };
+                match &matcher {
+                    Ok(matcher) => hooks.entry(event).or_default().extend(read.hook(event, matcher, handler)),
+                    Err(words) => read.problems.push((handler.source.clone(), words.clone())),
+                }
+            }
+        }
+        for (event, hooks) in &hooks {
+            if let Some(one_more) = hooks.get(limits::EVENT_HOOKS_MAX) {
+                let words = format!("`{event}` has more than {} hooks", limits::EVENT_HOOKS_MAX);
+                read.problems.push((one_more.handler.source.clone(), words));
+            }
+        }
+        if let Some(one_more) = listed.get(limits::HOOKS_MAX) {
+            let words = format!("there are more than {} hooks", limits::HOOKS_MAX);
+            read.problems.push((one_more.source.clone(), words));
+        }
+        let Read { problems, warnings, .. } = read;
+        if !problems.is_empty() {
+            return Err(BadHooks(problems));
+        }
+        let texts = |list: &Option<Vec<At<String>>>| {
+            list.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect())
+        };
+        let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into())).collect();
+        let bash = has_bash(&session);
+        Ok(Hooks(Arc::new(Inner {
+            hooks,
+            env,
+            processes,
+            bash,
+            allowed_urls: texts(allowed_urls),
+            allowed_variables: texts(allowed_env_vars),
+            #[cfg(feature = "http-hooks")]
+            client: http::Client::default(),
+            background: Arc::new(run::Background {
+                cancel: Cancel::new(),
+                running: Default::default(),
+                reports: Mutex::new(Vec::new()),
+            }),
+            stops: AtomicU32::new(0),
+            session,
+            listed,
+            warnings,
+        })))
+    }
+
+    /// Adds them to the hooks of an engine, after those that are there.
+    #[must_use]
+    pub fn add_to(&self, mut hooks: haft::Hooks) -> haft::Hooks {
+        let entry = |event: Event| {
+            let longest = self.0.hooks.get(&event)?.iter().map(|hook| hook.timeout).max()?;
+            let timeout = longest.saturating_add(limits::TIMEOUT_GRACE);
+            Some(Configured { hooks: self.clone(), event, timeout })
+        };
+        if let Some(pre) = entry(Event::PreToolUse) {
+            hooks = hooks.before(pre);
+        }
+        if let Some(permission) = entry(Event::PermissionRequest) {
+            hooks = hooks.permission(permission);
+        }
+        if let Some(denied) = entry(Event::PermissionDenied) {
+            hooks = hooks.denied(denied);
+        }
+        // One entry for both: which of the two fires is known after the call.
+        let both = [entry(Event::PostToolUse), entry(Event::PostToolUseFailure)];
+        if let Some(post) = both.into_iter().flatten().max_by_key(|entry| entry.timeout) {
+            hooks = hooks.after(post);
+        }
+        if let Some(batch) = entry(Event::PostToolBatch) {
+            hooks = hooks.after_batch(batch);
+        }
+        hooks
+    }
+
+    /// All hooks that settings name, in their order.
+    pub fn listed(&self) -> &[Listed] {
+        &self.0.listed
+    }
+
+    /// What a person should know about them.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.0.warnings
+    }
+
+    /// What hooks in the background had to say since this was last asked: failures, and words that should wake the
+    /// model.
+    pub fn take_reports(&self) -> Vec<Report> {
+        self.0.background.take()
+    }
+}
+
+/// What comes up while hooks are read.
+struct Read<'a> {
+    session: &'a Session,
+    problems: Vec<(Source, String)>,
+    warnings: Vec<Warning>,
+}
+
+impl Read<'_> {
+    fn warn(&mut self, handler: &Handler, message: impl Into<String>) {
+        self.warnings.push(Warning { source: handler.source.clone(), message: message.into() });
+    }
+
+    fn hook(&mut self, event: Event, matcher: &Matcher, handler: &Handler) -> Option<Arc<Hook>> {
+        let mut condition = None;
+        if let Some(rule) = &handler.condition {
+            if !event.is_of_call() {
+                let words = format!("`if` is about calls, and `{event}` is not; this hook never runs");
+                self.warn(handler, words);
+                return None;
+            }
+            match self.session.condition.as_ref().map(|read| read(rule, &handler.source)) {
+                Some(Ok(read)) => condition = Some(read),
+                Some(Err(words)) => {
+                    self.problems.push((handler.source.clone(), format!("`if`: {words}")));
+                    return None;
+                }
+                None => self.warn(handler, "nothing understands `if` here; the hook runs for every call"),
+            }
+        }
+        if !is_run(&handler.action) {
+            let kind = kind(&handler.action);
+            let fails = if event.is_gate() && handler.on_failure != Some(OnFailure::Continue) {
+                "it blocks what it should look at"
+            } else {
+                "it is reported instead"
+            };
+            self.warn(handler, format!("hooks of the type `{kind}` are not run here; {fails}"));
+        }
+        let default = if event.is_gate() { OnFailure::Block } else { OnFailure::Continue };
+        let on_failure = match handler.on_failure {
+            Some(OnFailure::Block) if !event.may_block_on_failure() => OnFailure::Continue,
+            given => given.unwrap_or(default),
+        };
+        let limit = match event {
+            Event::UserPromptSubmit => limits::TIMEOUT_PROMPT,
+            Event::SessionEnd => limits::TIMEOUT_SESSION_END,
+            _ => limits::TIMEOUT,
+        };
+        let matcher = if event.has_matcher() { matcher.clone() } else { Matcher::All };
+        Some(Arc::new(Hook {
+            event,
+            matcher,
+            label: label(handler),
+            condition,
+            timeout: handler.timeout.unwrap_or(limit),
+            on_failure,
+            ran: AtomicBool::new(false),
+            handler: handler.clone(),
+        }))
+    }
+}
+
+fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Command { .. } => "command",
+        Action::Http { .. } => "http",
+        Action::McpTool { .. } => "mcp_tool",
+        Action::Prompt { .. } => "prompt",
+        Action::Agent { .. } => "agent",
+    }
+}
+
+fn is_run(action: &Action) -> bool {
+    match action {
+        Action::Command { .. } => true,
+        Action::Http { .. } => cfg!(feature = "http-hooks"),
+        Action::McpTool { .. } | Action::Prompt { .. } | Action::Agent { .. } => false,
+    }
+}
+
+/// What a handler does, in its own words.
+fn what(action: &Action) -> String {
+    match action {
+        Action::Command { command, args, .. } => {
+            let args = args.iter().flatten().map(|arg| format!(" {arg}"));
+            std::iter::once(command.clone()).chain(args).collect()
+        }
+        Action::Http { url, .. } => url.clone(),
+        Action::McpTool { server, tool, .. } => format!("{server} {tool}"),
+        Action::Prompt { prompt, .. } | Action::Agent { prompt, .. } => prompt.clone(),
+    }
+}
+
+/// What a hook is called in messages, on one line.
+fn label(handler: &Handler) -> String {
+    let what = what(&handler.action);
+    let line = what.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(limits::LABEL_CHARS_MAX).collect();
+    let more = if cut.len() < what.len() { "…" } else { "" };
+    format!("{cut}{more} ({})", handler.source)
+}
+
+/// Whether there is a bash; if not, lines go to `sh`.
+fn has_bash(session: &Session) -> bool {
+    let path = session.variable("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    path.split(':').any(|dir| Path::new(dir).join("bash").is_file())
+}

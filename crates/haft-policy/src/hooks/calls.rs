@@ -1,0 +1,530 @@
+//! What configured hooks mean for calls: the engine's hook traits, each for all hooks of one event at once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::hooks::{
+    After, Asked, BatchHook, Before, Decision, DeniedHook, HookBatch, HookCall, HookError, PermissionHook,
+    PostHook, PreHook,
+};
+use haft::{BoxFuture, Content, ErrorKind, OffloadStore, Output, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::event::Event;
+use super::input::{self, Common};
+use super::reply::{Reply, Verdict};
+use super::run::{Fire, Ran};
+use super::{Hook, Hooks, limits};
+
+/// All hooks of one event, as one hook of the engine.
+pub(super) struct Configured {
+    pub(super) hooks: Hooks,
+    pub(super) event: Event,
+    pub(super) timeout: Duration,
+}
+
+/// The name that the engine knows them under; messages name the one that is meant.
+const NAME: &str = "settings";
+
+impl Hooks {
+    /// The hooks that a call means.
+    fn matching_call(&self, event: Event, call: &HookCall<'_>) -> Vec<Arc<Hook>> {
+        let condition =
+            |hook: &Hook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
+        self.0.matching(event, Some(call.tool), condition)
+    }
+
+    async fn run_for_call(
+        &self,
+        event: Event,
+        hooks: Vec<Arc<Hook>>,
+        call: &HookCall<'_>,
+        more: impl FnOnce(&mut Map<String, Value>),
+    ) -> Vec<Ran> {
+        if hooks.is_empty() {
+            return Vec::new();
+        }
+        let mut object = input::of_call(&self.0.session, event, call);
+        more(&mut object);
+        let (cwd, cancel) = (call.context.cwd(), call.cancel);
+        let begin = |hook: &Hook| {
+            if let Some(words) = &hook.handler.status_message {
+                call.context.progress(None, words.as_str());
+            }
+        };
+        self.0.run(hooks, Fire { object, cwd, cancel }, begin).await
+    }
+}
+
+/// What several hooks said, put together in the order of the configuration.
+struct Together<'a> {
+    store: Option<&'a Arc<OffloadStore>>,
+    warn: &'a (dyn Fn(String) + Sync),
+    context: Vec<String>,
+    messages: Vec<String>,
+    /// The hook that ends the turn, and why.
+    stop: Option<(String, String)>,
+}
+
+impl<'a> Together<'a> {
+    fn new(store: Option<&'a Arc<OffloadStore>>, warn: &'a (dyn Fn(String) + Sync)) -> Together<'a> {
+        Together { store, warn, context: Vec::new(), messages: Vec::new(), stop: None }
+    }
+
+    fn within(&self, text: String) -> String {
+        input::within(text, "hook", self.store)
+    }
+
+    /// Takes what every event has in common.
+    fn take(&mut self, hook: &Hook, reply: &mut Reply) {
+        let context: Vec<String> = std::mem::take(&mut reply.context);
+        let context = context.into_iter().map(|words| self.within(words)).collect::<Vec<_>>();
+        self.context.extend(context);
+        self.messages.extend(reply.message.take().map(|words| self.within(words)));
+        if let (None, Some(reason)) = (&self.stop, reply.stop.take()) {
+            self.stop = Some((hook.label.clone(), self.within(reason)));
+        }
+    }
+
+    fn warn(&self, hook: &Hook, words: impl AsRef<str>) {
+        (self.warn)(format!("hook `{}` of `{}`: {}", hook.label, hook.event, words.as_ref()));
+    }
+
+    fn failed(&self, hook: &Hook, why: &str) {
+        self.warn(hook, format!("it failed, and what it should look at goes on: {why}"));
+    }
+}
+
+impl PreHook for Configured {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(self.gate(call))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+/// The strictest of several words, and whose it is.
+#[derive(Default)]
+struct Strictest {
+    decision: Option<(u8, String, Decision)>,
+    stops: bool,
+}
+
+impl Strictest {
+    fn add(&mut self, hook: &Hook, rank: u8, decision: Decision) {
+        if self.decision.as_ref().is_none_or(|(least, ..)| rank > *least) {
+            self.decision = Some((rank, hook.label.clone(), decision));
+        }
+    }
+}
+
+impl Configured {
+    async fn gate(&self, call: &HookCall<'_>) -> Result<Before, HookError> {
+        let mut hooks = self.hooks.matching_call(self.event, call);
+        // The author of an input has judged it already, and what it said stands, whether or not it is meant any more.
+        let author = call.rewrote.and_then(|rewrote| {
+            let label = rewrote.by.as_ref()?;
+            let hook = self.hooks.0.hooks.get(&self.event)?.iter().find(|hook| hook.label == *label)?;
+            Some((hook.clone(), rewrote))
+        });
+        if let Some((author, _)) = &author {
+            hooks.retain(|hook| hook.label != author.label);
+        }
+        let mut ran = self.hooks.run_for_call(self.event, hooks, call, |_| {}).await;
+        if let Some((hook, rewrote)) = author {
+            let verdict = match rewrote.decision.clone() {
+                Some(Decision::Allow) => Some(Verdict::Allow),
+                Some(Decision::Ask(reason)) => Some(Verdict::Ask(reason)),
+                _ => None,
+            };
+            let reply = Reply { verdict, context: rewrote.context.clone(), ..Reply::default() };
+            ran.insert(0, Ran { hook, outcome: Ok(Some(reply)) });
+        }
+        if ran.is_empty() {
+            return Ok(Before::default());
+        }
+        let shown = input::shown_input(call);
+        let warn = |words: String| call.context.warn(words);
+        let mut together = Together::new(call.context.results(), &warn);
+        let (mut strictest, mut failed, mut rewrite) = (Strictest::default(), None, None);
+        for ran in ran {
+            let blocks = ran.blocks();
+            let Ran { hook, outcome } = ran;
+            let mut reply = match outcome {
+                Ok(Some(reply)) => reply,
+                Ok(None) => continue,
+                Err(why) if blocks => {
+                    failed = failed.or_else(|| Some(HookError::new(why).by(&hook.label)));
+                    continue;
+                }
+                Err(why) => {
+                    together.failed(&hook, &why);
+                    continue;
+                }
+            };
+            let said_before = together.context.len();
+            together.take(&hook, &mut reply);
+            let decision = reply.verdict.map(|verdict| match verdict {
+                Verdict::Deny(reason) => (4, Decision::Deny(together.within(reason))),
+                Verdict::Defer(reason) => {
+                    let words = format!("it was put off, and nothing takes it up again here: {reason}");
+                    (3, Decision::Block(together.within(words)))
+                }
+                Verdict::Ask(reason) => (2, Decision::Ask(together.within(reason))),
+                Verdict::Allow => (1, Decision::Allow),
+            });
+            if let Some((rank, decision)) = &decision {
+                strictest.add(&hook, *rank, decision.clone());
+            }
+            // What a hook gives back as it was shown is no rewrite.
+            if let Some(updated) = reply.updated_input.filter(|updated| *updated != shown) {
+                let decision = decision.map(|(_, decision)| decision);
+                let context = together.context[said_before..].to_vec();
+                rewrite = Some((hook, updated, decision, context));
+            }
+        }
+        let denies = matches!(&strictest.decision, Some((4, ..))) || together.stop.is_some();
+        if let (Some(failed), false) = (failed, denies) {
+            return Err(failed);
+        }
+        let Together { context, messages, stop, .. } = together;
+        let (stopper, stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
+        let (decider, decision) =
+            strictest.decision.map_or((None, None), |(_, by, decision)| (Some(by), Some(decision)));
+        let refuses = stop.is_some() || matches!(decision, Some(Decision::Deny(_) | Decision::Block(_)));
+        let before = Before { context, decision, stop, messages, ..Before::default() };
+        Ok(match rewrite {
+            _ if refuses => Before { by: stopper.or(decider), ..before },
+            None => before,
+            // Only what the author says is about the new input; the others are asked again.
+            Some((hook, input, decision, context)) => {
+                let (input, by) = (Some(input), Some(hook.label.clone()));
+                Before { input, by, decision, context, ..before }
+            }
+        })
+    }
+}
+
+impl PermissionHook for Configured {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn decide<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        asked: &'a Asked<'a>,
+    ) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(self.answer(call, asked))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl Configured {
+    async fn answer(&self, call: &HookCall<'_>, asked: &Asked<'_>) -> Result<Before, HookError> {
+        if let Some(rewrote) = call.rewrote.filter(|rewrote| rewrote.by.is_some()) {
+            // Asked for the same reason about its own work: its answer stands.
+            let (by, decision) = (rewrote.by.clone(), rewrote.decision.clone());
+            return Ok(Before { by, decision, ..Before::default() });
+        }
+        let hooks = self.hooks.matching_call(self.event, call);
+        let more = |object: &mut Map<String, Value>| {
+            object.insert("permission_suggestions".into(), input::suggestions(asked));
+        };
+        let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
+        let warn = |words: String| call.context.warn(words);
+        let mut together = Together::new(call.context.results(), &warn);
+        let (mut strictest, mut failed, mut input) = (Strictest::default(), None, None);
+        let mut updates = Vec::new();
+        for ran in ran {
+            let blocks = ran.blocks();
+            let Ran { hook, outcome } = ran;
+            let mut reply = match outcome {
+                Ok(Some(reply)) => reply,
+                Ok(None) => continue,
+                Err(why) if blocks => {
+                    failed = failed.or_else(|| Some(HookError::new(why).by(&hook.label)));
+                    continue;
+                }
+                Err(why) => {
+                    together.failed(&hook, &why);
+                    continue;
+                }
+            };
+            together.take(&hook, &mut reply);
+            match reply.verdict {
+                Some(Verdict::Allow) => {
+                    strictest.add(&hook, 1, Decision::Allow);
+                    input = reply.updated_input.or(input);
+                    updates.push((hook, reply.permissions));
+                }
+                Some(Verdict::Deny(reason) | Verdict::Ask(reason) | Verdict::Defer(reason)) => {
+                    strictest.add(&hook, 4, Decision::Deny(together.within(reason)));
+                    strictest.stops |= reply.interrupt;
+                }
+                None => {}
+            }
+        }
+        let denies = matches!(&strictest.decision, Some((4, ..))) || together.stop.is_some();
+        if let (Some(failed), false) = (failed, denies) {
+            return Err(failed);
+        }
+        if !denies {
+            for (hook, updates) in updates.iter().filter(|(_, updates)| !updates.is_empty()) {
+                let taken = match &self.hooks.0.session.on_permissions {
+                    Some(take) => take(updates),
+                    None => Err("changes of permissions are not taken here".into()),
+                };
+                if let Err(words) = taken {
+                    together.warn(hook, format!("its `updatedPermissions` were left out: {words}"));
+                }
+            }
+        }
+        let interrupts = strictest.stops;
+        let Together { context, messages, stop, .. } = together;
+        let (stopper, mut stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
+        let (decider, decision) =
+            strictest.decision.map_or((None, None), |(_, by, decision)| (Some(by), Some(decision)));
+        if let (true, Some(Decision::Deny(reason))) = (interrupts, &decision) {
+            stop.get_or_insert_with(|| reason.clone());
+        }
+        let input = input.filter(|input| !denies && *input != input::shown_input(call));
+        Ok(Before { input, context, decision, stop, messages, by: stopper.or(decider) })
+    }
+}
+
+impl DeniedHook for Configured {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn denied<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(async move {
+            let hooks = self.hooks.matching_call(self.event, call);
+            let more = |object: &mut Map<String, Value>| {
+                object.insert("reason".into(), reason.into());
+            };
+            let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
+            let warn = |words: String| call.context.warn(words);
+            let mut together = Together::new(call.context.results(), &warn);
+            for Ran { hook, outcome } in ran {
+                match outcome {
+                    Ok(Some(mut reply)) => {
+                        together.take(&hook, &mut reply);
+                        if reply.retry {
+                            let words = format!("hook `{}` says that this call may be tried again", hook.label);
+                            together.context.push(words);
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(why) => together.failed(&hook, &why),
+                }
+            }
+            Ok(after(together, None))
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl PostHook for Configured {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(self.observe(call, result))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl Configured {
+    async fn observe(&self, call: &HookCall<'_>, result: &ToolResult) -> Result<After, HookError> {
+        let event = match result.error_kind() {
+            None => Event::PostToolUse,
+            // Whoever cancelled knows; there is no outcome to look at.
+            Some(ErrorKind::Cancelled) => return Ok(After::default()),
+            Some(_) => Event::PostToolUseFailure,
+        };
+        let hooks = self.hooks.matching_call(event, call);
+        let store = call.context.results();
+        let more = |object: &mut Map<String, Value>| {
+            match result.error() {
+                None => object.insert("tool_response".into(), input::response(result, store)),
+                Some(error) => {
+                    let words = input::without_middle(error.message(), limits::ERROR_CHARS_MAX);
+                    object.insert("is_interrupt".into(), false.into());
+                    object.insert("error".into(), words.into())
+                }
+            };
+            object.insert("duration_ms".into(), duration_ms(result.duration()));
+        };
+        let ran = self.hooks.run_for_call(event, hooks, call, more).await;
+        let warn = |words: String| call.context.warn(words);
+        let mut together = Together::new(store, &warn);
+        let mut output = None;
+        for ran in ran {
+            let blocks = ran.blocks();
+            let Ran { hook, outcome } = ran;
+            match outcome {
+                Ok(Some(mut reply)) => {
+                    together.take(&hook, &mut reply);
+                    feedback(&mut together, &hook, reply.verdict);
+                    if let (Some(updated), Ok(given)) = (reply.updated_output, result.outcome()) {
+                        match fitting(updated, given) {
+                            Some(fitting) => output = Some(fitting),
+                            None => together.warn(
+                                &hook,
+                                "its `updatedToolOutput` has another shape than the tool's and was left out",
+                            ),
+                        }
+                    }
+                }
+                Ok(None) => {}
+                Err(why) => {
+                    together.failed(&hook, &why);
+                    if blocks {
+                        let words = format!("it failed: {why}");
+                        feedback(&mut together, &hook, Some(Verdict::Deny(words)));
+                    }
+                }
+            }
+        }
+        Ok(after(together, output))
+    }
+}
+
+impl BatchHook for Configured {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(async move {
+            // Calls that were not valid fire nothing, and neither does a message whose calls were all cancelled.
+            let valid: Vec<&ToolResult> =
+                batch.results.iter().filter(|result| result.input().is_some()).collect();
+            if valid.iter().all(|result| result.error_kind() == Some(ErrorKind::Cancelled)) {
+                return Ok(After::default());
+            }
+            let inner = &self.hooks.0;
+            let hooks = inner.matching(self.event, None, |_| true);
+            if hooks.is_empty() {
+                return Ok(After::default());
+            }
+            let mut object = Common::of_batch(&inner.session, batch).object(&inner.session, self.event);
+            let calls = valid.iter().map(|result| {
+                json!({
+                    "tool_name": result.tool_name(),
+                    "tool_input": result.input(),
+                    "tool_use_id": result.call_id(),
+                    "tool_response": input::response(result, Some(batch.results_in)),
+                })
+            });
+            object.insert("tool_calls".into(), calls.collect());
+            let (cwd, cancel): (&Path, _) = (batch.cwd, batch.cancel);
+            let fire = Fire { object, cwd, cancel };
+            let ran = inner.run(hooks, fire, |_| {}).await;
+            let failures = std::sync::Mutex::new(Vec::new());
+            let warn = |words: String| {
+                failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(words);
+            };
+            let mut together = Together::new(Some(batch.results_in), &warn);
+            for ran in ran {
+                let blocks = ran.blocks();
+                let Ran { hook, outcome } = ran;
+                let verdict = match outcome {
+                    Ok(Some(mut reply)) => {
+                        together.take(&hook, &mut reply);
+                        reply.verdict
+                    }
+                    Ok(None) => None,
+                    Err(why) => {
+                        together.failed(&hook, &why);
+                        blocks.then(|| Verdict::Deny(format!("it failed: {why}")))
+                    }
+                };
+                // Here a no ends the turn, and the model reads why when it goes on.
+                if let Some(Verdict::Deny(reason)) = &verdict
+                    && together.stop.is_none()
+                {
+                    together.stop = Some((hook.label.clone(), together.within(reason.clone())));
+                }
+                feedback(&mut together, &hook, verdict);
+            }
+            let mut after = after(together, None);
+            after.messages.extend(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+            Ok(after)
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+/// A no after the fact is words for the model.
+fn feedback(together: &mut Together<'_>, hook: &Hook, verdict: Option<Verdict>) {
+    if let Some(Verdict::Deny(reason)) = verdict {
+        let reason = together.within(reason);
+        together.context.push(format!("hook `{}` says: {reason}", hook.label));
+    }
+}
+
+fn after(together: Together<'_>, output: Option<Output>) -> After {
+    let Together { context, messages, stop, .. } = together;
+    After { context, output, stop: stop.map(|(_, reason)| reason), messages }
+}
+
+fn duration_ms(duration: Duration) -> Value {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+/// Another output, if it has the shape of the one that the tool gave.
+fn fitting(updated: Value, given: &Output) -> Option<Output> {
+    let text = |text: String| Some(Output::from(Content::text(text)));
+    match (updated, given.to_json()) {
+        (Value::String(updated), Value::String(_) | Value::Array(_)) => text(updated),
+        (Value::Array(blocks), Value::String(_) | Value::Array(_)) => {
+            let block = |block: &Value| match (block.get("type")?.as_str()?, block.get("text")?.as_str()?) {
+                ("text", words) => Some(Content::text(words)),
+                _ => None,
+            };
+            blocks.iter().map(block).collect::<Option<Vec<_>>>().map(Output::new)
+        }
+        (updated @ Value::Object(_), Value::Object(given)) => {
+            // What the tool always says must still be there, and be of the same type.
+            let same = given.iter().all(|(key, value)| {
+                updated.get(key).is_some_and(|new| std::mem::discriminant(new) == std::mem::discriminant(value))
+            });
+            same.then(|| Output::from(Content::Structured(updated)))
+        }
+        (updated @ Value::Number(_), Value::Number(_)) | (updated @ Value::Bool(_), Value::Bool(_)) => {
+            Some(Output::from(Content::Structured(updated)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,137 @@
+//! The events that fire, and what each of them is for.
+//!
+//! Settings know all names ([`EVENTS`](crate::settings::EVENTS)); here are those that something fires, or that a loop can
+//! fire through [`Hooks`](super::Hooks). Hooks for the rest are listed and never run.
+
+use std::fmt;
+
+/// An event that fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Event {
+    /// Before a valid call is judged.
+    PreToolUse,
+    /// After a call succeeded.
+    PostToolUse,
+    /// After a call failed.
+    PostToolUseFailure,
+    /// After all calls of a message.
+    PostToolBatch,
+    /// When a call would ask.
+    PermissionRequest,
+    /// When a call was denied.
+    PermissionDenied,
+    /// When the user is told something.
+    Notification,
+    /// When the user said something.
+    UserPromptSubmit,
+    /// When a session begins.
+    SessionStart,
+    /// When a session ends.
+    SessionEnd,
+    /// When the agent would stop.
+    Stop,
+    /// When a sub-agent would stop.
+    SubagentStop,
+    /// Before a conversation is made shorter.
+    PreCompact,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Event; 13] = [
+        Event::PreToolUse,
+        Event::PostToolUse,
+        Event::PostToolUseFailure,
+        Event::PostToolBatch,
+        Event::PermissionRequest,
+        Event::PermissionDenied,
+        Event::Notification,
+        Event::UserPromptSubmit,
+        Event::SessionStart,
+        Event::SessionEnd,
+        Event::Stop,
+        Event::SubagentStop,
+        Event::PreCompact,
+    ];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Event::PreToolUse => "PreToolUse",
+            Event::PostToolUse => "PostToolUse",
+            Event::PostToolUseFailure => "PostToolUseFailure",
+            Event::PostToolBatch => "PostToolBatch",
+            Event::PermissionRequest => "PermissionRequest",
+            Event::PermissionDenied => "PermissionDenied",
+            Event::Notification => "Notification",
+            Event::UserPromptSubmit => "UserPromptSubmit",
+            Event::SessionStart => "SessionStart",
+            Event::SessionEnd => "SessionEnd",
+            Event::Stop => "Stop",
+            Event::SubagentStop => "SubagentStop",
+            Event::PreCompact => "PreCompact",
+        }
+    }
+
+    /// The event of this name, if it fires.
+    pub fn of(name: &str) -> Option<Event> {
+        Event::ALL.into_iter().find(|event| event.name() == name)
+    }
+
+    /// Whether a hook that fails blocks, unless it says otherwise: it stands between a call and its running.
+    pub fn is_gate(self) -> bool {
+        matches!(self, Event::PreToolUse | Event::PermissionRequest)
+    }
+
+    /// Whether it is about one call: `if` works for these, and a matcher means the tool.
+    pub fn is_of_call(self) -> bool {
+        matches!(
+            self,
+            Event::PreToolUse
+                | Event::PostToolUse
+                | Event::PostToolUseFailure
+                | Event::PermissionRequest
+                | Event::PermissionDenied
+        )
+    }
+
+    /// Whether a matcher means something. Without, all hooks of the event run.
+    pub(super) fn has_matcher(self) -> bool {
+        !matches!(self, Event::PostToolBatch | Event::UserPromptSubmit | Event::Stop)
+    }
+
+    /// Whether what a hook prints, if it isn't JSON, goes to the model.
+    pub(super) fn takes_text(self) -> bool {
+        matches!(self, Event::SessionStart | Event::UserPromptSubmit)
+    }
+
+    /// Whether `onFailure: "block"` means something beyond the gates.
+    pub(super) fn may_block_on_failure(self) -> bool {
+        !matches!(self, Event::Stop | Event::SubagentStop | Event::Notification)
+            && !matches!(self, Event::SessionStart | Event::SessionEnd | Event::PermissionDenied)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::EVENTS;
+
+    #[test]
+    fn settings_and_hooks_agree_on_what_fires() {
+        let fires: Vec<&str> = EVENTS.iter().filter(|(_, fires)| *fires).map(|(name, _)| *name).collect();
+        let mut here: Vec<&str> = Event::ALL.iter().map(|event| event.name()).collect();
+        assert_eq!(here.len(), fires.len());
+        here.retain(|name| !fires.contains(name));
+        assert_eq!(here, [""; 0]);
+        assert_eq!(EVENTS.len(), 33);
+        assert!(EVENTS.iter().all(|(name, fires)| Event::of(name).is_some() == *fires));
+    }
+}

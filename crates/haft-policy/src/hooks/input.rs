@@ -1,0 +1,155 @@
+//! What a hook reads on its standard input.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::hooks::{Asked, HookBatch, HookCall};
+use haft::results::{OffloadStore, settle};
+use haft::{Content, Origin, Output, ResultLimit, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::event::Event;
+use super::{Session, limits};
+
+/// The facts that every event has.
+pub(super) struct Common<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) mode: String,
+    /// The agent, where it isn't the main one.
+    pub(super) agent: Option<&'a str>,
+}
+
+impl<'a> Common<'a> {
+    pub(super) fn of_call(session: &'a Session, call: &HookCall<'a>) -> Common<'a> {
+        let cx = call.context;
+        let mode = session.mode_or(|| cx.mode().map(|mode| mode.current().to_string()));
+        Common { session_id: cx.session_id(), cwd: cx.cwd(), mode, agent: sub_agent(cx.agent_id()) }
+    }
+
+    pub(super) fn of_batch(session: &'a Session, batch: &HookBatch<'a>) -> Common<'a> {
+        let mode = session.mode_or(|| batch.mode.map(|mode| mode.current().to_string()));
+        Common { session_id: batch.session, cwd: batch.cwd, mode, agent: sub_agent(batch.agent) }
+    }
+
+    pub(super) fn of_session(session: &'a Session) -> Common<'a> {
+        Common {
+            session_id: &session.id,
+            cwd: &session.cwd,
+            mode: session.mode_or(|| None),
+            agent: None,
+        }
+    }
+
+    /// The object of an event with what every event has.
+    pub(super) fn object(&self, session: &Session, event: Event) -> Map<String, Value> {
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("session_id", self.session_id.into());
+        let transcript = session.transcript_path.as_deref().map_or_else(String::new, shown);
+        put("transcript_path", transcript.into());
+        put("cwd", shown(self.cwd).into());
+        put("permission_mode", self.mode.as_str().into());
+        put("hook_event_name", event.name().into());
+        if let Some(agent) = self.agent {
+            put("agent_id", agent.into());
+            put("agent_type", agent.into());
+        }
+        object
+    }
+}
+
+/// The engine's own agent is not a sub-agent.
+fn sub_agent(agent: &str) -> Option<&str> {
+    (agent != "main").then_some(agent)
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What events about one call have beside that.
+pub(super) fn of_call(session: &Session, event: Event, call: &HookCall<'_>) -> Map<String, Value> {
+    let mut object = Common::of_call(session, call).object(session, event);
+    object.insert("tool_name".into(), call.tool.into());
+    object.insert("tool_input".into(), shown_input(call));
+    if event != Event::PermissionRequest {
+        object.insert("tool_use_id".into(), call.context.call_id().into());
+    }
+    if let (Origin::External(server), true) = (call.origin, call.tool.starts_with("mcp__")) {
+        object.insert("mcp_server".into(), json!({"name": &**server}));
+    }
+    object
+}
+
+/// The input as hooks are shown it: paths of file tools are absolute.
+pub(super) fn shown_input(call: &HookCall<'_>) -> Value {
+    let mut input = call.input.clone();
+    if matches!(call.tool, "Read" | "Write" | "Edit" | "MultiEdit" | "NotebookEdit") {
+        for key in ["file_path", "notebook_path"] {
+            if let Some(Value::String(path)) = input.get_mut(key)
+                && !Path::new(&*path).is_absolute()
+            {
+                *path = shown(&call.context.cwd().join(&*path));
+            }
+        }
+    }
+    input
+}
+
+/// Suggestions of a permission request: the rule that would allow the call for good.
+pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
+    let Some(rule) = asked.proposed_rule else { return json!([]) };
+    let rule = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
+        None => json!({"toolName": rule}),
+    };
+    json!([{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"}])
+}
+
+/// What a tool gave back. What is too long is shown in part, with the file that has the whole.
+pub(super) fn response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -> Value {
+    let value = match result.outcome() {
+        Ok(output) => output.to_json(),
+        Err(error) => Value::String(error.message().to_owned()),
+    };
+    let long = match &value {
+        Value::String(text) => text.len() > limits::RESPONSE_BYTES_MAX,
+        value => value.to_string().len() > limits::RESPONSE_BYTES_MAX,
+    };
+    if !long {
+        return value;
+    }
+    let text = match value {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    Value::String(within(text, result.tool_name(), store))
+}
+
+/// A text within the limit of hooks, the whole in a file if it is longer and there is a place for files.
+pub(super) fn within(text: String, name: &str, store: Option<&Arc<OffloadStore>>) -> String {
+    let limit = limits::TEXT_CHARS_MAX;
+    if text.len() <= limit || text.chars().nth(limit).is_none() {
+        return text;
+    }
+    match store {
+        Some(store) => {
+            let output = Output::from(Content::text(text));
+            settle(output, name, ResultLimit::Chars(limit), store).output.to_text()
+        }
+        None => without_middle(&text, limit),
+    }
+}
+
+/// A text without its middle.
+pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return text.to_owned();
+    }
+    let half = chars_max / 2;
+    let at = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    let left_out = chars - 2 * half;
+    format!("{}\n… ({left_out} characters left out)\n{}", &text[..at(half)], &text[at(chars - half)..])
+}

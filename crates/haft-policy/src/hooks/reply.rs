@@ -1,0 +1,514 @@
+//! What a hook said: its exit code, what it printed, and the JSON in it.
+//!
+//! Pure. One table decides what an exit code means; the JSON is read strictly where it decides something, because a
+//! word that was misspelt would otherwise let a call through. What the words then mean for an event is decided by
+//! whoever fired it.
+
+use haft::ports::Exit;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::event::Event;
+use super::limits;
+
+/// What a hook said.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Reply {
+    /// `continue: false`, with the reason.
+    pub(super) stop: Option<String>,
+    /// What it decides.
+    pub(super) verdict: Option<Verdict>,
+    pub(super) updated_input: Option<Value>,
+    pub(super) updated_output: Option<Value>,
+    /// Words for the model.
+    pub(super) context: Vec<String>,
+    /// Words for the user.
+    pub(super) message: Option<String>,
+    /// `interrupt` of a permission hook that denies.
+    pub(super) interrupt: bool,
+    /// `retry` on a denial.
+    pub(super) retry: bool,
+    pub(super) permissions: Vec<PermissionUpdate>,
+    pub(super) start: Start,
+}
+
+/// What a hook decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allow,
+    Ask(String),
+    Defer(String),
+    /// For a call: it is denied. For any other event: what the event would lead to is blocked.
+    Deny(String),
+}
+
+/// What only the beginning of a session asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Start {
+    pub(super) initial_user_message: Option<String>,
+    pub(super) watch_paths: Vec<String>,
+    pub(super) session_title: Option<String>,
+    pub(super) reload_skills: bool,
+}
+
+/// A change of permissions that a hook asks for beside its answer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum PermissionUpdate {
+    /// Adds rules.
+    AddRules {
+        /// The rules.
+        rules: Vec<RuleUpdate>,
+        /// `allow`, `ask` or `deny`.
+        behavior: String,
+        /// Where they are kept.
+        destination: String,
+    },
+    /// Puts rules in place of those that are there.
+    ReplaceRules {
+        /// The rules.
+        rules: Vec<RuleUpdate>,
+        /// `allow`, `ask` or `deny`.
+        behavior: String,
+        /// Where they are kept.
+        destination: String,
+    },
+    /// Takes rules away.
+    RemoveRules {
+        /// The rules.
+        rules: Vec<RuleUpdate>,
+        /// `allow`, `ask` or `deny`.
+        behavior: String,
+        /// Where they are kept.
+        destination: String,
+    },
+    /// Changes the mode.
+    SetMode {
+        /// The mode.
+        mode: String,
+        /// Where it is kept.
+        destination: String,
+    },
+    /// Adds working directories.
+    AddDirectories {
+        /// The directories.
+        directories: Vec<String>,
+        /// Where they are kept.
+        destination: String,
+    },
+    /// Takes working directories away.
+    RemoveDirectories {
+        /// The directories.
+        directories: Vec<String>,
+        /// Where they are kept.
+        destination: String,
+    },
+}
+
+/// A rule in a [`PermissionUpdate`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleUpdate {
+    /// The tool.
+    pub tool_name: String,
+    /// What stands in its parentheses, if anything does.
+    pub rule_content: Option<String>,
+}
+
+/// How a command ended.
+pub(super) struct Ended<'a> {
+    pub(super) exit: Exit,
+    pub(super) stdout: &'a str,
+    pub(super) stderr: &'a str,
+    /// Not all of what it printed could be read.
+    pub(super) cut: bool,
+    /// How long it had, in seconds.
+    pub(super) limit_s: f64,
+}
+
+/// What a command said, or why it counts as failed.
+pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, String> {
+    let code = match ended.exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+        Exit::TimedOut => return Err(format!("it took longer than {} s", ended.limit_s)),
+        Exit::Cancelled => return Err("it was cancelled".into()),
+    };
+    let json = as_json(event, ended.stdout, ended.cut);
+    if code == 2 {
+        // Whatever it printed, this is a no.
+        let mut reply = json.and_then(Result::ok).unwrap_or_default();
+        reply.updated_input = None;
+        reply.verdict = match (event, reply.verdict) {
+            // Here the code says nothing: the user is asked, whatever the hook printed.
+            (Event::PermissionRequest, Some(Verdict::Allow) | None) => None,
+            (_, Some(Verdict::Deny(reason))) => Some(Verdict::Deny(reason)),
+            _ => Some(Verdict::Deny(first_of(ended.stderr, "it gave no reason"))),
+        };
+        return Ok(reply);
+    }
+    match (json, code) {
+        (Some(json), _) => json,
+        (None, 0) => {
+            let text = ended.stdout.trim_end();
+            let context = (event.takes_text() && !text.is_empty()).then(|| text.to_owned());
+            Ok(Reply { context: context.into_iter().collect(), ..Reply::default() })
+        }
+        (None, 126 | 127) => {
+            let words = first_of(ended.stderr, "the shell found no such program, or may not run it");
+            Err(format!("it could not be started (exit code {code}): {}", shown(&words)))
+        }
+        (None, code) => {
+            let words = first_of(ended.stderr, "it gave no reason");
+            Err(format!("exit code {code}, which is neither 0 nor 2: {}", shown(&words)))
+        }
+    }
+}
+
+/// What the body of a good answer to a request says.
+pub(super) fn of_body(event: Event, body: &str, cut: bool) -> Result<Reply, String> {
+    match as_json(event, body, cut) {
+        Some(json) => json,
+        None => {
+            let text = body.trim_end();
+            let context = (event.takes_text() && !text.is_empty()).then(|| text.to_owned());
+            Ok(Reply { context: context.into_iter().collect(), ..Reply::default() })
+        }
+    }
+}
+
+/// For how many milliseconds a hook wants to go on in the background, if its first words say so.
+pub(super) fn as_async(printed: &[u8]) -> Option<Option<u64>> {
+    let value: Value = serde_json::from_slice(printed.trim_ascii()).ok()?;
+    (value.get("async") == Some(&Value::Bool(true))).then(|| value.get("asyncTimeout").and_then(Value::as_u64))
+}
+
+/// The JSON of an output, if it is meant to be JSON.
+fn as_json(event: Event, printed: &str, cut: bool) -> Option<Result<Reply, String>> {
+    let printed = printed.trim();
+    if !printed.starts_with('{') {
+        return None;
+    }
+    if cut {
+        return Some(Err(format!("it printed more than {} bytes of JSON", limits::OUTPUT_BYTES_MAX)));
+    }
+    let read = serde_json::from_str::<Map<String, Value>>(printed)
+        .map_err(|error| format!("it printed JSON that can't be read: {error}"))
+        .and_then(|object| read(event, &object));
+    Some(read)
+}
+
+/// What an object says about an event.
+fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
+    let mut reply = Reply { message: text(object, "systemMessage")?, ..Reply::default() };
+    if flag(object, "continue")? == Some(false) {
+        let reason = text(object, "stopReason")?.filter(|reason| !reason.is_empty());
+        reply.stop = Some(reason.unwrap_or_else(|| "it gave no reason".into()));
+    }
+    let reason = text(object, "reason")?;
+    let because = |reason: Option<String>| {
+        reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "it gave no reason".into())
+    };
+    // A permission hook's `decision` is an object in its own part.
+    if event != Event::PermissionRequest {
+        reply.verdict = match text(object, "decision")?.as_deref() {
+            None => None,
+            Some("block") => Some(Verdict::Deny(because(reason))),
+            Some("approve") if event == Event::PreToolUse => Some(Verdict::Allow),
+            Some("approve") => None,
+            Some(other) => return Err(unknown("decision", other, "`block`, `approve`")),
+        };
+    }
+    let specific = match object.get("hookSpecificOutput") {
+        None | Some(Value::Null) => return Ok(reply),
+        Some(Value::Object(specific)) => specific,
+        Some(_) => return Err(wrong("hookSpecificOutput", "an object")),
+    };
+    match text(specific, "hookEventName")?.as_deref() {
+        Some(name) if name == event.name() => {}
+        Some(other) => {
+            return Err(format!("its `hookSpecificOutput` is for the event `{other}`, and this is `{event}`"));
+        }
+        None => {
+            return Err(format!("its `hookSpecificOutput` lacks `\"hookEventName\": \"{event}\"`"));
+        }
+    }
+    let context = text(specific, "additionalContext")?.filter(|words| !words.is_empty());
+    reply.context.extend(context);
+    match event {
+        Event::PreToolUse => {
+            let reason = text(specific, "permissionDecisionReason")?;
+            let verdict = match text(specific, "permissionDecision")?.as_deref() {
+                None => None,
+                Some("allow") => Some(Verdict::Allow),
+                Some("ask") => Some(Verdict::Ask(because(reason))),
+                Some("defer") => Some(Verdict::Defer(because(reason))),
+                Some("deny") => Some(Verdict::Deny(because(reason))),
+                Some(other) => {
+                    return Err(unknown("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
+                }
+            };
+            // The newer word counts where both are given.
+            reply.verdict = verdict.or(reply.verdict);
+            reply.updated_input = updated_input(specific)?;
+        }
+        Event::PermissionRequest => read_permission(specific, &mut reply, because)?,
+        Event::PostToolUse => {
+            let own = specific.get("updatedToolOutput").or_else(|| specific.get("updatedMCPToolOutput"));
+            reply.updated_output = own.filter(|value| !value.is_null()).cloned();
+        }
+        Event::PermissionDenied => reply.retry = flag(specific, "retry")? == Some(true),
+        Event::SessionStart => {
+            let paths = specific.get("watchPaths").and_then(Value::as_array);
+            reply.start = Start {
+                initial_user_message: text(specific, "initialUserMessage")?,
+                watch_paths: paths
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|path| path.as_str().map(str::to_owned))
+                    .collect(),
+                session_title: text(specific, "sessionTitle")?,
+                reload_skills: flag(specific, "reloadSkills")? == Some(true),
+            };
+        }
+        _ => {}
+    }
+    Ok(reply)
+}
+
+fn read_permission(
+    specific: &Map<String, Value>,
+    reply: &mut Reply,
+    because: impl Fn(Option<String>) -> String,
+) -> Result<(), String> {
+    let decision = match specific.get("decision") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(decision)) => decision,
+        Some(_) => return Err(wrong("decision", "an object with `behavior`")),
+    };
+    match text(decision, "behavior")?.as_deref() {
+        Some("allow") => {
+            reply.verdict = Some(Verdict::Allow);
+            reply.updated_input = updated_input(decision)?;
+            let updates = match decision.get("updatedPermissions") {
+                None | Some(Value::Null) => Vec::new(),
+                Some(updates) => Vec::<PermissionUpdate>::deserialize(updates)
+                    .map_err(|error| format!("its `updatedPermissions` can't be read: {error}"))?,
+            };
+            if updates.len() > limits::UPDATES_MAX {
+                return Err(format!("it asks for more than {} changes of permissions", limits::UPDATES_MAX));
+            }
+            reply.permissions = updates;
+        }
+        Some("deny") => {
+            reply.verdict = Some(Verdict::Deny(because(text(decision, "message")?)));
+            reply.interrupt = flag(decision, "interrupt")? == Some(true);
+        }
+        Some(other) => return Err(unknown("behavior", other, "`allow`, `deny`")),
+        None => return Err("its `decision` lacks `behavior`; `allow` and `deny` are accepted".into()),
+    }
+    Ok(())
+}
+
+fn updated_input(object: &Map<String, Value>) -> Result<Option<Value>, String> {
+    match object.get("updatedInput") {
+        None | Some(Value::Null) => Ok(None),
+        Some(input @ Value::Object(_)) => Ok(Some(input.clone())),
+        Some(_) => Err(wrong("updatedInput", "an object, the whole input")),
+    }
+}
+
+fn text(object: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(wrong(key, "a string")),
+    }
+}
+
+fn flag(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, String> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(wrong(key, "`true` or `false`")),
+    }
+}
+
+fn wrong(key: &str, accepted: &str) -> String {
+    format!("the key `{key}` of what it printed must be {accepted}")
+}
+
+fn unknown(key: &str, got: &str, accepted: &str) -> String {
+    format!("the key `{key}` of what it printed is `{}`; accepted: {accepted}", shown(got))
+}
+
+fn first_of(text: &str, instead: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() { instead.to_owned() } else { text.to_owned() }
+}
+
+/// So much of a text as a message about a failure has room for.
+pub(super) fn shown(text: &str) -> String {
+    match text.char_indices().nth(limits::FAILURE_CHARS_MAX) {
+        Some((end, _)) => format!("{}… (cut)", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(exit: Exit, stdout: &'static str, stderr: &'static str) -> Ended<'static> {
+        Ended { exit, stdout, stderr, cut: false, limit_s: 3.0 }
+    }
+
+    /// `event: exit | stdout | stderr` gives this reply, in a few words.
+    #[track_caller]
+    fn check(event: Event, code: i32, stdout: &'static str, stderr: &'static str, expected: &str) {
+        let words = match of_command(event, &ended(Exit::Code(code), stdout, stderr)) {
+            Err(why) => format!("failed: {why}"),
+            Ok(reply) => {
+                let mut words = Vec::new();
+                words.extend(reply.stop.map(|reason| format!("stop {reason}")));
+                words.extend(reply.verdict.map(|verdict| format!("{verdict:?}")));
+                words.extend(reply.updated_input.map(|input| format!("input {input}")));
+                words.extend(reply.updated_output.map(|output| format!("output {output}")));
+                words.extend(reply.context.iter().map(|context| format!("context {context}")));
+                words.extend(reply.message.map(|message| format!("message {message}")));
+                words.extend(reply.interrupt.then(|| "interrupt".to_owned()));
+                words.extend(reply.retry.then(|| "retry".to_owned()));
+                words.join(", ")
+            }
+        };
+        assert_eq!(words, expected, "{event} {code} {stdout} {stderr}");
+    }
+
+    #[test]
+    fn exit_codes() {
+        use Event::*;
+        check(PreToolUse, 0, "", "noise", "");
+        check(PreToolUse, 0, "some words", "", "");
+        check(UserPromptSubmit, 0, "some words\n", "", "context some words");
+        check(SessionStart, 0, "some words", "", "context some words");
+        check(PostToolUse, 0, "some words", "", "");
+        check(PreToolUse, 2, "", "no rm here\n", "Deny(\"no rm here\")");
+        check(PreToolUse, 2, "", "", "Deny(\"it gave no reason\")");
+        check(PreToolUse, 2, "{not json", "no", "Deny(\"no\")");
+        check(PreToolUse, 2, r#"{"decision":"approve"}"#, "still no", "Deny(\"still no\")");
+        check(PreToolUse, 2, r#"{"decision":"block","reason":"mine"}"#, "stderr", "Deny(\"mine\")");
+        check(PermissionRequest, 2, "", "no", "");
+        check(
+            PermissionRequest,
+            2,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow"}}}"#,
+            "",
+            "",
+        );
+        check(PreToolUse, 1, "", "boom", "failed: exit code 1, which is neither 0 nor 2: boom");
+        check(PreToolUse, 1, "words", "", "failed: exit code 1, which is neither 0 nor 2: it gave no reason");
+        check(PreToolUse, 1, r#"{"decision":"block","reason":"r"}"#, "boom", "Deny(\"r\")");
+        check(PreToolUse, 1, r#"{"decision":"approve"}"#, "boom", "Allow");
+        check(PreToolUse, 127, "", "no such", "failed: it could not be started (exit code 127): no such");
+        check(
+            PreToolUse,
+            126,
+            "",
+            "",
+            "failed: it could not be started (exit code 126): the shell found no such program, or may not run it",
+        );
+    }
+
+    #[test]
+    fn other_ends_are_failures() {
+        let failed = |exit| of_command(Event::PreToolUse, &ended(exit, "", "")).unwrap_err();
+        assert_eq!(failed(Exit::Signal(9)), "it was ended by signal 9");
+        assert_eq!(failed(Exit::TimedOut), "it took longer than 3 s");
+        assert_eq!(failed(Exit::Cancelled), "it was cancelled");
+        let cut = Ended { cut: true, ..ended(Exit::Code(0), "{", "") };
+        assert!(of_command(Event::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
+    }
+
+    #[test]
+    fn json_for_calls() {
+        use Event::*;
+        let pre = |inner: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{inner}}}}}"#);
+        let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let mut c = |inner: &str, expected: &str| check(PreToolUse, 0, leak(pre(inner)), "", expected);
+        c(r#""permissionDecision":"allow""#, "Allow");
+        c(r#""permissionDecision":"deny","permissionDecisionReason":"r""#, "Deny(\"r\")");
+        c(r#""permissionDecision":"ask","permissionDecisionReason":"r""#, "Ask(\"r\")");
+        c(r#""permissionDecision":"defer""#, "Defer(\"it gave no reason\")");
+        c(
+            r#""permissionDecision":"perhaps""#,
+            "failed: the key `permissionDecision` of what it printed is `perhaps`; accepted: `allow`, `deny`, `ask`, `defer`",
+        );
+        c(r#""updatedInput":{"a":1},"additionalContext":"ctx""#, "input {\"a\":1}, context ctx");
+        c(
+            r#""updatedInput":"x""#,
+            "failed: the key `updatedInput` of what it printed must be an object, the whole input",
+        );
+        check(
+            PreToolUse,
+            0,
+            r#"{"continue":false,"stopReason":"enough","systemMessage":"hello"}"#,
+            "",
+            "stop enough, message hello",
+        );
+        check(PreToolUse, 0, r#"{"decision":"approve"}"#, "", "Allow");
+        check(PreToolUse, 0, r#"{"decision":"block"}"#, "", "Deny(\"it gave no reason\")");
+        check(PreToolUse, 0, r#"{"decision":1}"#, "", "failed: the key `decision` of what it printed must be a string");
+        check(
+            PreToolUse,
+            0,
+            r#"{"hookSpecificOutput":{"permissionDecision":"deny"}}"#,
+            "",
+            "failed: its `hookSpecificOutput` lacks `\"hookEventName\": \"PreToolUse\"`",
+        );
+        check(
+            PreToolUse,
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","permissionDecision":"deny"}}"#,
+            "",
+            "failed: its `hookSpecificOutput` is for the event `PostToolUse`, and this is `PreToolUse`",
+        );
+        check(PreToolUse, 0, r#"{"suppressOutput":true,"unknown":[1]}"#, "", "");
+        check(
+            PostToolUse,
+            0,
+            r#"{"decision":"block","reason":"look again","hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"c","updatedToolOutput":"o"}}"#,
+            "",
+            "Deny(\"look again\"), output \"o\", context c",
+        );
+        check(
+            PermissionRequest,
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny","message":"m","interrupt":true}}}"#,
+            "",
+            "Deny(\"m\"), interrupt",
+        );
+        check(
+            PermissionRequest,
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow","updatedInput":{"a":2},"updatedPermissions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"ls"}],"behavior":"allow","destination":"session"}]}}}"#,
+            "",
+            "Allow, input {\"a\":2}",
+        );
+        check(
+            PermissionDenied,
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionDenied","retry":true}}"#,
+            "",
+            "retry",
+        );
+    }
+
+    #[test]
+    fn words_that_send_a_hook_to_the_background() {
+        assert_eq!(as_async(b"{\"async\":true,\"asyncTimeout\":50}\n"), Some(Some(50)));
+        assert_eq!(as_async(b"{\"async\":true}"), Some(None));
+        assert_eq!(as_async(b"{\"async\":false}"), None);
+        assert_eq!(as_async(b"{\"async\":tr"), None);
+    }
+}

@@ -1,0 +1,344 @@
+//! Starts the hooks of one event, all at once, and waits for what they say.
+//!
+//! Answers come back in the order of the configuration. A hook in the background is waited for by a task of its own,
+//! which ends with the hooks; what it says then can no longer decide anything, and is kept as a report.
+
+use std::ffi::OsString;
+use std::future::{Future, poll_fn};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use haft::files::{Access, Root};
+use haft::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::{Cancel, Extent};
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+
+use super::event::Event;
+use super::reply::{self, Ended, Reply};
+use super::{Hook, Inner, limits};
+use crate::settings::{Action, Background as How, OnFailure, Shell};
+
+/// One event that happens now.
+pub(super) struct Fire<'a> {
+    pub(super) object: Map<String, Value>,
+    pub(super) cwd: &'a Path,
+    pub(super) cancel: &'a Cancel,
+}
+
+/// What came of one hook.
+pub(super) struct Ran {
+    pub(super) hook: Arc<Hook>,
+    /// What it said; nothing if it went to the background.
+    pub(super) outcome: Result<Option<Reply>, String>,
+}
+
+impl Ran {
+    /// Whether a failure of it blocks.
+    pub(super) fn blocks(&self) -> bool {
+        self.hook.on_failure == OnFailure::Block
+    }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl Inner {
+    /// The hooks that an event means, in order; of identical ones the first.
+    pub(super) fn matching(
+        &self,
+        event: Event,
+        subject: Option<&str>,
+        condition: impl Fn(&Hook) -> bool,
+    ) -> Vec<Arc<Hook>> {
+        let mut found: Vec<Arc<Hook>> = Vec::new();
+        for hook in self.hooks.get(&event).into_iter().flatten() {
+            let same = |other: &Arc<Hook>| other.handler.same_as(&hook.handler);
+            if subject.is_none_or(|subject| hook.matcher.matches(subject))
+                && condition(hook)
+                && !found.iter().any(same)
+            {
+                found.push(hook.clone());
+            }
+        }
+        found.retain(|hook| !(hook.handler.once && hook.ran.swap(true, Ordering::Relaxed)));
+        found
+    }
+
+    /// Runs hooks on one event, all at once; `begin` is told of each.
+    pub(super) async fn run(
+        &self,
+        hooks: Vec<Arc<Hook>>,
+        fire: Fire<'_>,
+        begin: impl Fn(&Hook),
+    ) -> Vec<Ran> {
+        if hooks.is_empty() {
+            return Vec::new();
+        }
+        let stdin: Arc<[u8]> = Value::Object(fire.object.clone()).to_string().into_bytes().into();
+        let each = hooks.into_iter().map(|hook| {
+            begin(&hook);
+            let stdin = stdin.clone();
+            let fire = &fire;
+            let run: BoxFuture<'_, Ran> = Box::pin(async move {
+                let outcome = self.run_one(&hook, fire, stdin).await;
+                Ran { hook, outcome }
+            });
+            run
+        });
+        all(each.collect()).await
+    }
+
+    async fn run_one(
+        &self,
+        hook: &Arc<Hook>,
+        fire: &Fire<'_>,
+        stdin: Arc<[u8]>,
+    ) -> Result<Option<Reply>, String> {
+        if let Some(verify) = &self.session.verify {
+            verify(&hook.handler).map_err(|why| format!("it was not started: {why}"))?;
+        }
+        match &hook.handler.action {
+            Action::Command { command, args, shell, background } => {
+                let argv = self.argv(command, args.as_deref(), *shell);
+                let request = self.request(hook, argv, fire.cwd, &stdin);
+                match background {
+                    Some(how) => self.in_background(hook, request, *how).map(|()| None),
+                    None => self.command(hook, request.with_cancel(fire.cancel.clone())).await,
+                }
+            }
+            #[cfg(feature = "http-hooks")]
+            Action::Http { url, headers, allowed_env_vars } => {
+                let headers = self.headers(headers, allowed_env_vars);
+                self.may_reach(url)?;
+                let sent = self.client.post(url, headers, stdin.to_vec(), hook.timeout);
+                let (body, cut) = or_cancelled(fire.cancel, sent).await??;
+                reply::of_body(hook.event, &body, cut).map(Some)
+            }
+            other => {
+                let kind = super::kind(other);
+                Err(format!("hooks of the type `{kind}` are not run here; use `command`, or remove it"))
+            }
+        }
+    }
+
+    /// Waits for a command, or lets it go on if its first words say so.
+    async fn command(&self, hook: &Arc<Hook>, request: ProcessRequest) -> Result<Option<Reply>, String> {
+        let asked = Arc::new((Notify::new(), Mutex::new(Vec::new())));
+        let heard = asked.clone();
+        let request = request.with_on_output(move |bytes| {
+            let mut first = lock(&heard.1);
+            if first.len() < limits::ASYNC_REPLY_BYTES_MAX {
+                first.extend_from_slice(bytes);
+                if reply::as_async(&first).is_some() {
+                    heard.0.notify_one();
+                }
+            }
+        });
+        let mut run = self.start(request);
+        let mut goes = std::pin::pin!(asked.0.notified());
+        let ended = poll_fn(|task| match run.as_mut().poll(task) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending => goes.as_mut().poll(task).map(|()| None),
+        })
+        .await;
+        let printed = lock(&asked.1).clone();
+        match (ended, reply::as_async(&printed)) {
+            (Some(outcome), None) => said(hook, outcome).map(Some),
+            // It had said so, and is done.
+            (Some(_), Some(_)) => Ok(None),
+            (None, limit) => {
+                let limit = limit.flatten().map_or(hook.timeout, Duration::from_millis);
+                self.detach(hook, run, limit, How::Quiet).map(|()| None)
+            }
+        }
+    }
+
+    fn start(&self, request: ProcessRequest) -> BoxFuture<'static, Result<ProcessOutcome, ProcessError>> {
+        let processes = self.processes.clone();
+        Box::pin(async move { processes.run(request).await })
+    }
+
+    fn in_background(&self, hook: &Arc<Hook>, request: ProcessRequest, how: How) -> Result<(), String> {
+        let request = request.with_cancel(self.background.cancel.child());
+        self.detach(hook, self.start(request), hook.timeout, how)
+    }
+
+    /// Lets a command go on by itself.
+    fn detach(
+        &self,
+        hook: &Arc<Hook>,
+        run: BoxFuture<'static, Result<ProcessOutcome, ProcessError>>,
+        limit: Duration,
+        how: How,
+    ) -> Result<(), String> {
+        let place = Place::take(&self.background)?;
+        let (hook, cancel) = (hook.clone(), self.background.cancel.clone());
+        tokio::spawn(async move {
+            let waited = tokio::time::timeout(limit.saturating_add(limits::TIMEOUT_GRACE), run);
+            let Ok(Ok(outcome)) = or_cancelled(&cancel, waited).await else { return };
+            let report = |words: String, wakes: bool| Report { hook: hook.label.clone(), words, wakes };
+            match said(&hook, outcome) {
+                Err(words) => place.0.report(report(words, false)),
+                Ok(reply) => match reply.verdict {
+                    Some(reply::Verdict::Deny(words)) if how == How::Rewake => {
+                        place.0.report(report(words, true));
+                    }
+                    _ => {}
+                },
+            }
+        });
+        Ok(())
+    }
+
+    fn argv(&self, command: &str, args: Option<&[String]>, shell: Option<Shell>) -> Vec<OsString> {
+        match (args, shell) {
+            (Some(args), _) => std::iter::once(command)
+                .chain(args.iter().map(String::as_str))
+                .map(|part| self.substituted(part).into())
+                .collect(),
+            (None, Some(Shell::Powershell)) => {
+                ["pwsh", "-NoProfile", "-NonInteractive", "-Command"]
+                    .into_iter()
+                    .map(Into::into)
+                    .chain([self.substituted(command).into()])
+                    .collect()
+            }
+            // The shell reads `${CLAUDE_PROJECT_DIR}` from its environment: a path is never parsed as a command.
+            (None, _) => {
+                let shell = if self.bash { "bash" } else { "sh" };
+                vec![shell.into(), "-c".into(), command.into()]
+            }
+        }
+    }
+
+    fn substituted(&self, text: &str) -> String {
+        let dir = self.session.project_dir.to_string_lossy();
+        text.replace("${CLAUDE_PROJECT_DIR}", &dir).replace("${HAFT_PROJECT_DIR}", &dir)
+    }
+
+    fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
+        // A hook is the user's own program and is not held to what a call may touch.
+        let everything = vec![Root { path: "/".into(), extent: Extent::Subtree }];
+        let access = Access { read: everything.clone(), write: everything, never_written: Vec::new() };
+        let mut request = ProcessRequest::new(argv, cwd)
+            .with_stdin(stdin)
+            .with_access(access, vec!["*".into()])
+            .with_timeout(hook.timeout)
+            .with_output_bytes_max(limits::OUTPUT_BYTES_MAX);
+        request.env.extend(self.session.environment.iter().chain(&self.env).cloned());
+        for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR"] {
+            request = request.with_env(name, &self.session.project_dir);
+        }
+        if let (Event::SessionStart, Some(file)) = (hook.event, &self.session.env_file) {
+            request = request.with_env("CLAUDE_ENV_FILE", file);
+        }
+        request
+    }
+}
+
+/// What a command said, once it has ended.
+fn said(hook: &Hook, outcome: Result<ProcessOutcome, ProcessError>) -> Result<Reply, String> {
+    let outcome = outcome.map_err(|error| format!("it could not be started: {error}"))?;
+    let (stdout, stderr) = (text(&outcome.stdout), text(&outcome.stderr));
+    let exit: Exit = outcome.exit;
+    let cut = outcome.stdout.whole().is_none();
+    let limit_s = hook.timeout.as_secs_f64();
+    reply::of_command(hook.event, &Ended { exit, stdout: &stdout, stderr: &stderr, cut, limit_s })
+}
+
+/// What came through a pipe; where it was too much, its beginning and its end.
+fn text(captured: &Captured) -> String {
+    let (head, tail) = captured.to_text();
+    if captured.whole().is_some() {
+        return head;
+    }
+    let left_out = captured.total_bytes.saturating_sub((captured.head.len() + captured.tail.len()) as u64);
+    format!("{head}\n… ({left_out} bytes left out)\n{tail}")
+}
+
+/// What a hook in the background had to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The hook.
+    pub hook: String,
+    /// What it said, or why it failed.
+    pub words: String,
+    /// Whether the words are for the model, which should be woken (`asyncRewake`).
+    pub wakes: bool,
+}
+
+/// Hooks in the background.
+pub(super) struct Background {
+    pub(super) cancel: Cancel,
+    pub(super) running: AtomicUsize,
+    pub(super) reports: Mutex<Vec<Report>>,
+}
+
+impl Background {
+    fn report(&self, report: Report) {
+        let mut reports = lock(&self.reports);
+        if reports.len() < limits::REPORTS_MAX {
+            reports.push(report);
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<Report> {
+        std::mem::take(&mut *lock(&self.reports))
+    }
+}
+
+/// The place of one hook among [`limits::BACKGROUND_MAX`].
+struct Place(Arc<Background>);
+
+impl Place {
+    fn take(background: &Arc<Background>) -> Result<Place, String> {
+        if background.running.fetch_add(1, Ordering::Relaxed) >= limits::BACKGROUND_MAX {
+            background.running.fetch_sub(1, Ordering::Relaxed);
+            let most = limits::BACKGROUND_MAX;
+            return Err(format!("{most} hooks run in the background already, and no more may"));
+        }
+        Ok(Place(background.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for work, or for a cancellation.
+async fn or_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, String> {
+    let (mut work, mut cancelled) = (std::pin::pin!(work), cancel.cancelled());
+    poll_fn(|task| match work.as_mut().poll(task) {
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending => Pin::new(&mut cancelled).poll(task).map(|_| Err("it was cancelled".to_owned())),
+    })
+    .await
+}
+
+/// Waits for all, side by side; answers come in the order of the futures.
+async fn all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut waiting: Vec<Option<BoxFuture<'_, T>>> = futures.into_iter().map(Some).collect();
+    let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();
+    poll_fn(|task| {
+        for (future, done) in waiting.iter_mut().zip(&mut done) {
+            if let Some(running) = future
+                && let Poll::Ready(value) = running.as_mut().poll(task)
+            {
+                (*future, *done) = (None, Some(value));
+            }
+        }
+        if waiting.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
