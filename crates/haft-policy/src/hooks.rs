@@ -16,7 +16,8 @@
 //!
 //! A rewritten call is checked and judged again, hooks included, so that no rewrite escapes a gate. The hook that wrote
 //! it is not asked again about its own work: hooks written for elsewhere expect to be asked once, and one that adds a
-//! word to every command would never be done.
+//! word to every command would never be done. The others are, and may still say no; those that stand later may rewrite
+//! once more, those that stand earlier had their turn. So it always comes to an end, and the order decides.
 
 mod calls;
 mod event;
@@ -188,8 +189,10 @@ struct Hook {
     event: Event,
     matcher: Matcher,
     handler: Handler,
-    /// What it is called in messages: its command or address, and where it stands.
+    /// What it is called in messages: its command or address, and where it stands. No two of an event are the same.
     label: String,
+    /// Its place in the order of the configuration.
+    place: usize,
     condition: Option<Arc<dyn Condition>>,
     timeout: Duration,
     on_failure: OnFailure,
@@ -300,11 +303,17 @@ impl Hooks {
                     runs: event.is_some() && is_run(&handler.action),
                 });
                 let Some(event) = event else {
-                    read.warn(handler, format!("nothing fires the event `{}`; this hook never runs", group.event));
+                    read.warn(
+                        handler,
+                        format!("nothing fires the event `{}`; this hook never runs", group.event),
+                    );
                     continue;
                 };
                 match &matcher {
-                    Ok(matcher) => hooks.entry(event).or_default().extend(read.hook(event, matcher, handler)),
+                    Ok(matcher) => {
+                        let known = hooks.entry(event).or_default();
+                        known.extend(read.hook(event, matcher, handler, known));
+                    }
                     Err(words) => read.problems.push((handler.source.clone(), words.clone())),
                 }
             }
@@ -406,7 +415,13 @@ impl Read<'_> {
         self.warnings.push(Warning { source: handler.source.clone(), message: message.into() });
     }
 
-    fn hook(&mut self, event: Event, matcher: &Matcher, handler: &Handler) -> Option<Arc<Hook>> {
+    fn hook(
+        &mut self,
+        event: Event,
+        matcher: &Matcher,
+        handler: &Handler,
+        known: &[Arc<Hook>],
+    ) -> Option<Arc<Hook>> {
         let mut condition = None;
         if let Some(rule) = &handler.condition {
             if !event.is_of_call() {
@@ -446,7 +461,8 @@ impl Read<'_> {
         Some(Arc::new(Hook {
             event,
             matcher,
-            label: label(handler),
+            label: label(handler, known),
+            place: known.len(),
             condition,
             timeout: handler.timeout.unwrap_or(limit),
             on_failure,
@@ -488,12 +504,16 @@ fn what(action: &Action) -> String {
 }
 
 /// What a hook is called in messages, on one line.
-fn label(handler: &Handler) -> String {
+fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
     let what = what(&handler.action);
     let line = what.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(limits::LABEL_CHARS_MAX).collect();
     let more = if cut.len() < what.len() { "…" } else { "" };
-    format!("{cut}{more} ({})", handler.source)
+    let label = format!("{cut}{more} ({})", handler.source);
+    // A file may hold several on one line that begin alike.
+    let alike = |label: &str| known.iter().any(|hook| hook.label == label);
+    let numbered = (2..).map(|number| format!("{label} #{number}"));
+    std::iter::once(label.clone()).chain(numbered).find(|label| !alike(label)).unwrap_or(label)
 }
 
 /// Whether there is a bash; if not, lines go to `sh`.

@@ -30,8 +30,7 @@ const NAME: &str = "settings";
 impl Hooks {
     /// The hooks that a call means.
     fn matching_call(&self, event: Event, call: &HookCall<'_>) -> Vec<Arc<Hook>> {
-        let condition =
-            |hook: &Hook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
+        let condition = |hook: &Hook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
         self.0.matching(event, Some(call.tool), condition)
     }
 
@@ -137,6 +136,7 @@ impl Configured {
         if let Some((author, _)) = &author {
             hooks.retain(|hook| hook.label != author.label);
         }
+        let author_place = author.as_ref().map(|(author, _)| author.place);
         let mut ran = self.hooks.run_for_call(self.event, hooks, call, |_| {}).await;
         if let Some((hook, rewrote)) = author {
             let verdict = match rewrote.decision.clone() {
@@ -153,7 +153,8 @@ impl Configured {
         let shown = input::shown_input(call);
         let warn = |words: String| call.context.warn(words);
         let mut together = Together::new(call.context.results(), &warn);
-        let (mut strictest, mut failed, mut rewrite) = (Strictest::default(), None, None);
+        let (mut strictest, mut failed, mut rewrite) =
+            (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<Decision>, Vec<String>)>);
         for ran in ran {
             let blocks = ran.blocks();
             let Ran { hook, outcome } = ran;
@@ -183,11 +184,15 @@ impl Configured {
             if let Some((rank, decision)) = &decision {
                 strictest.add(&hook, *rank, decision.clone());
             }
-            // What a hook gives back as it was shown is no rewrite.
-            if let Some(updated) = reply.updated_input.filter(|updated| *updated != shown) {
+            // What a hook gives back as it was shown is no rewrite. Nor is there one below a later hook's.
+            let updated = reply.updated_input.filter(|updated| *updated != shown);
+            if let Some(updated) = updated.filter(|_| author_place.is_none_or(|author| hook.place > author)) {
                 let decision = decision.map(|(_, decision)| decision);
                 let context = together.context[said_before..].to_vec();
-                rewrite = Some((hook, updated, decision, context));
+                if let Some((earlier, ..)) = rewrite.replace((hook.clone(), updated, decision, context)) {
+                    let words = format!("its rewrite was left out, because `{}` comes later", hook.label);
+                    together.warn(&earlier, words);
+                }
             }
         }
         let denies = matches!(&strictest.decision, Some((4, ..))) || together.stop.is_some();
@@ -326,7 +331,8 @@ impl DeniedHook for Configured {
                     Ok(Some(mut reply)) => {
                         together.take(&hook, &mut reply);
                         if reply.retry {
-                            let words = format!("hook `{}` says that this call may be tried again", hook.label);
+                            let words =
+                                format!("hook `{}` says that this call may be tried again", hook.label);
                             together.context.push(words);
                         }
                     }
@@ -518,7 +524,9 @@ fn fitting(updated: Value, given: &Output) -> Option<Output> {
         (updated @ Value::Object(_), Value::Object(given)) => {
             // What the tool always says must still be there, and be of the same type.
             let same = given.iter().all(|(key, value)| {
-                updated.get(key).is_some_and(|new| std::mem::discriminant(new) == std::mem::discriminant(value))
+                updated
+                    .get(key)
+                    .is_some_and(|new| std::mem::discriminant(new) == std::mem::discriminant(value))
             });
             same.then(|| Output::from(Content::Structured(updated)))
         }

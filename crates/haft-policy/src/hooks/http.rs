@@ -86,7 +86,10 @@ impl Inner {
     pub(super) fn may_reach(&self, url: &str) -> Result<(), String> {
         let parsed = Url::parse(url).map_err(|error| format!("its address can't be read: {error}"))?;
         if !matches!(parsed.scheme(), "http" | "https") {
-            return Err(format!("its address begins with `{}:`; `http:` and `https:` are accepted", parsed.scheme()));
+            return Err(format!(
+                "its address begins with `{}:`; `http:` and `https:` are accepted",
+                parsed.scheme()
+            ));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err("its address has a user name in it; put it into a header".into());
@@ -130,16 +133,16 @@ fn expanded<'a>(text: &str, value_of: impl Fn(&str) -> &'a str) -> String {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match braced.filter(|(name, _)| is_name(name)) {
             Some((name, left)) => {
                 out.push_str(value_of(name));
                 rest = left;
             }
             None => {
-                let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+                let end =
+                    after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
                 if end == 0 {
                     out.push('$');
                 } else {

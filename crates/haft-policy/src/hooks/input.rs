@@ -33,12 +33,7 @@ impl<'a> Common<'a> {
     }
 
     pub(super) fn of_session(session: &'a Session) -> Common<'a> {
-        Common {
-            session_id: &session.id,
-            cwd: &session.cwd,
-            mode: session.mode_or(|| None),
-            agent: None,
-        }
+        Common { session_id: &session.id, cwd: &session.cwd, mode: session.mode_or(|| None), agent: None }
     }
 
     /// The object of an event with what every event has.
@@ -100,6 +95,8 @@ pub(super) fn shown_input(call: &HookCall<'_>) -> Value {
 /// Suggestions of a permission request: the rule that would allow the call for good.
 pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
     let Some(rule) = asked.proposed_rule else { return json!([]) };
+    // It may come as the flag that would give it.
+    let rule = rule.strip_prefix("--allow ").unwrap_or(rule);
     let rule = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
         None => json!({"toolName": rule}),

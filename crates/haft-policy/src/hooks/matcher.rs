@@ -90,7 +90,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said() {
         let error = Matcher::read(Some("Edit(")).unwrap_err();
-        assert!(error.starts_with("the matcher `Edit(` is neither names nor a regular expression"), "{error}");
+        assert!(
+            error.starts_with("the matcher `Edit(` is neither names nor a regular expression"),
+            "{error}"
+        );
         assert!(Matcher::read(Some(&"a".repeat(2_001))).is_err());
     }
 

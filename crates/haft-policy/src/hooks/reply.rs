@@ -181,7 +181,8 @@ pub(super) fn of_body(event: Event, body: &str, cut: bool) -> Result<Reply, Stri
 /// For how many milliseconds a hook wants to go on in the background, if its first words say so.
 pub(super) fn as_async(printed: &[u8]) -> Option<Option<u64>> {
     let value: Value = serde_json::from_slice(printed.trim_ascii()).ok()?;
-    (value.get("async") == Some(&Value::Bool(true))).then(|| value.get("asyncTimeout").and_then(Value::as_u64))
+    (value.get("async") == Some(&Value::Bool(true)))
+        .then(|| value.get("asyncTimeout").and_then(Value::as_u64))
 }
 
 /// The JSON of an output, if it is meant to be JSON.
@@ -228,7 +229,9 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
     match text(specific, "hookEventName")?.as_deref() {
         Some(name) if name == event.name() => {}
         Some(other) => {
-            return Err(format!("its `hookSpecificOutput` is for the event `{other}`, and this is `{event}`"));
+            return Err(format!(
+                "its `hookSpecificOutput` is for the event `{other}`, and this is `{event}`"
+            ));
         }
         None => {
             return Err(format!("its `hookSpecificOutput` lacks `\"hookEventName\": \"{event}\"`"));
@@ -433,7 +436,8 @@ mod tests {
     #[test]
     fn json_for_calls() {
         use Event::*;
-        let pre = |inner: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{inner}}}}}"#);
+        let pre =
+            |inner: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{inner}}}}}"#);
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         let mut c = |inner: &str, expected: &str| check(PreToolUse, 0, leak(pre(inner)), "", expected);
         c(r#""permissionDecision":"allow""#, "Allow");
@@ -458,7 +462,13 @@ mod tests {
         );
         check(PreToolUse, 0, r#"{"decision":"approve"}"#, "", "Allow");
         check(PreToolUse, 0, r#"{"decision":"block"}"#, "", "Deny(\"it gave no reason\")");
-        check(PreToolUse, 0, r#"{"decision":1}"#, "", "failed: the key `decision` of what it printed must be a string");
+        check(
+            PreToolUse,
+            0,
+            r#"{"decision":1}"#,
+            "",
+            "failed: the key `decision` of what it printed must be a string",
+        );
         check(
             PreToolUse,
             0,

@@ -69,12 +69,7 @@ impl Inner {
     }
 
     /// Runs hooks on one event, all at once; `begin` is told of each.
-    pub(super) async fn run(
-        &self,
-        hooks: Vec<Arc<Hook>>,
-        fire: Fire<'_>,
-        begin: impl Fn(&Hook),
-    ) -> Vec<Ran> {
+    pub(super) async fn run(&self, hooks: Vec<Arc<Hook>>, fire: Fire<'_>, begin: impl Fn(&Hook)) -> Vec<Ran> {
         if hooks.is_empty() {
             return Vec::new();
         }
@@ -200,13 +195,11 @@ impl Inner {
                 .chain(args.iter().map(String::as_str))
                 .map(|part| self.substituted(part).into())
                 .collect(),
-            (None, Some(Shell::Powershell)) => {
-                ["pwsh", "-NoProfile", "-NonInteractive", "-Command"]
-                    .into_iter()
-                    .map(Into::into)
-                    .chain([self.substituted(command).into()])
-                    .collect()
-            }
+            (None, Some(Shell::Powershell)) => ["pwsh", "-NoProfile", "-NonInteractive", "-Command"]
+                .into_iter()
+                .map(Into::into)
+                .chain([self.substituted(command).into()])
+                .collect(),
             // The shell reads `${CLAUDE_PROJECT_DIR}` from its environment: a path is never parsed as a command.
             (None, _) => {
                 let shell = if self.bash { "bash" } else { "sh" };

@@ -208,7 +208,8 @@ impl Hooks {
                 Err(why) => {
                     fired.outcome.warnings.push(format!("hook `{}` of `{event}` failed: {why}", hook.label));
                     if blocks {
-                        let blocked = Blocked { by: hook.label.clone(), reason: format!("the hook failed: {why}") };
+                        let blocked =
+                            Blocked { by: hook.label.clone(), reason: format!("the hook failed: {why}") };
                         fired.blocked.get_or_insert(blocked);
                     }
                     continue;

@@ -797,3 +797,74 @@ async fn durations_and_concurrency_are_told() {
     assert!(!alone.was_concurrent());
     assert_eq!(caller.call("none", "{}").await.duration(), Duration::ZERO);
 }
+
+/// Hooks on a denial see it and may say something; a user's no is none of theirs.
+#[tokio::test]
+async fn hooks_see_denials() {
+    let hook = TestHook::new("d").on_denied(|_, reason| {
+        assert!(reason.starts_with("write was denied"), "{reason}");
+        Ok(After { context: vec!["ask the owner".into()], stop: Some("enough".into()), ..After::default() })
+    });
+    let (write, calls) = scripted("write").effects(|_| Effects::writes("x")).build();
+    let with = |asker: Option<ScriptedAsker>| {
+        let hooks = Hooks::new().denied(hook.clone());
+        Caller::new().tool(write.clone()).engine(|engine| match asker {
+            Some(asker) => engine.hooks(hooks).ask(asker),
+            None => engine.hooks(hooks),
+        })
+    };
+    let results = with(None).turn([("1", "write", json!({}))]).await;
+    assert_eq!(results[0].error_kind(), Some(ErrorKind::Denied));
+    assert_eq!(results[0].notes(), ["ask the owner"]);
+    assert_eq!((results[0].ends_turn(), results[0].stop_reason()), (true, Some("enough")));
+    let no = ScriptedAsker::new().then(Answer::NoBecause("no".into()));
+    with(Some(no))
+        .turn([("1", "write", json!({}))])
+        .await
+        .check(["1 Rejected: the user said no to write: no"]);
+    assert_eq!((hook.lines(), calls.calls()), (vec!["denied write".to_owned()], 0));
+
+    // One that fails changes nothing and is reported.
+    let log = EventLog::new();
+    let hooks = Hooks::new().denied(TestHook::new("d").failing("exit code 3"));
+    let caller = Caller::new().tool(write).engine(|engine| engine.hooks(hooks).events(log.clone()));
+    let results = caller.turn([("1", "write", json!({}))]).await;
+    assert_eq!(results[0].error_kind(), Some(ErrorKind::Denied));
+    assert_eq!(log.warnings(), ["hook `d` failed after write was denied: exit code 3"]);
+}
+
+/// Hooks after a message see all results, speak with the last one, and may end the turn.
+#[tokio::test]
+async fn hooks_after_a_message() {
+    let hook = TestHook::new("b").on_batch(|batch| {
+        let (context, messages) =
+            (vec![format!("{} calls", batch.results.len())], vec!["for the user".into()]);
+        Ok(After { context, messages, stop: Some("enough".into()), ..After::default() })
+    });
+    let log = EventLog::new();
+    let (read, _) = scripted("read").effects(|_| Effects::none()).then("a").then("b").build();
+    let hooks = Hooks::new().after_batch(hook.clone()).after_batch(TestHook::new("bad").panicking());
+    let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks).events(log.clone()));
+    let results = caller.turn([("1", "read", json!({})), ("2", "read", json!({}))]).await;
+    results.check(["1 ok: a", "2 ok: b\nnote: 2 calls"]);
+    assert_eq!((results[0].ends_turn(), results[1].stop_reason()), (false, Some("enough")));
+    assert_eq!(log.warnings(), ["hook `bad` failed after the calls of a message: it panicked"]);
+    assert!(log.lines().contains(&"message: for the user".to_owned()), "{:?}", log.lines());
+    assert_eq!(hook.lines(), ["batch of 2"]);
+}
+
+/// A hook that ends the turn takes the calls along that have not begun, and says who it was.
+#[tokio::test]
+async fn a_hook_before_a_call_ends_the_turn() {
+    let hook =
+        TestHook::new("h").on_before(|_| Ok(Before { stop: Some("enough".into()), ..Before::default() }));
+    let (write, calls) = scripted("write").effects(|_| Effects::writes("x")).build();
+    let caller = Caller::new().tool(write).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+    let results = caller.turn([("1", "write", json!({})), ("2", "write", json!({}))]).await;
+    results.check([
+        "1 Blocked: write was not run: hook `h` ended the turn: enough",
+        "2 Cancelled: write was not run; cancelled: a hook ended this turn; the user did not interrupt",
+    ]);
+    assert_eq!((results[0].ends_turn(), calls.calls()), (true, 0));
+    assert_eq!(results[1].error().and_then(haft::ToolError::cause), Some(Cause::Hook));
+}
