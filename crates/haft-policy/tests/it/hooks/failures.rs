@@ -6,6 +6,22 @@ use serde_json::{Value, json};
 
 use super::{Scene, run};
 
+/// A process was killed; it may take a moment until the kernel is done with it.
+fn is_gone(pid: &str) {
+    let pid = pid.trim();
+    assert!(!pid.is_empty(), "the hook told its number");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next();
+        if matches!(state, None | Some('Z' | 'X')) {
+            return;
+        }
+        assert!(Instant::now() < until, "it still runs: {stat}");
+        std::thread::yield_now();
+    }
+}
+
 /// One command with more keys.
 fn with(command: &str, more: Value) -> Value {
     let mut hook = json!({"type": "command", "command": command});
@@ -109,19 +125,12 @@ async fn types_that_are_not_run_here() {
 /// At its time limit a hook ends with everything that it started, and what is left behind holds nobody up.
 #[tokio::test]
 async fn a_hook_ends_with_its_whole_group() {
-    let gone = |scene: &Scene, file: &str| {
-        let pid = scene.read(file).trim().to_owned();
-        assert!(!pid.is_empty(), "the hook told its number");
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next();
-        assert!(matches!(state, None | Some('Z' | 'X')), "{file} still runs: {stat}");
-    };
     let scene = Scene::new();
     let hangs = with("sleep 300 & echo $! > child; echo $$ > self; wait", json!({"timeout": 0.5}));
     let line = scene.echo(json!({"PreToolUse": hangs}), json!({})).await;
     assert!(line.contains("it took longer than 0.5 s"), "{line}");
-    gone(&scene, "self");
-    gone(&scene, "child");
+    is_gone(&scene.read("self"));
+    is_gone(&scene.read("child"));
 
     // It ends, and a grandchild keeps its output open.
     let scene = Scene::new();
@@ -129,7 +138,7 @@ async fn a_hook_ends_with_its_whole_group() {
     let leaks = run("sleep 300 & echo $! > child; exit 0");
     assert_eq!(scene.echo(json!({"PreToolUse": leaks}), json!({})).await, "1 ok: {}");
     assert!(started.elapsed() < Duration::from_secs(60), "nobody waits for what it left behind");
-    gone(&scene, "child");
+    is_gone(&scene.read("child"));
 }
 
 /// A call that is cancelled takes its hooks with it.
@@ -148,10 +157,7 @@ async fn a_cancelled_call_ends_its_hooks() {
     assert!(results.lines()[0].starts_with("1 Cancelled"), "{:?}", results.lines());
     drop((caller, hooks));
     drop(scene);
-    let pid = pid.expect("a number").trim().to_owned();
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next();
-    assert!(matches!(state, None | Some('Z' | 'X')), "{stat}");
+    is_gone(&pid.expect("a number"));
 }
 
 /// A hook that edited its own script is not run once somebody looks.
