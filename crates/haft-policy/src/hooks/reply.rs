@@ -439,7 +439,7 @@ mod tests {
         let pre =
             |inner: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{inner}}}}}"#);
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
-        let mut c = |inner: &str, expected: &str| check(PreToolUse, 0, leak(pre(inner)), "", expected);
+        let c = |inner: &str, expected: &str| check(PreToolUse, 0, leak(pre(inner)), "", expected);
         c(r#""permissionDecision":"allow""#, "Allow");
         c(r#""permissionDecision":"deny","permissionDecisionReason":"r""#, "Deny(\"r\")");
         c(r#""permissionDecision":"ask","permissionDecisionReason":"r""#, "Ask(\"r\")");

@@ -31,7 +31,7 @@ use crate::view::Stage;
 pub(super) enum Decided {
     Allowed(Allowed),
     /// The user, or a hook that answers for the user, wants another input: back to step 2.
-    Edited(Value, Option<Author>),
+    Edited(Value, Option<Box<Author>>),
     Refused(ToolError),
 }
 
@@ -238,7 +238,7 @@ enum Answered {
     Nobody,
     Allow,
     /// Yes, but with this input.
-    Edit(Value, Author),
+    Edit(Value, Box<Author>),
     No(ToolError),
 }
 
@@ -253,7 +253,7 @@ async fn ask_hooks(shared: &Shared, opened: &Opened, cx: &Context, seen: &Seen, 
     let (tool, input) = (opened.entry.name(), &*opened.attempt.input);
     let step = Step::Permission(reason.to_owned());
     for (place, known) in shared.hooks.permission.iter().enumerate() {
-        let rewrote = Author::rewrote(opened.author.as_ref(), &step, place);
+        let rewrote = Author::rewrote(opened.author.as_deref(), &step, place);
         let call = hook::call(opened, input, cx, cx.cancel(), rewrote);
         let mut answer = match hook::run(known, |hook| hook.decide(&call, &asked)).await {
             Ok(answer) => answer,

@@ -111,7 +111,7 @@ pub(crate) async fn execute<Watching>(
     shared.background.meet(resolved, entry, confined, cx.running().task(), &mut met);
     done.notes.extend(Background::note(met));
     if !shared.hooks.post.is_empty() {
-        done = Box::pin(hook::after(shared, opened, cx, done)).await;
+        Box::pin(hook::after(shared, opened, cx, &mut done)).await;
     }
 
     // 8 settle

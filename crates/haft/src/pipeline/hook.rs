@@ -20,7 +20,7 @@ pub(super) enum Hooked {
     /// The input stays; perhaps somebody decided.
     Same(Option<Decision>),
     /// Back to step 2 with this.
-    Rewritten(Value, Option<Author>),
+    Rewritten(Value, Option<Box<Author>>),
     /// The call is not made.
     Stopped(ToolError),
 }
@@ -42,8 +42,9 @@ pub(super) enum Step {
 }
 
 impl Author {
-    pub(super) fn new(step: Step, hook: usize, rewrote: Rewrote) -> Author {
-        Author { step, hook, rewrote }
+    /// Boxed: it is rare, and the future of a call stays small.
+    pub(super) fn new(step: Step, hook: usize, rewrote: Rewrote) -> Box<Author> {
+        Box::new(Author { step, hook, rewrote })
     }
 
     /// What this hook said when it made the input, if it did.
@@ -82,7 +83,7 @@ pub(super) async fn before(
         }
     }
     // What a guard has changed is nobody's work but the guard's.
-    let made = opened.author.as_ref().filter(|_| input == *opened.attempt.input);
+    let made = opened.author.as_deref().filter(|_| input == *opened.attempt.input);
     let (mut decision, mut author) = (None, None);
     let mut said = Vec::new();
     for (place, hook) in shared.hooks.pre.iter().enumerate() {
@@ -176,13 +177,13 @@ fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
 }
 
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.
-pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut done: Outcome) -> Outcome {
+pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, done: &mut Outcome) {
     let tool: &str = opened.entry.name();
     // A call that was too late is cancelled; what looks at it afterwards is not.
     let cancel = if cx.cancel().is_cancelled() { shared.cancel.child() } else { cx.cancel().clone() };
     for hook in &shared.hooks.post {
         let call = call(opened, &opened.attempt.input, cx, &cancel, None);
-        let seen = opened.seen(&done);
+        let seen = opened.seen(done);
         match run(hook, |hook| hook.after(&call, &seen)).await {
             Ok(after) => {
                 messages(cx, after.messages);
@@ -191,7 +192,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut do
                 if let (Some(output), Ok(_)) = (after.output, &done.outcome) {
                     done.outcome = Ok(output);
                 }
-                done.stop = done.stop.or(after.stop);
+                done.stop = done.stop.take().or(after.stop.map(Box::new));
             }
             Err(error) => {
                 let name = named(hook, error.by.as_deref());
@@ -199,7 +200,6 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, mut do
             }
         }
     }
-    done
 }
 
 /// Hooks on a call that was denied. The denial stays.

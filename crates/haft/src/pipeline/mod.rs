@@ -59,7 +59,7 @@ pub(crate) struct Opened {
     /// What hooks before the call decided.
     pub(crate) decision: Option<Decision>,
     /// The hook whose work the input is, if it is one's.
-    pub(crate) author: Option<Author>,
+    pub(crate) author: Option<Box<Author>>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
     pub(crate) prepared: Option<Prepared>,
 }
@@ -176,7 +176,7 @@ pub(crate) async fn prepare(
             }
         }
         // 5 authorize
-        match authorize::authorize(shared, opened, cx, asking).await {
+        let error = match authorize::authorize(shared, opened, cx, asking).await {
             Decided::Allowed(allowed) => {
                 opened.prepared = Some(allowed.prepared(cx, notes));
                 return Ok(());
@@ -184,12 +184,12 @@ pub(crate) async fn prepare(
             Decided::Edited(input, author) => {
                 opened.reread(input)?;
                 opened.author = author;
+                continue;
             }
-            Decided::Refused(error) => {
-                // What hooks had to say is said although the call is not made.
-                return Err(judged(shared, opened, cx, error, notes).await);
-            }
-        }
+            Decided::Refused(error) => error,
+        };
+        // What hooks had to say is said although the call is not made.
+        return Err(Box::pin(judged(shared, opened, cx, error, notes)).await);
     }
     let words = format!(
         "the input of {} was rewritten {} times and is still not settled; this call was stopped",
@@ -212,17 +212,18 @@ pub(crate) async fn prepare_again(
         opened.prepared = Some(before);
         return Ok(());
     }
-    match authorize::authorize(shared, opened, cx, asking).await {
+    let error = match authorize::authorize(shared, opened, cx, asking).await {
         Decided::Allowed(allowed) => {
             opened.prepared = Some(allowed.prepared(cx, before.notes));
-            Ok(())
+            return Ok(());
         }
         Decided::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
-            Err(opened.refused(ToolError::of(ErrorKind::Denied, words)))
+            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words)));
         }
-        Decided::Refused(error) => Err(judged(shared, opened, cx, error, before.notes).await),
-    }
+        Decided::Refused(error) => error,
+    };
+    Err(Box::pin(judged(shared, opened, cx, error, before.notes)).await)
 }
 
 /// The result of a call that step 5 refused.
@@ -245,8 +246,8 @@ async fn judged(
 pub(crate) struct Outcome {
     pub(crate) outcome: Result<Output, ToolError>,
     pub(crate) notes: Vec<String>,
-    /// A hook ends the turn, for this reason.
-    pub(crate) stop: Option<String>,
+    /// A hook ends the turn, for this reason. Rare, so it takes little room.
+    pub(crate) stop: Option<Box<String>>,
     pub(crate) duration: Duration,
 }
 
@@ -255,7 +256,7 @@ pub(crate) fn settled(shared: &Shared, opened: &Opened, done: Outcome) -> ToolRe
     let limit = opened.entry.tool().spec().result_limit;
     let settle = |output| settle(output, opened.entry.name(), limit, &shared.store);
     let Outcome { outcome, notes, stop, duration } = done;
-    let (outcome, stop) = (outcome.map(Output::with_bounded_links), stop.map(Into::into));
+    let (outcome, stop) = (outcome.map(Output::with_bounded_links), stop.map(|stop| (*stop).into()));
     let (outcome, offloaded_to, cut) = match outcome.map(settle) {
         Ok(settled) => (Ok(settled.output), settled.offloaded_to, settled.cut),
         Err(error) => (Err(error), None, None),
