@@ -43,7 +43,7 @@ use haft::OffloadStore;
 use haft::hooks::HookCall;
 use haft::ports::Processes;
 
-use crate::settings::{Action, At, Handler, HookSettings, OnFailure, Settings, Warning};
+use crate::settings::{Action, Handler, OnFailure, Settings, Warning};
 use crate::source::Source;
 
 pub use event::Event;
@@ -259,10 +259,8 @@ struct Inner {
     env: Vec<(OsString, OsString)>,
     processes: Arc<dyn Processes>,
     bash: bool,
-    allowed_urls: Option<Vec<String>>,
-    allowed_variables: Option<Vec<String>>,
     #[cfg(feature = "http-hooks")]
-    client: http::Client,
+    web: http::Web,
     background: Arc<run::Background>,
     /// How often in a row hooks kept the agent from stopping.
     stops: AtomicU32,
@@ -287,10 +285,9 @@ impl Hooks {
         processes: Arc<dyn Processes>,
         session: Session,
     ) -> Result<Hooks, BadHooks> {
-        let HookSettings { groups, allowed_urls, allowed_env_vars, .. } = &settings.hooks;
         let mut read = Read { session: &session, problems: Vec::new(), warnings: Vec::new() };
         let (mut hooks, mut listed) = (BTreeMap::<Event, Vec<Arc<Hook>>>::new(), Vec::new());
-        for group in groups {
+        for group in &settings.hooks.groups {
             let event = Event::of(&group.event);
             let matcher = Matcher::read(group.matcher.as_deref());
             for handler in &group.handlers {
@@ -332,9 +329,6 @@ impl Hooks {
         if !problems.is_empty() {
             return Err(BadHooks(problems));
         }
-        let texts = |list: &Option<Vec<At<String>>>| {
-            list.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect())
-        };
         let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into())).collect();
         let bash = has_bash(&session);
         Ok(Hooks(Arc::new(Inner {
@@ -342,10 +336,8 @@ impl Hooks {
             env,
             processes,
             bash,
-            allowed_urls: texts(allowed_urls),
-            allowed_variables: texts(allowed_env_vars),
             #[cfg(feature = "http-hooks")]
-            client: http::Client::default(),
+            web: http::Web::new(&settings.hooks),
             background: Arc::new(run::Background {
                 cancel: Cancel::new(),
                 running: Default::default(),

@@ -10,15 +10,31 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 
-use super::{Inner, limits};
+use super::{Session, limits};
+use crate::settings::{At, HookSettings};
 
-/// The client, once there is one.
-#[derive(Default)]
-pub(super) struct Client(OnceLock<Result<reqwest::Client, String>>);
+/// What requests need, and what settings let them do.
+pub(super) struct Web {
+    /// The client, once there is one.
+    client: OnceLock<Result<reqwest::Client, String>>,
+    allowed_urls: Option<Vec<String>>,
+    allowed_variables: Option<Vec<String>>,
+}
 
-impl Client {
-    fn get(&self) -> Result<&reqwest::Client, String> {
-        let made = self.0.get_or_init(|| {
+impl Web {
+    pub(super) fn new(settings: &HookSettings) -> Web {
+        let texts = |list: &Option<Vec<At<String>>>| {
+            list.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect())
+        };
+        Web {
+            client: OnceLock::new(),
+            allowed_urls: texts(&settings.allowed_urls),
+            allowed_variables: texts(&settings.allowed_env_vars),
+        }
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, String> {
+        let made = self.client.get_or_init(|| {
             // Fails if the host has chosen one already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
             reqwest::Client::builder()
@@ -39,7 +55,7 @@ impl Client {
         body: Vec<u8>,
         limit: Duration,
     ) -> Result<(String, bool), String> {
-        let request = self.get()?.post(url).headers(headers?).header("content-type", "application/json");
+        let request = self.client()?.post(url).headers(headers?).header("content-type", "application/json");
         let exchange = async {
             let mut answer = request.body(body).send().await.map_err(|error| failed(&error))?;
             if !answer.status().is_success() {
@@ -81,7 +97,7 @@ fn chain(error: &reqwest::Error) -> String {
     }
 }
 
-impl Inner {
+impl Web {
     /// Whether an address is among those that settings allow.
     pub(super) fn may_reach(&self, url: &str) -> Result<(), String> {
         let parsed = Url::parse(url).map_err(|error| format!("its address can't be read: {error}"))?;
@@ -107,11 +123,12 @@ impl Inner {
         &self,
         headers: &BTreeMap<String, String>,
         allowed: &[String],
+        session: &Session,
     ) -> Result<HeaderMap, String> {
         let value_of = |name: &str| {
             let may = allowed.iter().any(|known| known == name)
                 && self.allowed_variables.as_ref().is_none_or(|all| all.iter().any(|known| known == name));
-            if may { self.session.variable(name).unwrap_or_default() } else { "" }
+            if may { session.variable(name).unwrap_or_default() } else { "" }
         };
         let mut map = HeaderMap::new();
         for (name, value) in headers {

@@ -167,6 +167,7 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
 }
 
 /// What the body of a good answer to a request says.
+#[cfg(feature = "http-hooks")]
 pub(super) fn of_body(event: Event, body: &str, cut: bool) -> Result<Reply, String> {
     match as_json(event, body, cut) {
         Some(json) => json,
@@ -401,6 +402,8 @@ mod tests {
         check(PreToolUse, 2, "{not json", "no", "Deny(\"no\")");
         check(PreToolUse, 2, r#"{"decision":"approve"}"#, "still no", "Deny(\"still no\")");
         check(PreToolUse, 2, r#"{"decision":"block","reason":"mine"}"#, "stderr", "Deny(\"mine\")");
+        let rewrites = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{}}}"#;
+        check(PreToolUse, 2, rewrites, "no", "Deny(\"no\")");
         check(PermissionRequest, 2, "", "no", "");
         check(
             PermissionRequest,

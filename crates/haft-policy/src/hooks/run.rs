@@ -107,9 +107,9 @@ impl Inner {
             }
             #[cfg(feature = "http-hooks")]
             Action::Http { url, headers, allowed_env_vars } => {
-                let headers = self.headers(headers, allowed_env_vars);
-                self.may_reach(url)?;
-                let sent = self.client.post(url, headers, stdin.to_vec(), hook.timeout);
+                self.web.may_reach(url)?;
+                let headers = self.web.headers(headers, allowed_env_vars, &self.session);
+                let sent = self.web.post(url, headers, stdin.to_vec(), hook.timeout);
                 let (body, cut) = or_cancelled(fire.cancel, sent).await??;
                 reply::of_body(hook.event, &body, cut).map(Some)
             }

@@ -3,6 +3,7 @@
 mod calls;
 mod events;
 mod failures;
+#[cfg(feature = "http-hooks")]
 mod http;
 mod session;
 
