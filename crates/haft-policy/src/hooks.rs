@@ -193,6 +193,8 @@ struct Hook {
     label: String,
     /// Its place in the order of the configuration.
     place: usize,
+    /// The place of the first one that does the same.
+    same: usize,
     condition: Option<Arc<dyn Condition>>,
     timeout: Duration,
     on_failure: OnFailure,
@@ -455,6 +457,10 @@ impl Read<'_> {
             matcher,
             label: label(handler, known),
             place: known.len(),
+            same: known
+                .iter()
+                .find(|hook| hook.handler.same_as(handler))
+                .map_or(known.len(), |hook| hook.place),
             condition,
             timeout: handler.timeout.unwrap_or(limit),
             on_failure,

@@ -56,7 +56,7 @@ impl Inner {
     ) -> Vec<Arc<Hook>> {
         let mut found: Vec<Arc<Hook>> = Vec::new();
         for hook in self.hooks.get(&event).into_iter().flatten() {
-            let same = |other: &Arc<Hook>| other.handler.same_as(&hook.handler);
+            let same = |other: &Arc<Hook>| other.same == hook.same;
             if subject.is_none_or(|subject| hook.matcher.matches(subject))
                 && condition(hook)
                 && !found.iter().any(same)

@@ -33,6 +33,8 @@ pub(super) enum Decided {
     /// The user, or a hook that answers for the user, wants another input: back to step 2.
     Edited(Value, Option<Box<Author>>),
     Refused(ToolError),
+    /// A permission hook refused it, or failed.
+    ByHook(ToolError),
 }
 
 /// A call that may run, and who said so.
@@ -129,7 +131,7 @@ async fn ask(
             Answered::Nobody => {}
             Answered::Allow => return seen.allowed("a permission hook".into()),
             Answered::Edit(input, author) => return Decided::Edited(input, Some(author)),
-            Answered::No(error) => return Decided::Refused(error),
+            Answered::No(error) => return Decided::ByHook(error),
         }
         let request = seen.request(shared, opened, cx);
         let Some(asker) = shared.host.ports.asker.as_deref() else {

@@ -186,6 +186,7 @@ pub(crate) async fn prepare(
                 opened.author = author;
                 continue;
             }
+            Decided::ByHook(error) => return Err(opened.refused(error).with(|parts| parts.notes = notes)),
             Decided::Refused(error) => error,
         };
         // What hooks had to say is said although the call is not made.
@@ -221,6 +222,7 @@ pub(crate) async fn prepare_again(
             let words = "its input was changed after it had been prepared; ask for it again";
             return Err(opened.refused(ToolError::of(ErrorKind::Denied, words)));
         }
+        Decided::ByHook(error) => return Err(opened.refused(error)),
         Decided::Refused(error) => error,
     };
     Err(Box::pin(judged(shared, opened, cx, error, before.notes)).await)
@@ -235,7 +237,7 @@ async fn judged(
     mut notes: Vec<String>,
 ) -> ToolResult {
     let mut stop = None;
-    if error.kind() == ErrorKind::Denied && !error.ends_turn() && !shared.hooks.denied.is_empty() {
+    if error.kind() == ErrorKind::Denied && !shared.hooks.denied.is_empty() {
         let hooks = hook::denied(shared, opened, cx, error.message(), &mut notes);
         stop = Box::pin(hooks).await.map(Into::into);
     }

@@ -55,6 +55,14 @@ async fn a_call_that_a_hook_stopped_fires_no_more() {
     let hooks = scene.hooks(hooks);
     scene.caller(&hooks).turn([("1", "Echo", json!({}))]).await;
     assert_eq!(scene.read("fired"), "PreToolUse\nPostToolBatch\n");
+
+    let scene = Scene::new();
+    let mut hooks = witnesses();
+    let deny = answer("PermissionRequest", json!({"decision": {"behavior": "deny"}}));
+    hooks["PermissionRequest"] = run(&format!("echo PermissionRequest >> fired\n{deny}"));
+    let hooks = scene.hooks(hooks);
+    scene.caller(&hooks).turn([("1", "Write", json!({}))]).await;
+    assert_eq!(scene.read("fired"), "PreToolUse\nPermissionRequest\nPostToolBatch\n");
 }
 
 /// A cancelled call has no outcome to look at.
