@@ -215,9 +215,10 @@ fn shown(value: &Value) -> &'static str {
 fn required<'v>(value: &'v Value, path: &str, key: &str, of: &str) -> Result<&'v str, BadMessage> {
     match value.get(key) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
-        Some(Value::String(_)) => {
-            Err(BadMessage::at(format!("{path}/{key}"), format!("the `{key}` of {of} is empty; a text is accepted")))
-        }
+        Some(Value::String(_)) => Err(BadMessage::at(
+            format!("{path}/{key}"),
+            format!("the `{key}` of {of} is empty; a text is accepted"),
+        )),
         None => Err(BadMessage::at(path, format!("{of} has no `{key}`; a string is required"))),
         Some(other) => Err(BadMessage::at(
             format!("{path}/{key}"),
@@ -250,4 +251,3 @@ fn arguments(value: Option<&Value>) -> haft::CallInput {
         Some(other) => other.clone().into(),
     }
 }
-

@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::Wire;
 use crate::limits::{
-    ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
+    ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX,
+    PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
 
@@ -152,7 +153,8 @@ impl Definitions {
 
     fn assemble(&self, pieces: Vec<(Arc<str>, Piece)>) -> Tools {
         let mut left_out = Vec::new();
-        let mut json = String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
+        let mut json =
+            String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
         let mut budget = StrictBudget::new();
         let mut any = false;
         for (name, piece) in pieces {
@@ -336,7 +338,8 @@ fn anthropic(name: &str, description: &str, schema: &WireSchema) -> String {
 
 fn mcp(name: &str, tool: &AnyTool, schema: &WireSchema) -> String {
     let description = text(tool.description());
-    let mut json = format!("{{\"name\":{},\"description\":{description},\"inputSchema\":{}", text(name), schema.json);
+    let mut json =
+        format!("{{\"name\":{},\"description\":{description},\"inputSchema\":{}", text(name), schema.json);
     // Older revisions take only objects here; whatever can't be said is simply not promised.
     let output = tool.output_schema().filter(|schema| schema.get("type").is_some_and(|of| of == "object"));
     if let Some(Ok(output)) = output.map(|schema| emit(schema, Dialect::Plain)) {

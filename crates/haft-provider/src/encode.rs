@@ -70,8 +70,7 @@ fn anthropic_block(block: &Content) -> Block<'_> {
         Content::Image(blob)
             if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX
                 && !blob.bytes.is_empty()
-                && is_picture(blob)
-        =>
+                && is_picture(blob) =>
         {
             let source = json!({"type": "base64", "media_type": &*blob.media_type, "data": blob.to_base64()});
             Block::Other(json!({"type": "image", "source": source}))
@@ -82,7 +81,9 @@ fn anthropic_block(block: &Content) -> Block<'_> {
                 ("application/pdf", _) => {
                     json!({"type": "base64", "media_type": "application/pdf", "data": blob.to_base64()})
                 }
-                ("text/plain", Some(text)) => json!({"type": "text", "media_type": "text/plain", "data": text}),
+                ("text/plain", Some(text)) => {
+                    json!({"type": "text", "media_type": "text/plain", "data": text})
+                }
                 _ => return Block::Text(block.to_text()),
             };
             let mut document = json!({"type": "document", "source": source});
@@ -240,4 +241,3 @@ fn bounded(mut text: String) -> String {
     }
     text
 }
-

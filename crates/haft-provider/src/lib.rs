@@ -25,8 +25,9 @@
 //! let message = decode(reply, None)?;                   // the wire is seen from the shape
 //! let results = turn.run(message.calls()).await;
 //! assert_eq!(
-//!     message.answer(&results).to_string(),
-//!     r#"{"content":[{"content":"3","tool_use_id":"toolu_1","type":"tool_result"}],"role":"user"}"#
+//!     message.answer(&results),
+//!     serde_json::json!({"role": "user", "content": [
+//!         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}]})
 //! );
 //! # Ok(()) }
 //! ```

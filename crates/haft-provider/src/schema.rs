@@ -142,4 +142,3 @@ fn fit(node: &mut Node<'_>, dialect: Dialect) -> (Takes, Option<Demands>) {
         },
     }
 }
-

@@ -12,7 +12,9 @@ pub(super) fn read(value: &Value, message: &mut Message) -> Result<(), BadMessag
     let (value, path) = match value.get("candidates") {
         None => (value, ""),
         Some(candidates) => match list(Some(candidates), "/candidates", "an array of candidates")? {
-            [] => return Err(BadMessage::at("/candidates", "the response has no candidate; one is required")),
+            [] => {
+                return Err(BadMessage::at("/candidates", "the response has no candidate; one is required"));
+            }
             [first, ..] => (first, "/candidates/0"),
         },
     };
@@ -46,7 +48,8 @@ fn read_parts(parts: &[Value], path: &str, message: &mut Message) -> Result<(), 
             None | Some(Value::Null) => "",
             Some(Value::String(id)) => id,
             Some(other) => {
-                let words = format!("the `id` of the function call is {}; a string is accepted", shown(other));
+                let words =
+                    format!("the `id` of the function call is {}; a string is accepted", shown(other));
                 return Err(BadMessage::at(format!("{path}/id"), words));
             }
         };

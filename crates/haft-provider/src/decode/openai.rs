@@ -5,8 +5,14 @@ use serde_json::Value;
 use super::{BadMessage, Message, arguments, is_object, list, required};
 
 /// Items that wait for an answer of another kind.
-const OTHERS: [&str; 6] =
-    ["apply_patch_call", "computer_call", "local_shell_call", "mcp_approval_request", "shell_call", "tool_search_call"];
+const OTHERS: [&str; 6] = [
+    "apply_patch_call",
+    "computer_call",
+    "local_shell_call",
+    "mcp_approval_request",
+    "shell_call",
+    "tool_search_call",
+];
 
 pub(super) fn read(value: &Value, message: &mut Message) -> Result<(), BadMessage> {
     let (items, path) = match value {

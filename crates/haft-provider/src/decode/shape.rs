@@ -18,7 +18,9 @@ pub(super) fn wire(value: &Value) -> Result<Wire, BadMessage> {
         Value::Array(items) => of_list(items),
         _ => None,
     };
-    found.ok_or_else(|| BadMessage::at("", format!("{} is not a message of a known provider; {ACCEPTED}", what(value))))
+    found.ok_or_else(|| {
+        BadMessage::at("", format!("{} doesn't say whose message it is; {ACCEPTED}", what(value)))
+    })
 }
 
 fn of_object(value: &Value) -> Option<Wire> {
@@ -75,8 +77,15 @@ fn of_part(part: &Value) -> Option<Wire> {
 fn of_kind(kind: &str) -> Option<Wire> {
     match kind {
         "text" | "thinking" | "redacted_thinking" | "container_upload" | "fallback" => Some(Wire::Anthropic),
-        "function_call" | "message" | "reasoning" | "output_text" | "refusal" | "compaction"
-        | "mcp_approval_request" | "mcp_list_tools" | "program" => Some(Wire::OpenAi),
+        "function_call"
+        | "message"
+        | "reasoning"
+        | "output_text"
+        | "refusal"
+        | "compaction"
+        | "mcp_approval_request"
+        | "mcp_list_tools"
+        | "program" => Some(Wire::OpenAi),
         _ if kind.ends_with("tool_use") || kind.ends_with("tool_result") => Some(Wire::Anthropic),
         _ if kind.ends_with("_call") || kind.ends_with("_call_output") => Some(Wire::OpenAi),
         _ => None,
@@ -91,12 +100,15 @@ fn what(value: &Value) -> String {
             let mut keys: Vec<&str> = fields.keys().map(String::as_str).collect();
             keys.sort_unstable();
             let more = if keys.len() > 6 { ", …" } else { "" };
-            let keys: Vec<String> =
-                keys.iter().take(6).map(|key| format!("`{}`", key.chars().take(40).collect::<String>())).collect();
+            let keys: Vec<String> = keys
+                .iter()
+                .take(6)
+                .map(|key| format!("`{}`", key.chars().take(40).collect::<String>()))
+                .collect();
             format!("an object with {}{more}", keys.join(", "))
         }
         Value::Array(items) if items.is_empty() => "an empty array".to_owned(),
-        Value::Array(_) => "an array whose parts are of no or of several providers".to_owned(),
+        Value::Array(_) => "an array of parts that no one provider has".to_owned(),
         other => shown(other).to_owned(),
     }
 }

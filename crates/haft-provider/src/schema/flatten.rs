@@ -14,9 +14,7 @@ use serde_json::{Map, Value};
 use super::merge;
 use super::node::{FACTS, Node};
 use super::types::Types;
-use crate::limits::{
-    HOPS_MAX, RECURSION_MAX, WIRE_SCHEMA_DEPTH_MAX, WIRE_SCHEMA_NODES_MAX, WORDS_CHARS_MAX,
-};
+use crate::limits::{HOPS_MAX, RECURSION_MAX, WIRE_SCHEMA_DEPTH_MAX, WIRE_SCHEMA_NODES_MAX, WORDS_CHARS_MAX};
 
 /// How deep to go.
 #[derive(Debug, Clone, Copy)]
@@ -250,8 +248,13 @@ impl<'a> Reader<'_, 'a> {
                         node.values = Some(distinct(values.iter()));
                     }
                 }
-                "properties" | "patternProperties" | "additionalProperties" | "required" | "items"
-                | "prefixItems" | "additionalItems"
+                "properties"
+                | "patternProperties"
+                | "additionalProperties"
+                | "required"
+                | "items"
+                | "prefixItems"
+                | "additionalItems"
                     if !descend =>
                 {
                     node.cut |= !matches!(value, Value::Bool(_));
@@ -274,6 +277,8 @@ impl<'a> Reader<'_, 'a> {
                 },
                 "prefixItems" => node.prefix = self.list(value, depth)?,
                 "additionalItems" => additional_items = Some(value),
+                // Says nothing: what is left out is nothing.
+                "default" if value.is_null() => {}
                 // An old draft's boolean beside `minimum`; without it the bound is looser by one value.
                 "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {}
                 _ => {
@@ -328,7 +333,8 @@ impl<'a> Reader<'_, 'a> {
 
 /// The title, the description, and in words what the arithmetic of schemas can't loosen.
 fn annotations<'a>(fields: &'a Map<String, Value>) -> Node<'a> {
-    let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    let text =
+        |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let mut node =
         Node { title: text("title"), description: text("description").map(Cow::Borrowed), ..Node::default() };
     const SAID: [&str; 11] = [

@@ -37,6 +37,7 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
         },
         has_properties: a.has_properties || b.has_properties,
         cut: a.cut || b.cut,
+        mixed: a.mixed || b.mixed,
         words: a.words,
         facts: a.facts,
         ..Node::default()
@@ -73,7 +74,8 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
     node.patterns.retain(|(_, part)| !part.never);
 
     node.items = optional(a.items, b.items);
-    let (long, short) = if a.prefix.len() >= b.prefix.len() { (a.prefix, b.prefix) } else { (b.prefix, a.prefix) };
+    let (long, short) =
+        if a.prefix.len() >= b.prefix.len() { (a.prefix, b.prefix) } else { (b.prefix, a.prefix) };
     node.prefix = long;
     for (part, other) in node.prefix.iter_mut().zip(short) {
         *part = both(std::mem::take(part), other);
@@ -133,7 +135,7 @@ fn united<'a>(
         let first = if order == Ordering::Greater { None } else { a.next() };
         let second = if order == Ordering::Less { None } else { b.next() };
         all.extend(match (first, second) {
-            (Some((name, a)), Some((_, b))) => Some((name, both(a, b))),
+            (Some((name, a)), Some((_, b))) => Some((name, Node { mixed: true, ..both(a, b) })),
             (Some((name, a)), None) => Some((name, held(a, rest_of_b))),
             (None, Some((name, b))) => Some((name, held(b, rest_of_a))),
             (None, None) => None,
@@ -148,7 +150,9 @@ fn tighter<'a>(fact: &str, a: &'a Value, b: &'a Value) -> &'a Value {
         _ => return if fact == "uniqueItems" && *b == Value::Bool(true) { b } else { a },
     };
     let second = match fact {
-        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => order == Ordering::Less,
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+            order == Ordering::Less
+        }
         "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
             order == Ordering::Greater
         }
@@ -169,9 +173,7 @@ fn order(a: &Number, b: &Number) -> Ordering {
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => order(a, b) == Ordering::Equal,
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
         }
@@ -197,7 +199,13 @@ pub(super) fn either<'a>(branches: Vec<Node<'a>>) -> Node<'a> {
     // `anyOf: [X, null]` is how many libraries write an X that may be null.
     if let [first, second] = &mut kept[..] {
         let null = Node::of(Types::NULL);
-        let other = if *second == null { Some(first) } else if *first == null { Some(second) } else { None };
+        let other = if *second == null {
+            Some(first)
+        } else if *first == null {
+            Some(second)
+        } else {
+            None
+        };
         if let Some(other) = other.filter(|other| other.any_of.is_empty() && other.types.is_some()) {
             let mut other = std::mem::take(other);
             or_null(&mut other);
@@ -237,12 +245,7 @@ fn enumeration<'a>(branches: Vec<Node<'a>>) -> Node<'a> {
     let types = branches.iter().filter_map(|branch| branch.types).fold(Types::NONE, Types::or);
     let all_typed = branches.iter().all(|branch| branch.types.is_some());
     let values = branches.iter().flat_map(|branch| branch.values.iter().flatten().copied());
-    Node {
-        types: all_typed.then_some(types),
-        values: Some(distinct(values)),
-        words,
-        ..Node::default()
-    }
+    Node { types: all_typed.then_some(types), values: Some(distinct(values)), words, ..Node::default() }
 }
 
 /// The same, and null as well.

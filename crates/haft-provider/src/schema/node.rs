@@ -57,6 +57,9 @@ pub(super) struct Node<'a> {
     pub(super) words: Vec<String>,
     /// Something inside was left out.
     pub(super) cut: bool,
+    /// Put together from several descriptions of the same value. The engine, which reads these one by one, can't tell
+    /// what a null in its place would mean.
+    pub(super) mixed: bool,
 }
 
 impl<'a> Node<'a> {
@@ -99,9 +102,10 @@ impl<'a> Node<'a> {
 
     /// The types that it may accept; `None` if nothing is known.
     pub(super) fn known_types(&self) -> Option<Types> {
-        let of_values = self.values.as_ref().map(|values| {
-            values.iter().fold(Types::NONE, |types, value| types.or(Types::of(value)))
-        });
+        let of_values = self
+            .values
+            .as_ref()
+            .map(|values| values.iter().fold(Types::NONE, |types, value| types.or(Types::of(value))));
         match (self.types, of_values) {
             (Some(types), Some(values)) => Some(types.and(values)),
             (types, values) => types.or(values),

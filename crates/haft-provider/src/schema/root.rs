@@ -80,6 +80,7 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
         (described, words) => described.or(words.map(Cow::Owned)),
     };
     node.description = text;
+    node.mixed = true;
     node
 }
 
@@ -93,7 +94,9 @@ fn words(alternatives: &[Node<'_>]) -> Option<String> {
         let mut required = Vec::new();
         let mut optional = Vec::new();
         let mut names: Vec<&str> = branch.properties.iter().map(|(name, _)| *name).collect();
-        names.extend(branch.required.iter().filter(|name| !branch.properties.iter().any(|(own, _)| own == *name)));
+        names.extend(
+            branch.required.iter().filter(|name| !branch.properties.iter().any(|(own, _)| own == *name)),
+        );
         for name in names {
             let part = branch.properties.iter().find(|(own, _)| *own == name).map(|(_, part)| part);
             let constant = part.and_then(|part| part.values.as_deref()).and_then(|values| match values {

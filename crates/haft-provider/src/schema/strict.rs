@@ -30,11 +30,13 @@ struct Tally {
     properties: usize,
     values: usize,
     chars: usize,
+    /// Whether an optional property will take null, which the engine has to drop again.
+    null_for_optional: bool,
 }
 
 /// Makes a schema legal for OpenAI's strict mode, or leaves it as it is.
 pub(super) fn openai(node: &mut Node<'_>) -> Option<Demands> {
-    let mut tally = Tally::default();
+    let mut tally = Tally { null_for_optional: true, ..Tally::default() };
     if !fits(node, &mut tally)
         || tally.properties > OPENAI_STRICT_PROPERTIES_MAX
         || tally.values > OPENAI_STRICT_ENUM_MAX
@@ -59,7 +61,7 @@ pub(super) fn anthropic(node: &mut Node<'_>) -> Option<Demands> {
 
 /// Whether everything has a type and every object names what it takes.
 fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
-    if node.never || node.cut {
+    if node.never || node.cut || (node.mixed && tally.null_for_optional) {
         return false;
     }
     if let Some(values) = &node.values {
@@ -70,9 +72,13 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
         }
     }
     if !node.any_of.is_empty() {
-        let alone = node.types.is_none() && node.values.is_none() && !node.has_properties && node.items.is_none();
+        let alone =
+            node.types.is_none() && node.values.is_none() && !node.has_properties && node.items.is_none();
         tally.demands.unions += 1;
-        return alone && node.additional.is_none() && node.any_of.iter().all(|branch| fits(branch, tally));
+        return alone
+            && node.additional.is_none()
+            && (!tally.null_for_optional || told_apart(&node.any_of))
+            && node.any_of.iter().all(|branch| fits(branch, tally));
     }
     let Some(types) = node.known_types() else { return false };
     if !types.single() {
@@ -102,6 +108,28 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
         }
     }
     true
+}
+
+/// Whether a null for an optional property belongs to one alternative only: at most one of them is an object, none has
+/// optional properties, or a required property has other values in each.
+fn told_apart(branches: &[Node<'_>]) -> bool {
+    let is_object = |node: &&Node<'_>| node.known_types().is_none_or(|types| types.has(Types::OBJECT));
+    let objects: Vec<&Node<'_>> = branches.iter().filter(is_object).collect();
+    let [first, rest @ ..] = &objects[..] else { return true };
+    let all_required = |node: &&Node<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
+    if rest.is_empty() || objects.iter().all(|node| all_required(node)) {
+        return true;
+    }
+    first.properties.iter().any(|(name, _)| {
+        let mut seen = Vec::new();
+        objects.iter().all(|node| {
+            let part = node.properties.iter().find(|(own, _)| own == name).map(|(_, part)| part);
+            let values = part.filter(|_| node.requires(name)).and_then(|part| part.values.as_deref());
+            let distinct = values.is_some_and(|values| values.iter().all(|value| !seen.contains(value)));
+            seen.extend(values.unwrap_or_default());
+            distinct
+        })
+    })
 }
 
 /// How many objects and arrays are one inside the other.

@@ -12,7 +12,8 @@ pub(super) fn trim(node: &mut Node<'_>, level: usize) {
 }
 
 fn walk(node: &mut Node<'_>, level: usize, depth: usize) {
-    let without = |node: &mut Node<'_>, names: &[&str]| node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]));
+    let without =
+        |node: &mut Node<'_>, names: &[&str]| node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]));
     match level {
         1 => without(node, &["examples"]),
         2 => without(node, &["default"]),

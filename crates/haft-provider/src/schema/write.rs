@@ -27,8 +27,8 @@ const STRICT_FORMATS: [&str; 9] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"];
 /// Formats that say how a number is stored and nothing to who writes one.
 const STORAGE_FORMATS: [&str; 13] = [
-    "double", "float", "int", "int16", "int32", "int64", "int8", "uint", "uint16", "uint32", "uint64", "uint8",
-    "uint128",
+    "double", "float", "int", "int16", "int32", "int64", "int8", "uint", "uint16", "uint32", "uint64",
+    "uint8", "uint128",
 ];
 
 impl Takes {
@@ -113,7 +113,9 @@ impl Writer {
             self.map(&node.patterns);
         }
         // Without the patterns, `additionalProperties` would refuse what they accept.
-        if let Some(additional) = node.additional.as_ref().filter(|_| !patterns || self.takes != Takes::Gemini) {
+        if let Some(additional) =
+            node.additional.as_ref().filter(|_| !patterns || self.takes != Takes::Gemini)
+        {
             self.key(start, "additionalProperties");
             if additional.never {
                 self.bytes.extend_from_slice(b"false");
