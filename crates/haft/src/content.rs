@@ -199,6 +199,11 @@ impl Content {
 }
 
 impl Blob {
+    /// The bytes in standard base64 with padding.
+    pub fn to_base64(&self) -> String {
+        base64(&self.bytes)
+    }
+
     fn to_json(&self, kind: &str) -> Value {
         serde_json::json!({
             "type": kind,

@@ -86,6 +86,11 @@ impl AnyTool {
         Ok(AnyTool(Arc::new(Inner { spec, description, schema, output_schema, body })))
     }
 
+    /// Whether this is the same tool, and not only an equal one.
+    pub fn is(&self, other: &AnyTool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The name by which it is called.
     pub fn name(&self) -> &str {
         &self.0.spec.name
