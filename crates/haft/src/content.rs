@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::limits;
+use crate::view::View;
 
 /// One block of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +77,11 @@ impl Content {
 ///
 /// An output without blocks is a tool that had nothing to say; it reaches the model as empty text.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output(Blocks);
+pub struct Output {
+    blocks: Blocks,
+    /// Boxed, because nearly no output has one.
+    view: Option<Box<View>>,
+}
 
 /// Nearly every output is one block; those need no list.
 #[derive(Debug, Clone)]
@@ -108,24 +113,39 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output(Blocks::One(block))
+        Output { blocks: Blocks::One(block), view: None }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output(Blocks::List(blocks))
+        Output { blocks: Blocks::List(blocks), view: None }
+    }
+
+    /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
+    ///
+    /// For what the model need not read, such as the lines of a change that it wrote itself. It stays in the process:
+    /// a result that is kept in a file, or comes from an isolated tool, has none.
+    #[must_use]
+    pub fn with_view(mut self, view: View) -> Output {
+        self.view = Some(Box::new(view));
+        self
+    }
+
+    /// What a person sees of it, where the tool said so.
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_deref()
     }
 
     /// The blocks, in order.
     pub fn blocks(&self) -> &[Content] {
-        self.0.as_slice()
+        self.blocks.as_slice()
     }
 
     /// Gives the blocks away.
     pub fn into_blocks(self) -> Vec<Content> {
-        match self.0 {
+        match self.blocks {
             Blocks::One(block) => vec![block],
             Blocks::List(blocks) => blocks,
         }

@@ -149,8 +149,13 @@ impl AnyTool {
         self.0.body.invoke(input)
     }
 
-    /// What a person sees; the default view where the tool has none or panics.
+    /// What a person sees: what came with the result, else the tool's view, else the default one.
     pub fn view(&self, stage: &Stage<'_>) -> View {
+        if let Stage::Result { output, .. } = stage
+            && let Some(view) = output.view()
+        {
+            return view.clone().harmless();
+        }
         let own = crate::future::guarded(|| self.0.body.view(stage)).ok().flatten();
         own.unwrap_or_else(|| View::default_for(self.name(), stage)).harmless()
     }
