@@ -5,6 +5,7 @@ mod commands;
 mod examples;
 mod interrupt;
 mod json;
+mod pages;
 mod python;
 mod room;
 mod terminal;

@@ -60,7 +60,7 @@ fn follow(page: &str, files: &[&str]) {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(&path, &text).unwrap();
                 if text.starts_with("#!") {
-                    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+                    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
                 }
             }
             Step::Run { command, printed } => {
