@@ -30,8 +30,12 @@ mod ignores;
 mod near;
 #[cfg(feature = "files")]
 mod paths;
+#[cfg(all(test, feature = "files"))]
+mod racer_tests;
 #[cfg(feature = "files")]
 pub mod read;
+#[cfg(all(test, feature = "files"))]
+mod room;
 #[cfg(feature = "files")]
 mod seen;
 #[cfg(feature = "files")]
