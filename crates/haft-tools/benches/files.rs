@@ -99,8 +99,8 @@ fn searches(runtime: &Runtime, root: &Path) {
         (
             "`Grep` for lines of one type, the first 250, against `rg -n -t`",
             "Grep",
-            json!({"pattern": "item_\\d+_3", "output_mode": "content", "type": "rust"}),
-            &["-n", "-trust", "item_\\d+_3", "."],
+            json!({"pattern": "item_\\d+_1", "output_mode": "content", "type": "rust"}),
+            &["-n", "-trust", "item_\\d+_1", "."],
         ),
         (
             "`Glob` of every file, against `rg --files`",
