@@ -47,7 +47,8 @@ fn plant(root: &Path) {
         fs::create_dir_all(&dir).unwrap();
         for file in 0..FILES_PER_FOLDER {
             let kind = ["rs", "rs", "rs", "toml", "md", "log", "py", "txt"][file % 8];
-            let line = format!("pub fn item_{folder}_{file}(input: &str) -> usize {{ input.len() + {file} }}\n");
+            let line =
+                format!("pub fn item_{folder}_{file}(input: &str) -> usize {{ input.len() + {file} }}\n");
             let mut text = line.repeat(5 + (folder * 7 + file * 13) % 60);
             if (folder * FILES_PER_FOLDER + file) % 997 == 0 {
                 text.push_str("// the needle in this haystack\n");
@@ -67,7 +68,8 @@ fn searches(runtime: &Runtime, root: &Path) {
     let rg = |args: &[&str]| {
         let mut command = Command::new(&rg);
         command.args(["--no-config", "--hidden", "-g", "!.git"]).args(args);
-        let mut child = command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = Vec::new();
         child.stdout.take().unwrap().read_to_end(&mut said).unwrap();
         child.wait().unwrap();

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use haft::files::{FileErrorKind, OpenFile};
 use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

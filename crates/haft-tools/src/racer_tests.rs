@@ -109,7 +109,9 @@ fn call(round: usize) -> (&'static str, Value) {
             let input = json!({"file_path": path, "old_string": "needle", "new_string": "needle ", "replace_all": true});
             ("Edit", input)
         }
-        1 | 5 | 9 | 13 => ("Grep", json!({"pattern": "SECRET|needle", "output_mode": "content", "path": dir})),
+        1 | 5 | 9 | 13 => {
+            ("Grep", json!({"pattern": "SECRET|needle", "output_mode": "content", "path": dir}))
+        }
         2 | 6 | 10 | 14 => ("Glob", json!({"pattern": "**/*", "path": dir})),
         12 => ("Grep", json!({"pattern": "SECRET|needle", "output_mode": "content", "path": path})),
         _ => ("Read", json!({"file_path": path})),

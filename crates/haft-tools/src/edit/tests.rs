@@ -40,7 +40,8 @@ fn a_text_is_replaced_and_everything_else_stays() {
 fn the_answer_says_where_and_how_much() {
     let room = Room::with(&[("src/lib.rs", "a\nb\nc\n")]);
     assert_eq!(room.text("Edit", edit("src/lib.rs", "b", "x\ny")), "`src/lib.rs` edited at line 2 (+2 −1)");
-    let all = json!({"file_path": "src/lib.rs", "old_string": "\n", "new_string": ";\n", "replace_all": true});
+    let all =
+        json!({"file_path": "src/lib.rs", "old_string": "\n", "new_string": ";\n", "replace_all": true});
     assert_eq!(room.text("Edit", all), "`src/lib.rs` edited in 4 places, lines 1, 2, 3, 4 (+4 −4)");
     assert_eq!(room.content("src/lib.rs"), "a;\nx;\ny;\nc;\n");
 }
@@ -90,7 +91,11 @@ fn what_can_not_be_edited_is_said() {
         ErrorKind::InvalidInput,
         "`old_string` and `new_string` are the same",
     );
-    check(edit("mian.rs", "a", "b"), ErrorKind::Failed, "`ROOM/mian.rs` does not exist; did you mean `main.rs`?");
+    check(
+        edit("mian.rs", "a", "b"),
+        ErrorKind::Failed,
+        "`ROOM/mian.rs` does not exist; did you mean `main.rs`?",
+    );
     check(edit("bin", "a", "b"), ErrorKind::Failed, "`bin` is a binary file, 3 bytes");
     check(edit("dir", "a", "b"), ErrorKind::Failed, "`ROOM/dir` is a directory");
     check(edit("main.rs", "", "b"), ErrorKind::Failed, "`old_string` is empty, and `main.rs` is not");
@@ -117,7 +122,8 @@ fn the_mode_stays_and_links_lead_to_their_target() {
     assert_eq!(room.content("run.sh"), "new");
     assert_eq!(fs::metadata(room.path("run.sh")).unwrap().mode() & 0o7777, 0o751);
     assert!(fs::symlink_metadata(room.path("link")).unwrap().is_symlink());
-    let names: Vec<_> = fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "nothing is left behind: {names:?}");
 }
 
@@ -150,7 +156,12 @@ fn a_person_sees_the_lines_that_changed() {
 
 #[test]
 fn it_reads_and_writes_the_file_and_nothing_else() {
-    let input = EditInput { file_path: "f".into(), old_string: "a".into(), new_string: "b".into(), replace_all: None };
+    let input = EditInput {
+        file_path: "f".into(),
+        old_string: "a".into(),
+        new_string: "b".into(),
+        replace_all: None,
+    };
     let effects = Edit::default().effects(&input);
     assert_eq!((effects.reads.len(), effects.writes.len(), effects.unknown), (1, 1, false));
     assert_eq!(effects.judge(&Facts::unresolved()).class, Class::WriteExclusive);
@@ -177,7 +188,10 @@ fn a_file_that_changed_since_it_was_read_is_edited_only_where_the_place_is_clear
     room.put("f", "one\none\n");
     let (kind, words) = room.error("Edit", edit("f", "one", "1"));
     assert_eq!(kind, ErrorKind::Failed);
-    assert_eq!(words, "`f` has changed on disk since it was read, and `old_string` is in it 2 times now; read it again, then edit");
+    assert_eq!(
+        words,
+        "`f` has changed on disk since it was read, and `old_string` is in it 2 times now; read it again, then edit"
+    );
     let all = json!({"file_path": "f", "old_string": "one", "new_string": "1", "replace_all": true});
     assert!(room.error("Edit", all.clone()).1.contains(CHANGED), "nobody knows how many were meant");
     let (_, words) = room.error("Edit", edit("f", "2", "1"));

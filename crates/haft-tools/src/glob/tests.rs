@@ -12,7 +12,8 @@ use crate::room::{Room, make_pipe};
 
 /// A small project. All files have the same age, so they stand by path.
 fn project() -> Room {
-    let files = ["a.rs", "b.txt", "src/lib.rs", "src/deep/x.rs", "src/deep/y.py", ".hidden/h.rs", ".git/config"];
+    let files =
+        ["a.rs", "b.txt", "src/lib.rs", "src/deep/x.rs", "src/deep/y.py", ".hidden/h.rs", ".git/config"];
     let room = Room::new();
     for name in files {
         room.put(name, "x");
@@ -145,7 +146,10 @@ fn it_declares_where_the_pattern_begins_and_nothing_else() {
     let base = |pattern: &str, path: Option<&str>| {
         let input = GlobInput { pattern: pattern.into(), path: path.map(Into::into) };
         let effects = Glob.effects(&input);
-        assert_eq!(haft::ListedClass::from(effects.judge(&Facts::unresolved()).class), Class::ReadOnly.into());
+        assert_eq!(
+            haft::ListedClass::from(effects.judge(&Facts::unresolved()).class),
+            Class::ReadOnly.into()
+        );
         effects.reads[0].path.display().to_string()
     };
     assert_eq!(base("**/*.rs", None), ".");

@@ -87,12 +87,7 @@ struct Kept {
 impl Collector {
     pub(super) fn new(query: &Query) -> Collector {
         let need = query.limit.map_or(usize::MAX, |limit| (query.offset + limit).saturating_add(1));
-        Collector {
-            mode: query.mode,
-            need,
-            kept: Mutex::default(),
-            has_horizon: AtomicBool::new(false),
-        }
+        Collector { mode: query.mode, need, kept: Mutex::default(), has_horizon: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -220,7 +215,11 @@ impl Answer {
             });
         }
         if hits.binary {
-            let what = if self.walked { "is binary further on; the rest is not searched" } else { "is binary, and matches" };
+            let what = if self.walked {
+                "is binary further on; the rest is not searched"
+            } else {
+                "is binary, and matches"
+            };
             out.entry(|text| text.push_str(&format!("[{path} {what}]")));
         }
     }

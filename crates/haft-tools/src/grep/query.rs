@@ -203,7 +203,11 @@ mod tests {
             "`pattern` is not a regular expression at character 2: unclosed group; \
              if `(` is meant as itself, write `\\(`"
         );
-        assert!(said("interface{}").ends_with("if `{` is meant as itself, write `\\{`"), "{}", said("interface{}"));
+        assert!(
+            said("interface{}").ends_with("if `{` is meant as itself, write `\\{`"),
+            "{}",
+            said("interface{}")
+        );
         assert!(said("(?=x)").contains("look at the lines"), "{}", said("(?=x)"));
         assert!(said("a\\nb").contains("set `multiline`"), "{}", said("a\\nb"));
         assert!(said(r"\p{Foo}").contains("put `\\`"), "{}", said(r"\p{Foo}"));

@@ -50,7 +50,12 @@ impl Search {
     }
 
     /// Searches the one file that the call names.
-    pub(super) fn one(&self, path: &Path, modified: Option<SystemTime>, file: impl Read) -> Result<(), ToolError> {
+    pub(super) fn one(
+        &self,
+        path: &Path,
+        modified: Option<SystemTime>,
+        file: impl Read,
+    ) -> Result<(), ToolError> {
         let mut engine = self.local();
         let searched = self.search(&mut engine, path, modified, file);
         searched.map_err(|error| ToolError::new(unsearched(path, &error)).with_source(error))
@@ -181,7 +186,10 @@ impl Take<'_> {
             line = line.map(|line| line + passed as u64);
             from = start;
             // A match over several lines is as many entries.
-            let parts = text[start..end].strip_suffix(b"\n").unwrap_or(&text[start..end]).split(|byte| *byte == b'\n');
+            let parts = text[start..end]
+                .strip_suffix(b"\n")
+                .unwrap_or(&text[start..end])
+                .split(|byte| *byte == b'\n');
             for (below, part) in parts.enumerate() {
                 if !self.add(line.map(|line| line + below as u64), part, true) {
                     return false;

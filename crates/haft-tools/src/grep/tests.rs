@@ -46,10 +46,7 @@ fn lines_stand_by_path_with_their_numbers() {
 
 #[test]
 fn counts_and_files_are_what_was_asked_for() {
-    check(
-        json!({"pattern": "alpha", "output_mode": "count"}),
-        ".hidden:1|a.rs:2|b.txt:1|src/c.rs:2",
-    );
+    check(json!({"pattern": "alpha", "output_mode": "count"}), ".hidden:1|a.rs:2|b.txt:1|src/c.rs:2");
     let room = project();
     for (at, name) in ["src/c.rs", ".hidden", "b.txt", "a.rs"].into_iter().enumerate() {
         room.age(name, at as u64);
@@ -88,7 +85,10 @@ fn context_is_shown_as_ripgrep_shows_it() {
         input["output_mode"] = "content".into();
         check(input, expected);
     };
-    around(json!({"-A": 1, "type": "rust"}), "a.rs:2:fn beta() {}|a.rs-3-// alpha again|--|src/c.rs:5:last alpha line");
+    around(
+        json!({"-A": 1, "type": "rust"}),
+        "a.rs:2:fn beta() {}|a.rs-3-// alpha again|--|src/c.rs:5:last alpha line",
+    );
     around(
         json!({"-B": 1}),
         "a.rs-1-fn alpha() {}|a.rs:2:fn beta() {}|--|src/c.rs-4-|src/c.rs:5:last alpha line|--|src/d.py:1:def beta(): pass",
@@ -107,12 +107,12 @@ fn context_is_shown_as_ripgrep_shows_it() {
 
 #[test]
 fn case_parts_and_lines_are_options() {
-    check(json!({"pattern": "ALPHA", "path": "b.txt", "-i": true, "output_mode": "content"}), "1:alpha in text");
-    check(json!({"pattern": "ALPHA"}), "[no matches for `ALPHA`]");
     check(
-        json!({"pattern": "al|in", "path": "b.txt", "-o": true, "output_mode": "content"}),
-        "1:al|1:in",
+        json!({"pattern": "ALPHA", "path": "b.txt", "-i": true, "output_mode": "content"}),
+        "1:alpha in text",
     );
+    check(json!({"pattern": "ALPHA"}), "[no matches for `ALPHA`]");
+    check(json!({"pattern": "al|in", "path": "b.txt", "-o": true, "output_mode": "content"}), "1:al|1:in");
     check(
         json!({"pattern": "fn \\w+.*?\\}\\n//", "multiline": true, "output_mode": "content", "glob": "a.rs"}),
         "a.rs:1:fn alpha() {}|a.rs:2:fn beta() {}|a.rs:3:// alpha again",
@@ -129,7 +129,8 @@ fn case_parts_and_lines_are_options() {
 #[test]
 fn a_cut_result_says_how_to_go_on_and_its_parts_are_the_whole() {
     let page = |offset: u32, expected: &str| {
-        let mut input = json!({"pattern": "alpha", "output_mode": "content", "head_limit": 2, "glob": "*.rs"});
+        let mut input =
+            json!({"pattern": "alpha", "output_mode": "content", "head_limit": 2, "glob": "*.rs"});
         if offset > 0 {
             input["offset"] = offset.into();
         }
@@ -203,7 +204,11 @@ fn ignored_files_are_left_out() {
         "keep.log:1|local:1|src/b.log:1|src/build/x:1|src/secret.txt:1|sub/c.log:1",
     );
     // The rules above the place that is searched hold there too.
-    check_in(&room, json!({"pattern": "hit", "path": "src", "output_mode": "count"}), "src/b.log:1|src/build/x:1|src/secret.txt:1");
+    check_in(
+        &room,
+        json!({"pattern": "hit", "path": "src", "output_mode": "count"}),
+        "src/b.log:1|src/build/x:1|src/secret.txt:1",
+    );
     // What is asked for by name or by glob is searched.
     check_in(&room, json!({"pattern": "hit", "path": "build", "output_mode": "count"}), "build/x:1");
     check_in(&room, json!({"pattern": "hit", "path": "a.log"}), "a.log");
@@ -222,15 +227,35 @@ fn binary_files_links_and_pipes_are_left_out_of_a_walk() {
     symlink("real", room.path("dirlink")).unwrap();
     make_pipe(&room.path("pipe"));
     check_in(&room, json!({"pattern": "hit", "output_mode": "count"}), "latin1:1|real/f:1|utf16:1");
-    check_in(&room, json!({"pattern": "hit", "output_mode": "content", "glob": "latin1"}), "latin1:1:caf� hit");
-    check_in(&room, json!({"pattern": "hit", "output_mode": "content", "path": "bin"}), "[bin is binary, and matches]");
+    check_in(
+        &room,
+        json!({"pattern": "hit", "output_mode": "content", "glob": "latin1"}),
+        "latin1:1:caf� hit",
+    );
+    check_in(
+        &room,
+        json!({"pattern": "hit", "output_mode": "content", "path": "bin"}),
+        "[bin is binary, and matches]",
+    );
     check_in(&room, json!({"pattern": "hit", "path": "bin"}), "bin");
     check_in(&room, json!({"pattern": "hit", "path": "link", "output_mode": "content"}), "1:hit");
-    check_in(&room, json!({"pattern": "hit", "path": "dirlink", "output_mode": "content"}), "dirlink/f:1:hit");
+    check_in(
+        &room,
+        json!({"pattern": "hit", "path": "dirlink", "output_mode": "content"}),
+        "dirlink/f:1:hit",
+    );
     let (kind, words) = room.error("Grep", json!({"pattern": "hit", "path": "pipe"}));
-    assert_eq!((kind, words.as_str()), (ErrorKind::Failed, "`ROOM/pipe` is a pipe; only regular files can be read"));
-    let late = room.text("Grep", json!({"pattern": "hit", "output_mode": "content", "glob": "late", "head_limit": 0}));
-    assert!(late.ends_with("[late is binary further on; the rest is not searched]"), "{}", &late[late.len() - 200..]);
+    assert_eq!(
+        (kind, words.as_str()),
+        (ErrorKind::Failed, "`ROOM/pipe` is a pipe; only regular files can be read")
+    );
+    let late = room
+        .text("Grep", json!({"pattern": "hit", "output_mode": "content", "glob": "late", "head_limit": 0}));
+    assert!(
+        late.ends_with("[late is binary further on; the rest is not searched]"),
+        "{}",
+        &late[late.len() - 200..]
+    );
 }
 
 #[test]
@@ -257,7 +282,8 @@ fn what_makes_no_sense_is_invalid_and_says_where() {
         assert_eq!(kind, ErrorKind::InvalidInput);
         assert!(said.starts_with(words), "{said}");
     }
-    let (_, said) = room.error("Grep", json!({"pattern": "a", "output_mode": "lines", "-A": "x", "head_limit": -1}));
+    let (_, said) =
+        room.error("Grep", json!({"pattern": "a", "output_mode": "lines", "-A": "x", "head_limit": -1}));
     assert!(["/output_mode", "/-A", "/head_limit"].iter().all(|place| said.contains(place)), "{said}");
     let (kind, said) = room.error("Grep", json!({"pattern": "a", "path": "scr"}));
     assert_eq!((kind, said.as_str()), (ErrorKind::Failed, "`ROOM/scr` does not exist; did you mean `src`?"));
@@ -276,14 +302,22 @@ fn a_person_sees_how_much_was_found() {
         shown(json!({"pattern": "alpha", "path": "src", "output_mode": "content"})),
         "\"alpha\" in src · 2 matches in 1 file"
     );
-    assert_eq!(shown(json!({"pattern": "alpha", "output_mode": "count"})), "\"alpha\" · 6 matches in 4 files");
+    assert_eq!(
+        shown(json!({"pattern": "alpha", "output_mode": "count"})),
+        "\"alpha\" · 6 matches in 4 files"
+    );
     assert_eq!(shown(json!({"pattern": "zzz"})), "\"zzz\" · no matches");
     assert!(shown(json!({"pattern": "a("})).contains("unclosed group"));
 }
 
 #[test]
 fn a_session_in_a_part_of_a_repository_uses_the_rules_that_it_can_see() {
-    let outer = Room::with(&[(".gitignore", "*.txt\n"), ("part/.gitignore", "*.log\n"), ("part/a.txt", "hit"), ("part/a.log", "hit")]);
+    let outer = Room::with(&[
+        (".gitignore", "*.txt\n"),
+        ("part/.gitignore", "*.log\n"),
+        ("part/a.txt", "hit"),
+        ("part/a.log", "hit"),
+    ]);
     let workspace = haft::Workspace::new(outer.path("part")).unwrap();
     let engine = haft::Engine::new(haft::Registry::new().with(crate::core()).unwrap()).workspace(workspace);
     let result = crate::room::run(&engine, "Grep", json!({"pattern": "hit"}));
@@ -326,9 +360,18 @@ fn it_finds_what_ripgrep_finds() {
         (json!({"pattern": ".", "output_mode": "count", "type": "rust"}), &["-c", "-trust"]),
         (json!({"pattern": ".", "output_mode": "count", "glob": "*.log"}), &["-c", "-g", "*.log"]),
         (json!({"pattern": ".", "output_mode": "count", "glob": "!d0/**"}), &["-c", "-g", "!d0/**"]),
-        (json!({"pattern": "alpha\\s+Beta", "multiline": true, "output_mode": "content"}), &["-n", "-U", "--multiline-dotall"]),
-        (json!({"pattern": "\\s+", "multiline": true, "output_mode": "count"}), &["-c", "-U", "--multiline-dotall"]),
-        (json!({"pattern": "a\\s+\\S", "multiline": true, "-o": true, "output_mode": "content"}), &["-n", "-o", "-U", "--multiline-dotall"]),
+        (
+            json!({"pattern": "alpha\\s+Beta", "multiline": true, "output_mode": "content"}),
+            &["-n", "-U", "--multiline-dotall"],
+        ),
+        (
+            json!({"pattern": "\\s+", "multiline": true, "output_mode": "count"}),
+            &["-c", "-U", "--multiline-dotall"],
+        ),
+        (
+            json!({"pattern": "a\\s+\\S", "multiline": true, "-o": true, "output_mode": "content"}),
+            &["-n", "-o", "-U", "--multiline-dotall"],
+        ),
         (json!({"pattern": "x", "output_mode": "files_with_matches"}), &["-l"]),
     ];
     for (input, flags) in table {
@@ -336,7 +379,15 @@ fn it_finds_what_ripgrep_finds() {
         all["head_limit"] = 0.into();
         let ours = room.text("Grep", all);
         let output = std::process::Command::new(&rg)
-            .args(["--no-config", "--hidden", "--no-require-git", "--no-ignore-global", "-g", "!.git", "--no-heading"])
+            .args([
+                "--no-config",
+                "--hidden",
+                "--no-require-git",
+                "--no-ignore-global",
+                "-g",
+                "!.git",
+                "--no-heading",
+            ])
             .args(["--color", "never", "--sort", "path"])
             .args(*flags)
             .args(["-e", input["pattern"].as_str().unwrap(), "."])

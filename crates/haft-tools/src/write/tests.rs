@@ -23,7 +23,7 @@ fn files_are_created_and_replaced_to_the_byte() {
         assert_eq!(room.content("f"), content);
     }
     room.text("Write", write("f", "a\nb\nc\n"));
-    assert_eq!(room.text("Write", write("f", "a\nB\n")), "replaced `f`: 2 lines instead of 3 lines (+1 −2)");
+    assert_eq!(room.text("Write", write("f", "a\nB\n")), "replaced `f`: 2 lines instead of 3 (+1 −2)");
     assert_eq!(room.text("Write", write("one", "x")), "created `one`: 1 line");
     let left: Vec<_> = fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "nothing is left behind: {left:?}");
@@ -71,7 +71,10 @@ fn a_person_sees_the_change_or_the_beginning() {
     let long = "line\n".repeat(50);
     let view = room.view("Write", write("new", &long));
     assert_eq!(view.summary.as_deref(), Some("created, 50 lines"));
-    assert!(matches!(&view.body[..], [Part::Code { text, .. }] if text.ends_with("… 30 more lines")), "{view:?}");
+    assert!(
+        matches!(&view.body[..], [Part::Code { text, .. }] if text.ends_with("… 30 more lines")),
+        "{view:?}"
+    );
     let input = write("x", "a\n");
     let before = Write::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
     assert_eq!(before.summary.as_deref(), Some("1 line"));
@@ -105,5 +108,8 @@ fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
 fn it_is_listed_as_what_its_effects_say() {
     let input = WriteInput { file_path: "f".into(), content: String::new() };
     let tool = haft::AnyTool::typed(Write::default()).unwrap();
-    assert_eq!(tool.listed_class(), Write::default().effects(&input).judge(&Facts::unresolved()).class.into());
+    assert_eq!(
+        tool.listed_class(),
+        Write::default().effects(&input).judge(&Facts::unresolved()).class.into()
+    );
 }
