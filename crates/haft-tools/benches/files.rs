@@ -50,7 +50,7 @@ fn plant(root: &Path) {
             let line =
                 format!("pub fn item_{folder}_{file}(input: &str) -> usize {{ input.len() + {file} }}\n");
             let mut text = line.repeat(5 + (folder * 7 + file * 13) % 60);
-            if (folder * FILES_PER_FOLDER + file) % 997 == 0 {
+            if (folder * FILES_PER_FOLDER + file).is_multiple_of(997) {
                 text.push_str("// the needle in this haystack\n");
             }
             fs::write(dir.join(format!("file_{file}.{kind}")), text).unwrap();

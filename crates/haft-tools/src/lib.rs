@@ -30,12 +30,8 @@ mod ignores;
 mod near;
 #[cfg(feature = "files")]
 mod paths;
-#[cfg(all(test, feature = "files"))]
-mod racer_tests;
 #[cfg(feature = "files")]
 pub mod read;
-#[cfg(all(test, feature = "files"))]
-mod room;
 #[cfg(feature = "files")]
 mod seen;
 #[cfg(feature = "files")]
@@ -92,6 +88,11 @@ fn built_in(tool: impl Tool) -> AnyTool {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "files")]
+    mod racer;
+    #[cfg(feature = "files")]
+    pub(crate) mod room;
+
     use super::*;
 
     #[test]

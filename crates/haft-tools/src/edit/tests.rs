@@ -9,7 +9,7 @@ use haft::{Engine, ErrorKind, Permissions, Registry, Workspace};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::room::{Room, run};
+use crate::tests::room::{Room, run};
 
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"file_path": path, "old_string": old, "new_string": new})

@@ -8,7 +8,7 @@ use haft::effects::table::Facts;
 use serde_json::json;
 
 use super::*;
-use crate::room::{Room, make_pipe};
+use crate::tests::room::{Room, make_pipe};
 
 /// A small project. All files have the same age, so they stand by path.
 fn project() -> Room {

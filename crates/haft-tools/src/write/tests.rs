@@ -8,7 +8,7 @@ use haft::{Engine, ErrorKind, Permissions, Registry, Workspace};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::room::{Room, make_pipe, run};
+use crate::tests::room::{Room, make_pipe, run};
 
 fn write(path: &str, content: &str) -> Value {
     json!({"file_path": path, "content": content})
