@@ -32,6 +32,8 @@ pub(super) struct Hits {
     pub(super) bytes: usize,
     /// The file is binary, at least from some place on.
     pub(super) binary: bool,
+    /// There was more than fits into the memory of one search.
+    pub(super) is_cut: bool,
 }
 
 pub(super) struct Line {
@@ -112,6 +114,8 @@ impl Collector {
         let mut kept = self.lock();
         kept.all_files += 1;
         kept.all_matches += hits.matches;
+        kept.cut |= hits.is_cut;
+        kept.full |= hits.is_cut;
         kept.entries += hits.entries(self.mode);
         kept.bytes += bytes(&hits);
         kept.files.insert(key, hits);

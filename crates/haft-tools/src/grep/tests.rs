@@ -324,6 +324,29 @@ fn a_session_in_a_part_of_a_repository_uses_the_rules_that_it_can_see() {
     assert_eq!(result.outcome().unwrap().to_text(), "a.txt");
 }
 
+#[test]
+fn what_is_too_much_for_a_search_is_said() {
+    let room = Room::new();
+    room.put("large", format!("hit {}\n", "x".repeat(440)).repeat(40_000));
+    room.put("small", "hit\n");
+    let result = room.call("Grep", json!({"pattern": "hit", "output_mode": "content", "head_limit": 0}));
+    let kept = fs::read_to_string(result.offloaded_to().unwrap()).unwrap();
+    let note = kept.lines().next_back().unwrap();
+    assert!(note.starts_with("[lines 1 to 3"), "{note}");
+    assert!(note.contains("more follow than fit here, narrow the search, or go on with offset 3"), "{note}");
+
+    let room = Room::new();
+    room.put("one_line", vec![b'x'; 17 * 1024 * 1024]);
+    room.put("small", "x\n");
+    let text = room.text("Grep", json!({"pattern": "x$", "output_mode": "count"}));
+    assert!(
+        text.starts_with(
+            "small:1\n[1 place could not be looked at; the first: `ROOM/one_line` can't be searched"
+        ),
+        "{text}"
+    );
+}
+
 /// Compares with the real program where there is one.
 #[test]
 fn it_finds_what_ripgrep_finds() {
