@@ -4,7 +4,7 @@
 //! nothing binary, no links. Rules outside of what the call may read, such as the user's own for git, have no effect.
 //!
 //! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only the first
-//! so many are asked for, what lies behind them is not searched once they are there ([`answer`]).
+//! so many are asked for, what lies behind them is not searched once they are there (`answer.rs`).
 
 mod answer;
 mod query;
