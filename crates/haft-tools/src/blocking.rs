@@ -29,3 +29,28 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Err(_) => Err(ToolError::new("the program is ending")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_told_to_stop() {
+        assert_eq!(blocking(|_| 7).await.unwrap(), 7);
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let (ended, has_ended) = tokio::sync::oneshot::channel();
+        let mut work = Box::pin(blocking(move |stop| {
+            begun.send(()).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        }));
+        tokio::select! {
+            _ = &mut work => unreachable!("nobody told it to stop"),
+            begun = has_begun => begun.unwrap(),
+        }
+        drop(work);
+        has_ended.await.unwrap();
+    }
+}

@@ -12,17 +12,15 @@ mod find;
 use std::path::{Path, PathBuf};
 
 use haft::files::{FileErrorKind, WriteMode};
-use haft::{
-    Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::diff::Diff;
+use crate::near;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
 use crate::seen::{Content, Seen};
-use crate::near;
 use find::{Places, closest, line_of};
 
 /// Characters that the model sees of a result.
@@ -68,7 +66,6 @@ impl Tool for Edit {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Edit")
-            .alias("edit_file")
             .group("files")
             .feature("files")
             .listed_class(Class::WriteExclusive)

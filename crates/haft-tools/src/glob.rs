@@ -12,7 +12,8 @@ use std::time::SystemTime;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use haft::files::{FileError, FileErrorKind, OpenDir};
 use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -77,7 +78,8 @@ impl Tool for Glob {
         paths::check("pattern", Path::new(&input.pattern))?;
         let split = Split::of(input);
         if Path::new(&split.rest).components().any(|part| part == Component::ParentDir) {
-            let words = "`..` in `pattern` must come before the first wildcard; or give the directory as `path`";
+            let words =
+                "`..` in `pattern` must come before the first wildcard; or give the directory as `path`";
             return Err(ToolError::senseless(words));
         }
         split.compile().map(drop)
@@ -100,7 +102,8 @@ impl Tool for Glob {
         let mut found: Vec<Found> = kept.into_iter().flat_map(|local| local.newest).collect();
         found.sort_unstable();
         found.truncate(FILES_MAX);
-        let mut lines: Vec<String> = found.iter().map(|file| paths::shown(file.path.path(), cx.cwd())).collect();
+        let mut lines: Vec<String> =
+            found.iter().map(|file| paths::shown(file.path.path(), cx.cwd())).collect();
         if total == 0 {
             lines.push(nothing(&input, cx));
         } else if total > found.len() {
@@ -158,7 +161,9 @@ fn nothing(input: &GlobInput, cx: &Context) -> String {
     if pattern.contains('/') || pattern.starts_with("**") {
         format!("[no file matches `{pattern}` in {place}]")
     } else {
-        format!("[no file matches `{pattern}` in {place} itself; `**/{pattern}` looks in all directories below]")
+        format!(
+            "[no file matches `{pattern}` in {place} itself; `**/{pattern}` looks in all directories below]"
+        )
     }
 }
 
@@ -193,7 +198,10 @@ impl Split {
 
     fn compile(&self) -> Result<GlobSet, ToolError> {
         let senseless = |error: globset::Error| {
-            let words = format!("`pattern` is not understood: {}; put `\\` before a sign that is meant as itself", error.kind());
+            let words = format!(
+                "`pattern` is not understood: {}; put `\\` before a sign that is meant as itself",
+                error.kind()
+            );
             ToolError::senseless(words)
         };
         let glob = GlobBuilder::new(&self.rest).literal_separator(true).empty_alternates(true).build();

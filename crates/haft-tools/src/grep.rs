@@ -4,7 +4,7 @@
 //! nothing binary, no links. Rules outside of what the call may read, such as the user's own for git, have no effect.
 //!
 //! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only the first
-//! so many are asked for, what lies behind them is not searched once they are there ([`answer`]).
+//! so many are asked for, what lies behind them is not searched once they are there (`answer.rs`).
 
 mod answer;
 mod query;
@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use haft::files::{FileErrorKind, OpenFile};
 use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

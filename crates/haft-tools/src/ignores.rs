@@ -90,7 +90,8 @@ impl Ignores {
         let mut next = self;
         while let Some(rules) = &next.0 {
             for (at, of) in rules.of.iter().enumerate() {
-                let Some(of) = of.as_ref().filter(|_| verdicts[at].is_none() && !(saw_git && at >= GITIGNORE))
+                let Some(of) =
+                    of.as_ref().filter(|_| verdicts[at].is_none() && !(saw_git && at >= GITIGNORE))
                 else {
                     continue;
                 };

@@ -88,6 +88,11 @@ fn built_in(tool: impl Tool) -> AnyTool {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "files")]
+    mod racer;
+    #[cfg(feature = "files")]
+    pub(crate) mod room;
+
     use super::*;
 
     #[test]

@@ -69,7 +69,9 @@ pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
 pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
-        return Err(ToolError::senseless(format!("`{field}` is empty; give a path")));
+        let what =
+            if field == "file_path" { "give the path of a file" } else { "give a path, or leave it out" };
+        return Err(ToolError::senseless(format!("`{field}` is empty; {what}")));
     }
     if bytes.contains(&0) {
         return Err(ToolError::senseless(format!("`{field}` contains a NUL byte; no path can")));
@@ -88,7 +90,8 @@ mod tests {
 
     #[test]
     fn paths_stand_in_the_order_of_a_walk() {
-        let mut paths = ["a-b", "a/z", "a", "b", "a.rs", "a/b/c", "a/b"].map(|path| PathKey::of(Path::new(path)));
+        let mut paths =
+            ["a-b", "a/z", "a", "b", "a.rs", "a/b/c", "a/b"].map(|path| PathKey::of(Path::new(path)));
         paths.sort();
         let paths: Vec<_> = paths.iter().map(|key| key.path().to_str().unwrap()).collect();
         assert_eq!(paths, ["a", "a/b", "a/b/c", "a/z", "a-b", "a.rs", "b"]);

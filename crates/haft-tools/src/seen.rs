@@ -112,7 +112,13 @@ impl Seen {
     }
 
     /// Whether a file that the session has seen is another one now. What was never seen has not changed.
-    pub(crate) fn has_changed(&self, cx: &Context, path: &Path, now: &Metadata, content: Option<Content>) -> bool {
+    pub(crate) fn has_changed(
+        &self,
+        cx: &Context,
+        path: &Path,
+        now: &Metadata,
+        content: Option<Content>,
+    ) -> bool {
         match self.lock().find(&Key::of(cx, path), now.id) {
             None => false,
             Some(Sight::Whole(seen, _)) => content != Some(seen),

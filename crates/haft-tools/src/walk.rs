@@ -113,7 +113,9 @@ pub(crate) fn walk<V: Visit>(
     let kept = std::thread::scope(|scope| {
         let work = || Worker { queue: &queue, visit, stop, path: Vec::new(), local: visit.local() }.run();
         let others: Vec<_> = (1..threads)
-            .map_while(|_| std::thread::Builder::new().name("haft-walk".into()).spawn_scoped(scope, work).ok())
+            .map_while(|_| {
+                std::thread::Builder::new().name("haft-walk".into()).spawn_scoped(scope, work).ok()
+            })
             .collect();
         let mut kept = vec![work()];
         for other in others {

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 
 use haft::files::{FileErrorKind, Metadata, WriteMode};
 use haft::view::Part;
-use haft::{
-    Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -56,7 +54,6 @@ impl Tool for Write {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Write")
-            .alias("write_file")
             .group("files")
             .feature("files")
             .listed_class(Class::WriteExclusive)
@@ -72,7 +69,9 @@ impl Tool for Write {
         paths::check("file_path", &input.file_path)?;
         let max = haft::limits::FILE_BYTES_MAX;
         if input.content.len() as u64 > max {
-            return Err(ToolError::senseless(format!("`content` has more than {max} bytes; write a part of it")));
+            return Err(ToolError::senseless(format!(
+                "`content` has more than {max} bytes; write a part of it"
+            )));
         }
         Ok(())
     }
@@ -105,7 +104,7 @@ impl Tool for Write {
             ),
             Some((_, Some(old))) => {
                 let diff = Diff::of(&old, new);
-                let (counts, was) = (diff.counts(), count(lines_of(&old), "line", "lines"));
+                let (counts, was) = (diff.counts(), lines_of(&old));
                 (
                     format!("replaced `{shown}`: {lines} instead of {was} ({counts})"),
                     view.summary(counts).with(diff.into_part(&shown)),

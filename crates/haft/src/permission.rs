@@ -176,7 +176,10 @@ impl Authorizer for Permissions {
             return Some(format!("leave out --ask {}", request.name));
         }
         match request.outside().next() {
-            Some(path) => Some(format!("--add-dir {}", path.parent().unwrap_or(path).display())),
+            Some(path) => {
+                let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+                Some(format!("--add-dir {}", dir.display()))
+            }
             None => Some(format!("--allow {}", request.name)),
         }
     }

@@ -60,7 +60,11 @@ fn to_single(text: &str) -> Cow<'_, str> {
 }
 
 fn to_double(text: &str) -> Cow<'_, str> {
-    if text.contains('\n') { Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")) } else { text.into() }
+    if text.contains('\n') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        text.into()
+    }
 }
 
 /// Where `needle` begins, each place, also where two overlap. It is UTF-8, so it lies in what is UTF-8 of the file.
@@ -113,7 +117,8 @@ pub(super) fn closest(file: &[u8], old: &str) -> String {
         ),
         Some((at, same)) => {
             let (given, there) = (wanted[same], lines.get(at + same));
-            let there = there.map_or("the file ends".to_owned(), |line| format!("the file has `{}`", cut(line)));
+            let there =
+                there.map_or("the file ends".to_owned(), |line| format!("the file has `{}`", cut(line)));
             format!(
                 "; line {} is where it begins to match, but at line {} {there} and `old_string` has `{}`\n\
                  give it as it stands in the file, or read it again",
@@ -150,7 +155,8 @@ fn best(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
 
 /// The lines as they are, for the model to copy.
 fn excerpt(lines: &[&str], at: usize, count: usize) -> String {
-    let mut shown: Vec<String> = lines[at..].iter().take(count.min(LINES_SHOWN)).map(|line| cut(line)).collect();
+    let mut shown: Vec<String> =
+        lines[at..].iter().take(count.min(LINES_SHOWN)).map(|line| cut(line)).collect();
     if count > LINES_SHOWN {
         shown.push(format!("… {} more lines", count - LINES_SHOWN));
     }

@@ -32,6 +32,8 @@ pub(super) struct Hits {
     pub(super) bytes: usize,
     /// The file is binary, at least from some place on.
     pub(super) binary: bool,
+    /// There was more than fits into the memory of one search.
+    pub(super) is_cut: bool,
 }
 
 pub(super) struct Line {
@@ -87,12 +89,7 @@ struct Kept {
 impl Collector {
     pub(super) fn new(query: &Query) -> Collector {
         let need = query.limit.map_or(usize::MAX, |limit| (query.offset + limit).saturating_add(1));
-        Collector {
-            mode: query.mode,
-            need,
-            kept: Mutex::default(),
-            has_horizon: AtomicBool::new(false),
-        }
+        Collector { mode: query.mode, need, kept: Mutex::default(), has_horizon: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -117,6 +114,8 @@ impl Collector {
         let mut kept = self.lock();
         kept.all_files += 1;
         kept.all_matches += hits.matches;
+        kept.cut |= hits.is_cut;
+        kept.full |= hits.is_cut;
         kept.entries += hits.entries(self.mode);
         kept.bytes += bytes(&hits);
         kept.files.insert(key, hits);
@@ -220,7 +219,11 @@ impl Answer {
             });
         }
         if hits.binary {
-            let what = if self.walked { "is binary further on; the rest is not searched" } else { "is binary, and matches" };
+            let what = if self.walked {
+                "is binary further on; the rest is not searched"
+            } else {
+                "is binary, and matches"
+            };
             out.entry(|text| text.push_str(&format!("[{path} {what}]")));
         }
     }

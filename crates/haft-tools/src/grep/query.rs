@@ -108,7 +108,8 @@ fn misfit(pattern: &str, said: &str) -> String {
         Err(regex_syntax::Error::Translate(error)) => (error.kind().to_string(), error.span().start),
         _ => return format!("`pattern` can't be searched for: {said}; give a simpler one"),
     };
-    let sign = pattern[at.offset..].chars().next().filter(|c| "(){}[]*+?".contains(*c));
+    let braces = what.starts_with("repetition quantifier").then_some('{');
+    let sign = braces.or(pattern[at.offset..].chars().next()).filter(|c| "(){}[]*+?".contains(*c));
     let advice = match sign {
         _ if what.contains("look-around") || what.contains("backreference") => {
             "search for more and look at the lines".to_owned()
@@ -202,7 +203,11 @@ mod tests {
             "`pattern` is not a regular expression at character 2: unclosed group; \
              if `(` is meant as itself, write `\\(`"
         );
-        assert!(said("interface{}").starts_with("`pattern` is not a regular expression at character 1"));
+        assert!(
+            said("interface{}").ends_with("if `{` is meant as itself, write `\\{`"),
+            "{}",
+            said("interface{}")
+        );
         assert!(said("(?=x)").contains("look at the lines"), "{}", said("(?=x)"));
         assert!(said("a\\nb").contains("set `multiline`"), "{}", said("a\\nb"));
         assert!(said(r"\p{Foo}").contains("put `\\`"), "{}", said(r"\p{Foo}"));

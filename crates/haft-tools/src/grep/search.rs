@@ -22,8 +22,10 @@ use crate::walk::{Listing, Place, Problems, Visit};
 pub(super) const LINE_CHARS: usize = 500;
 /// Characters before a match that are shown of a line that is cut before it.
 const LEAD_CHARS: usize = 80;
-/// Bytes of one file that a search may hold: one line, or the whole file if matches may go over lines.
-const HELD_BYTES_MAX: usize = haft::limits::FILE_BYTES_MAX as usize;
+/// The longest line that is searched, in bytes.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The largest file that is searched if matches may go over lines, in bytes.
+const MULTILINE_BYTES_MAX: usize = haft::limits::FILE_BYTES_MAX as usize;
 
 /// A search in progress.
 pub(super) struct Search {
@@ -50,7 +52,12 @@ impl Search {
     }
 
     /// Searches the one file that the call names.
-    pub(super) fn one(&self, path: &Path, modified: Option<SystemTime>, file: impl Read) -> Result<(), ToolError> {
+    pub(super) fn one(
+        &self,
+        path: &Path,
+        modified: Option<SystemTime>,
+        file: impl Read,
+    ) -> Result<(), ToolError> {
         let mut engine = self.local();
         let searched = self.search(&mut engine, path, modified, file);
         searched.map_err(|error| ToolError::new(unsearched(path, &error)).with_source(error))
@@ -101,7 +108,7 @@ impl Visit for Search {
             .before_context(self.query.before)
             .after_context(self.query.after)
             .binary_detection(binary)
-            .heap_limit(Some(HELD_BYTES_MAX))
+            .heap_limit(Some(if self.query.multiline { MULTILINE_BYTES_MAX } else { LINE_BYTES_MAX }))
             .build();
         Engine { searcher, matcher: self.query.matcher.clone() }
     }
@@ -158,7 +165,8 @@ impl Take<'_> {
         self.hits.bytes += text.len();
         let gap = std::mem::take(&mut self.gap);
         self.hits.lines.push(Line { number, text, is_match, gap });
-        self.hits.lines.len() < self.entries && self.hits.bytes < self.bytes
+        self.hits.is_cut = self.hits.bytes >= self.bytes;
+        self.hits.lines.len() < self.entries && !self.hits.is_cut
     }
 
     /// Adds each match of the lines at hand by itself.
@@ -181,7 +189,10 @@ impl Take<'_> {
             line = line.map(|line| line + passed as u64);
             from = start;
             // A match over several lines is as many entries.
-            let parts = text[start..end].strip_suffix(b"\n").unwrap_or(&text[start..end]).split(|byte| *byte == b'\n');
+            let parts = text[start..end]
+                .strip_suffix(b"\n")
+                .unwrap_or(&text[start..end])
+                .split(|byte| *byte == b'\n');
             for (below, part) in parts.enumerate() {
                 if !self.add(line.map(|line| line + below as u64), part, true) {
                     return false;

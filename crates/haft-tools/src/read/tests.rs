@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::effects::table::Facts;
-use haft::files::{
-    Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, WriteMode, Written,
-};
+use haft::files::{Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, WriteMode, Written};
 use haft::{
     BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
 };

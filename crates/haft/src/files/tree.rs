@@ -12,9 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::dir::{kind, metadata, must_be_regular};
