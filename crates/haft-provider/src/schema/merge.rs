@@ -42,8 +42,9 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
         facts: a.facts,
         ..Node::default()
     };
-    if node.types == Some(Types::NONE) || node.values.as_ref().is_some_and(Vec::is_empty) {
-        return Node::never();
+    node = node.settle();
+    if node.never {
+        return node;
     }
     node.words.extend(b.words);
     node.words.sort_unstable();
@@ -183,15 +184,17 @@ fn equal(a: &Value, b: &Value) -> bool {
 
 /// What at least one of these accepts, as simply as it can be said.
 pub(super) fn either<'a>(branches: Vec<Node<'a>>) -> Node<'a> {
-    let mut branches: Vec<Node<'a>> = branches.into_iter().filter(|branch| !branch.never).collect();
-    let mut kept: Vec<Node<'a>> = Vec::with_capacity(branches.len());
-    for branch in branches.drain(..) {
+    let all = branches.len();
+    let mut kept: Vec<Node<'a>> = Vec::with_capacity(all);
+    for branch in branches.into_iter().filter(|branch| !branch.never) {
         if !kept.contains(&branch) {
             kept.push(branch);
         }
     }
     if kept.len() < 2 {
-        return kept.pop().unwrap_or_else(Node::never);
+        let mut only = kept.pop().unwrap_or_else(Node::never);
+        only.mixed |= all > 1;
+        return only;
     }
     if kept.iter().all(is_constant) {
         return enumeration(kept);

@@ -61,7 +61,7 @@ pub(super) fn anthropic(node: &mut Node<'_>) -> Option<Demands> {
 
 /// Whether everything has a type and every object names what it takes.
 fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
-    if node.never || node.cut || (node.mixed && tally.null_for_optional) {
+    if node.never || node.cut || node.mixed {
         return false;
     }
     if let Some(values) = &node.values {
