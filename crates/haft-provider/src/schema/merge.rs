@@ -121,7 +121,7 @@ fn united<'a>(
         return a;
     }
     let held = |node: Node<'a>, rest: Option<&Node<'a>>| match rest {
-        Some(rest) => both(node, rest.clone()),
+        Some(rest) => Node { mixed: true, ..both(node, rest.clone()) },
         None => node,
     };
     let mut all = Vec::with_capacity(a.len() + b.len());

@@ -59,7 +59,9 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
                     Some(rest) if !rest.never => variants.push(rest.clone()),
                     // What the base names belongs to every alternative that doesn't exclude it, and everything
                     // belongs to one that names nothing.
-                    None if branch.properties.is_empty() || names_it(&node, name) => variants.push(Node::default()),
+                    None if branch.properties.is_empty() || names_it(&node, name) => {
+                        variants.push(Node::default())
+                    }
                     _ => {}
                 }
             }
@@ -75,7 +77,8 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
     union.required = required;
     union.cut = alternatives.iter().any(|branch| branch.cut);
     let closed = alternatives.iter().all(|branch| !branch.is_open() && branch.patterns.is_empty());
-    let said_open = |branch: &Node<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
+    let said_open =
+        |branch: &Node<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
     if closed {
         union.additional = Some(Box::new(Node::never()));
     } else if alternatives.iter().any(said_open) {

@@ -87,7 +87,11 @@ fn all_of_is_merged() {
         json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false, "allOf": [{"properties": {"b": {}}}]}),
         r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#,
     );
-    part(json!({"allOf": [{"type": "string"}, {"maxLength": 5}, {"maxLength": 3}, {"minLength": 1}]}), json!({}), r#"{"type":"string","minLength":1,"maxLength":3}"#);
+    part(
+        json!({"allOf": [{"type": "string"}, {"maxLength": 5}, {"maxLength": 3}, {"minLength": 1}]}),
+        json!({}),
+        r#"{"type":"string","minLength":1,"maxLength":3}"#,
+    );
     plain(
         json!({"properties": {"p": {"allOf": [{"type": "string"}, {"type": "integer"}]}, "q": false}, "required": ["q"]}),
         r#"{"type":"object","properties":{}}"#,
@@ -97,8 +101,16 @@ fn all_of_is_merged() {
 
 #[test]
 fn alternatives_are_said_simply() {
-    part(json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]}), json!({}), r#"{"type":["string","null"],"minLength":1}"#);
-    part(json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}), json!({}), r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#);
+    part(
+        json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]}),
+        json!({}),
+        r#"{"type":["string","null"],"minLength":1}"#,
+    );
+    part(
+        json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
+        json!({}),
+        r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#,
+    );
     part(json!({"anyOf": [{"type": "string"}, false]}), json!({}), r#"{"type":"string"}"#);
     part(
         json!({"description": "How.", "oneOf": [{"const": "fast", "type": "string", "description": "Uses less."}, {"const": "slow", "type": "string"}]}),
@@ -125,7 +137,8 @@ fn root_alternatives_become_one_object() {
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
         r#"{"type":"object","description":"Use one of these forms:\n- a\n- b","properties":{"a":{"type":"string"},"b":{"type":"string"}}}"#,
     );
-    let refused = emit(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), Dialect::Plain).unwrap_err();
+    let refused =
+        emit(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), Dialect::Plain).unwrap_err();
     assert_eq!(refused.0, "its schema accepts no object, and the arguments of a call are one");
 }
 
@@ -134,7 +147,10 @@ fn types_inside_themselves_are_cut() {
     let tree = json!({"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "n": {"type": "integer"}}});
     let sent = sent(&tree, Dialect::Plain).json;
     assert_eq!(sent.matches("\"kids\"").count(), 1 + RECURSION_MAX + 1, "{sent}");
-    assert!(sent.contains(r#""items":{"type":"object","description":"[nested further in the same way]"}"#), "{sent}");
+    assert!(
+        sent.contains(r#""items":{"type":"object","description":"[nested further in the same way]"}"#),
+        "{sent}"
+    );
     let validator = jsonschema::validator_for(&serde_json::from_str(&sent).unwrap()).unwrap();
     let mut deep = json!({"n": 1});
     for _ in 0..20 {
@@ -154,7 +170,10 @@ fn bombs_are_bounded() {
     let mut defs = serde_json::Map::new();
     for at in 0..30 {
         let next = format!("#/$defs/d{}", at + 1);
-        defs.insert(format!("d{at}"), json!({"type": "object", "properties": {"l": {"$ref": next}, "r": {"$ref": next}}}));
+        defs.insert(
+            format!("d{at}"),
+            json!({"type": "object", "properties": {"l": {"$ref": next}, "r": {"$ref": next}}}),
+        );
     }
     defs.insert("d30".into(), json!({"type": "string"}));
     let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs});
@@ -203,9 +222,14 @@ fn detail_goes_in_the_order_that_is_documented() {
     let wide: serde_json::Map<String, Value> = (0..900)
         .map(|at| (format!("property_{at}"), json!({"type": "object", "properties": {"inner": {"type": "object", "properties": {"x": {"type": "string"}}}}})))
         .collect();
-    let sent = sent(&json!({"type": "object", "properties": {"p": {"type": "object", "properties": wide}}}), Dialect::Plain).json;
+    let sent = sent(
+        &json!({"type": "object", "properties": {"p": {"type": "object", "properties": wide}}}),
+        Dialect::Plain,
+    )
+    .json;
     assert!(sent.contains("\"p\"") && !sent.contains("\"x\""), "{}", &sent[..200]);
-    let long: serde_json::Map<String, Value> = (0..3_000).map(|at| (format!("property_{at:030}"), json!({}))).collect();
+    let long: serde_json::Map<String, Value> =
+        (0..3_000).map(|at| (format!("property_{at:030}"), json!({}))).collect();
     let refused = emit(&json!({"type": "object", "properties": long}), Dialect::Plain).unwrap_err();
     assert!(refused.0.contains("bytes without any detail"), "{refused}");
 }
@@ -219,7 +243,10 @@ fn strict(schema: Value, dialect: Dialect, expected: Option<&str>) {
 #[test]
 fn openai_strict() {
     let check = |schema: Value, expected: Option<&str>| strict(schema, Dialect::OpenAiStrict, expected);
-    check(json!({"type": "object", "properties": {}}), Some(r#"{"type":"object","properties":{},"additionalProperties":false}"#));
+    check(
+        json!({"type": "object", "properties": {}}),
+        Some(r#"{"type":"object","properties":{},"additionalProperties":false}"#),
+    );
     check(
         json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 2, "format": "uri"}, "b": {"type": "integer", "minimum": 1},
             "c": {"enum": ["x", "y"]}, "d": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "e": {"type": "object", "properties": {"f": {"type": "boolean"}}}}, "required": ["a"]}),
@@ -242,14 +269,18 @@ fn openai_strict() {
         json!({"allOf": [{"properties": {"x": {"type": "string"}}}, {"properties": {"x": {"minLength": 1}}}], "type": "object"}),
         json!({"anyOf": [{"type": "object", "properties": {"x": {"type": "string"}}}, {"type": "object", "properties": {"y": {"type": "string"}}}]}),
     ] {
-        check(json!({"type": "object", "properties": {"p": part}, "$defs": {"f": {"$anchor": "far", "type": "string"}}}), None);
+        check(
+            json!({"type": "object", "properties": {"p": part}, "$defs": {"f": {"$anchor": "far", "type": "string"}}}),
+            None,
+        );
     }
     let mut deep = json!({"type": "string"});
     for _ in 0..6 {
         deep = json!({"type": "object", "properties": {"p": deep}});
     }
     check(deep, None);
-    let wide: serde_json::Map<String, Value> = (0..101).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
+    let wide: serde_json::Map<String, Value> =
+        (0..101).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
     check(json!({"type": "object", "properties": wide}), None);
     let values: Vec<String> = (0..501).map(|at| at.to_string()).collect();
     check(json!({"type": "object", "properties": {"p": {"enum": values}}}), None);
@@ -265,7 +296,10 @@ fn anthropic_strict() {
         ),
     );
     check(json!({"type": "object", "properties": {"a": {}}}), None);
-    let demands = sent(&json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}), Dialect::AnthropicStrict);
+    let demands = sent(
+        &json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}),
+        Dialect::AnthropicStrict,
+    );
     assert_eq!(demands.strict, Some(Demands { optional: 2, unions: 1 }));
 }
 
