@@ -312,6 +312,7 @@ impl<'a> Reader<'_, 'a> {
             node.items = None;
         }
         node.prefix.iter_mut().filter(|part| part.never).for_each(|part| *part = Node::default());
+        node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
         node.patterns.retain(|(_, part)| !part.never);
         Ok(node.settle())
     }

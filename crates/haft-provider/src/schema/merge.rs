@@ -72,6 +72,7 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
     node.properties.retain(|(_, part)| !part.never);
     node.additional = optional(a.additional, b.additional);
     node.patterns = united(a.patterns, None, b.patterns, None);
+    node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
     node.patterns.retain(|(_, part)| !part.never);
 
     node.items = optional(a.items, b.items);
