@@ -15,6 +15,7 @@ pub(crate) fn run() -> Done {
     steps.run("docs", || docs::run(docs::Action::Check))?;
     steps.run("clippy", lint::clippy)?;
     steps.run("test", || cargo(["test", "--workspace", "--all-features"]).run())?;
+    steps.run("map order", map_order)?;
     steps.run("model", model_check)?;
     steps.run("features", features::run)?;
     steps.run("rustdoc", rustdoc)?;
@@ -43,6 +44,12 @@ fn model_check() -> Done {
     ])
     .with_env("RUSTFLAGS", "--cfg shuttle")
     .run()
+}
+
+/// Definitions again, with maps that keep the order of their keys: what is sent must not depend on it, and a dependency
+/// may turn that on for the whole program.
+fn map_order() -> Done {
+    cargo(["test", "--package", "haft-provider", "--features", "serde_json/preserve_order"]).run()
 }
 
 fn rustdoc() -> Done {
