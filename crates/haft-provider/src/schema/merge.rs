@@ -259,10 +259,8 @@ pub(super) fn or_null(node: &mut Node<'_>) {
         return;
     }
     let accepts = |node: &Node<'_>| node.known_types().is_none_or(|types| types.has(Types::NULL));
-    if !node.any_of.is_empty() {
-        if !node.any_of.iter().any(accepts) {
-            node.any_of.push(Node::of(Types::NULL));
-        }
+    if !node.any_of.is_empty() && !node.any_of.iter().any(accepts) {
+        node.any_of.push(Node::of(Types::NULL));
     }
     if let Some(types) = &mut node.types {
         *types = types.or(Types::NULL);

@@ -117,7 +117,7 @@ fn told_apart(branches: &[Node<'_>]) -> bool {
     let objects: Vec<&Node<'_>> = branches.iter().filter(is_object).collect();
     let [first, rest @ ..] = &objects[..] else { return true };
     let all_required = |node: &&Node<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
-    if rest.is_empty() || objects.iter().all(|node| all_required(node)) {
+    if rest.is_empty() || objects.iter().all(all_required) {
         return true;
     }
     first.properties.iter().any(|(name, _)| {
