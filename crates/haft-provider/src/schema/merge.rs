@@ -258,8 +258,7 @@ pub(super) fn or_null(node: &mut Node<'_>) {
         *node = Node::of(Types::NULL);
         return;
     }
-    let accepts = |node: &Node<'_>| node.known_types().is_none_or(|types| types.has(Types::NULL));
-    if !node.any_of.is_empty() && !node.any_of.iter().any(accepts) {
+    if !node.any_of.is_empty() && !node.any_of.iter().any(accepts_null) {
         node.any_of.push(Node::of(Types::NULL));
     }
     if let Some(types) = &mut node.types {
@@ -270,4 +269,9 @@ pub(super) fn or_null(node: &mut Node<'_>) {
     {
         values.push(&NULL);
     }
+}
+
+fn accepts_null(node: &Node<'_>) -> bool {
+    let itself = node.known_types().is_none_or(|types| types.has(Types::NULL));
+    itself && (node.any_of.is_empty() || node.any_of.iter().any(accepts_null))
 }

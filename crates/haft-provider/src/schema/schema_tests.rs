@@ -254,6 +254,13 @@ fn openai_strict() {
             r#"{"type":"object","properties":{"a":{"type":"string","description":"[format \"uri\"; minLength 2]"},"b":{"type":["integer","null"],"minimum":1},"c":{"type":["string","null"],"enum":["x","y",null]},"d":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]},"e":{"type":["object","null"],"properties":{"f":{"type":["boolean","null"]}},"required":["f"],"additionalProperties":false}},"required":["a","b","c","d","e"],"additionalProperties":false}"#,
         ),
     );
+    // Alternatives inside alternatives: null is not in there by itself.
+    check(
+        json!({"type": "object", "properties": {"d": {"oneOf": [{"type": "string"}, {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}]}}}),
+        Some(
+            r#"{"type":"object","properties":{"d":{"anyOf":[{"type":"string"},{"anyOf":[{"type":"integer"},{"type":"boolean"}]},{"type":"null"}]}},"required":["d"],"additionalProperties":false}"#,
+        ),
+    );
     for part in [
         json!({}),
         json!({"type": "object"}),
