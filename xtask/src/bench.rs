@@ -9,7 +9,8 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 3] = [("haft", "core"), ("haft-tools", "files"), ("haft-cli", "start")];
+const BENCHES: [(&str, &str); 4] =
+    [("haft", "core"), ("haft-provider", "definitions"), ("haft-tools", "files"), ("haft-cli", "start")];
 const PAGE: &str = "docs/proof/bench.md";
 
 pub(crate) fn run() -> Done {

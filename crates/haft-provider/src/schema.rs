@@ -142,3 +142,9 @@ fn fit(node: &mut Node<'_>, dialect: Dialect) -> (Takes, Option<Demands>) {
         },
     }
 }
+
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+#[path = "schema/schema_tests.rs"]
+mod tests;

@@ -76,7 +76,10 @@ fn run(room: &Room, command: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(room.path("work"));
-    bash.env_clear().env("HOME", room.path("home")).env("LANG", "C.UTF-8").env("PATH", format!("{haft}:{path}"));
+    bash.env_clear()
+        .env("HOME", room.path("home"))
+        .env("LANG", "C.UTF-8")
+        .env("PATH", format!("{haft}:{path}"));
     let output = bash.output().unwrap();
     room.plain(&String::from_utf8(output.stdout).unwrap())
 }

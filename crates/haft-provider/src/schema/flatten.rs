@@ -240,8 +240,8 @@ impl<'a> Reader<'_, 'a> {
         let mut node = annotations(fields);
         let descend = depth < self.plan.depth;
         let mut additional_items = None;
-        for (keyword, value) in fields {
-            match keyword.as_str() {
+        for (keyword, value) in sorted(fields) {
+            match keyword {
                 "type" => node.types = Types::read(value),
                 "enum" => {
                     if let Value::Array(values) = value {
@@ -312,12 +312,9 @@ impl<'a> Reader<'_, 'a> {
             node.items = None;
         }
         node.prefix.iter_mut().filter(|part| part.never).for_each(|part| *part = Node::default());
+        node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
         node.patterns.retain(|(_, part)| !part.never);
-        if node.patterns.is_empty() && fields.contains_key("patternProperties") {
-            // Names that were excepted from `additionalProperties` may come.
-            node.additional = None;
-        }
-        Ok(node)
+        Ok(node.settle())
     }
 
     fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, Node<'a>)>, Stop> {
@@ -353,6 +350,7 @@ fn annotations<'a>(fields: &'a Map<String, Value>) -> Node<'a> {
     if fields.len() > 1 {
         for keyword in SAID {
             if let Some(value) = fields.get(keyword) {
+                node.mixed = true;
                 let value = haft::canonical::to_string(value);
                 if value.len() <= WORDS_CHARS_MAX && !value.contains("$ref") {
                     node.words.push(format!("{keyword} {value}"));

@@ -42,8 +42,9 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
         facts: a.facts,
         ..Node::default()
     };
-    if node.types == Some(Types::NONE) || node.values.as_ref().is_some_and(Vec::is_empty) {
-        return Node::never();
+    node = node.settle();
+    if node.never {
+        return node;
     }
     node.words.extend(b.words);
     node.words.sort_unstable();
@@ -71,6 +72,7 @@ pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
     node.properties.retain(|(_, part)| !part.never);
     node.additional = optional(a.additional, b.additional);
     node.patterns = united(a.patterns, None, b.patterns, None);
+    node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
     node.patterns.retain(|(_, part)| !part.never);
 
     node.items = optional(a.items, b.items);
@@ -120,7 +122,7 @@ fn united<'a>(
         return a;
     }
     let held = |node: Node<'a>, rest: Option<&Node<'a>>| match rest {
-        Some(rest) => both(node, rest.clone()),
+        Some(rest) => Node { mixed: true, ..both(node, rest.clone()) },
         None => node,
     };
     let mut all = Vec::with_capacity(a.len() + b.len());
@@ -183,15 +185,17 @@ fn equal(a: &Value, b: &Value) -> bool {
 
 /// What at least one of these accepts, as simply as it can be said.
 pub(super) fn either<'a>(branches: Vec<Node<'a>>) -> Node<'a> {
-    let mut branches: Vec<Node<'a>> = branches.into_iter().filter(|branch| !branch.never).collect();
-    let mut kept: Vec<Node<'a>> = Vec::with_capacity(branches.len());
-    for branch in branches.drain(..) {
+    let all = branches.len();
+    let mut kept: Vec<Node<'a>> = Vec::with_capacity(all);
+    for branch in branches.into_iter().filter(|branch| !branch.never) {
         if !kept.contains(&branch) {
             kept.push(branch);
         }
     }
     if kept.len() < 2 {
-        return kept.pop().unwrap_or_else(Node::never);
+        let mut only = kept.pop().unwrap_or_else(Node::never);
+        only.mixed |= all > 1;
+        return only;
     }
     if kept.iter().all(is_constant) {
         return enumeration(kept);
@@ -254,11 +258,8 @@ pub(super) fn or_null(node: &mut Node<'_>) {
         *node = Node::of(Types::NULL);
         return;
     }
-    let accepts = |node: &Node<'_>| node.known_types().is_none_or(|types| types.has(Types::NULL));
-    if !node.any_of.is_empty() {
-        if !node.any_of.iter().any(accepts) {
-            node.any_of.push(Node::of(Types::NULL));
-        }
+    if !node.any_of.is_empty() && !node.any_of.iter().any(accepts_null) {
+        node.any_of.push(Node::of(Types::NULL));
     }
     if let Some(types) = &mut node.types {
         *types = types.or(Types::NULL);
@@ -268,4 +269,9 @@ pub(super) fn or_null(node: &mut Node<'_>) {
     {
         values.push(&NULL);
     }
+}
+
+fn accepts_null(node: &Node<'_>) -> bool {
+    let itself = node.known_types().is_none_or(|types| types.has(Types::NULL));
+    itself && (node.any_of.is_empty() || node.any_of.iter().any(accepts_null))
 }

@@ -57,8 +57,9 @@ pub(super) struct Node<'a> {
     pub(super) words: Vec<String>,
     /// Something inside was left out.
     pub(super) cut: bool,
-    /// Put together from several descriptions of the same value. The engine, which reads these one by one, can't tell
-    /// what a null in its place would mean.
+    /// Put together from several descriptions of the same value, or only a part of what was said. A strict form would
+    /// lose something, and the engine, which reads the descriptions one by one, can't tell what a null in its place
+    /// would mean.
     pub(super) mixed: bool,
 }
 
@@ -110,6 +111,17 @@ impl<'a> Node<'a> {
             (Some(types), Some(values)) => Some(types.and(values)),
             (types, values) => types.or(values),
         }
+    }
+
+    /// Drops values of types that aren't accepted anyway; without any left nothing is accepted.
+    pub(super) fn settle(mut self) -> Node<'a> {
+        if let (Some(types), Some(values)) = (self.types, &mut self.values) {
+            values.retain(|value| types.has(Types::of(value)));
+        }
+        if self.types == Some(Types::NONE) || self.values.as_ref().is_some_and(Vec::is_empty) {
+            return Node::never();
+        }
+        self
     }
 
     pub(super) fn requires(&self, name: &str) -> bool {

@@ -34,6 +34,10 @@ pub(super) fn object<'a>(mut node: Node<'a>) -> Result<Node<'a>, Refused> {
     Ok(node)
 }
 
+fn names_it(node: &Node<'_>, name: &str) -> bool {
+    node.properties.binary_search_by_key(&name, |(own, _)| *own).is_ok()
+}
+
 fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
     let words = words(&alternatives);
     let mut names: Vec<&'a str> =
@@ -49,9 +53,17 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
                 variants.push(branch.properties[at].1.clone());
             } else if !branch.patterns.is_empty() {
                 variants.push(Node::default());
-            } else if let Some(rest) = branch.additional.as_deref().filter(|rest| !rest.never) {
-                // Said, not only left open: the name may come here as well.
-                variants.push(rest.clone());
+            } else {
+                match branch.additional.as_deref() {
+                    // Said, not only left open: the name may come here as well.
+                    Some(rest) if !rest.never => variants.push(rest.clone()),
+                    // What the base names belongs to every alternative that doesn't exclude it, and everything
+                    // belongs to one that names nothing.
+                    None if branch.properties.is_empty() || names_it(&node, name) => {
+                        variants.push(Node::default())
+                    }
+                    _ => {}
+                }
             }
         }
         let mut part = merge::either(variants);
@@ -65,8 +77,12 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
     union.required = required;
     union.cut = alternatives.iter().any(|branch| branch.cut);
     let closed = alternatives.iter().all(|branch| !branch.is_open() && branch.patterns.is_empty());
+    let said_open =
+        |branch: &Node<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
     if closed {
         union.additional = Some(Box::new(Node::never()));
+    } else if alternatives.iter().any(said_open) {
+        union.additional = Some(Box::new(Node::default()));
     }
     // The base says nothing of names that only alternatives have, unless it is closed to them.
     let described = node.description.take();

@@ -61,7 +61,7 @@ pub(super) fn anthropic(node: &mut Node<'_>) -> Option<Demands> {
 
 /// Whether everything has a type and every object names what it takes.
 fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
-    if node.never || node.cut || (node.mixed && tally.null_for_optional) {
+    if node.never || node.cut || node.mixed {
         return false;
     }
     if let Some(values) = &node.values {
@@ -117,7 +117,7 @@ fn told_apart(branches: &[Node<'_>]) -> bool {
     let objects: Vec<&Node<'_>> = branches.iter().filter(is_object).collect();
     let [first, rest @ ..] = &objects[..] else { return true };
     let all_required = |node: &&Node<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
-    if rest.is_empty() || objects.iter().all(|node| all_required(node)) {
+    if rest.is_empty() || objects.iter().all(all_required) {
         return true;
     }
     first.properties.iter().any(|(name, _)| {

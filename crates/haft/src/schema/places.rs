@@ -161,7 +161,8 @@ fn is_plausible(root: &Value, branch: &Value, value: &Value) -> bool {
     types(root, branch).meets(Types::OBJECT)
         && branch.get("properties").and_then(Value::as_object).is_none_or(|properties| {
             properties.iter().all(|(name, schema)| {
-                let Some(field) = fields.get(name) else { return true };
+                // A null may stand for what was left out, so it rules nothing out.
+                let Some(field) = fields.get(name).filter(|field| !field.is_null()) else { return true };
                 let values = schema.get("enum").and_then(Value::as_array);
                 schema.get("const").is_none_or(|constant| constant == field)
                     && values.is_none_or(|values| values.contains(field))
