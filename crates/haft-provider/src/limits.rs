@@ -12,6 +12,8 @@ pub const RECURSION_MAX: usize = 2;
 pub const HOPS_MAX: usize = 64;
 /// How many alternatives two lists of alternatives may have when they are multiplied out.
 pub const ALTERNATIVES_MAX: usize = 16;
+/// How many alternatives are compared with each other to see whether they exclude one another.
+pub const COMPARED_MAX: usize = 256;
 /// The longest keyword that is said in words where a wire doesn't take it, in characters.
 pub const WORDS_CHARS_MAX: usize = 200;
 /// The longest list of root alternatives in words, in characters.

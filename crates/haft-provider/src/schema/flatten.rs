@@ -212,7 +212,10 @@ impl<'a> Reader<'_, 'a> {
                 if fields.get(keyword).is_some_and(Value::is_array) {
                     let branches = list(fields, keyword).iter().map(|branch| self.node(branch, depth));
                     let branches = branches.collect::<Result<Vec<_>, Stop>>()?;
+                    // Sent as `anyOf`, which is the same only where no value fits two of them.
+                    let overlap = keyword == "oneOf" && !merge::exclusive(&branches);
                     node = merge::both(node, merge::either(branches));
+                    node.mixed |= overlap;
                 }
             }
             node

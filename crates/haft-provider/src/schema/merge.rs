@@ -8,8 +8,9 @@ use serde_json::{Number, Value};
 
 use super::flatten::distinct;
 use super::node::{FACTS, NULL, Node};
+use super::strict;
 use super::types::Types;
-use crate::limits::ALTERNATIVES_MAX;
+use crate::limits::{ALTERNATIVES_MAX, COMPARED_MAX};
 
 /// What both accept. Words of the first win.
 pub(super) fn both<'a>(a: Node<'a>, b: Node<'a>) -> Node<'a> {
@@ -217,6 +218,25 @@ pub(super) fn either<'a>(branches: Vec<Node<'a>>) -> Node<'a> {
         }
     }
     Node { any_of: kept, ..Node::default() }
+}
+
+/// Whether no value can fit two of these, as far as types, values and tags tell.
+pub(super) fn exclusive(branches: &[Node<'_>]) -> bool {
+    let apart = |a: &Node<'_>, b: &Node<'_>| {
+        if let (Some(a), Some(b)) = (&a.values, &b.values) {
+            return !a.iter().any(|one| b.iter().any(|other| equal(one, other)));
+        }
+        match (a.known_types(), b.known_types()) {
+            (Some(a_types), Some(b_types)) => match a_types.and(b_types) {
+                Types::NONE => true,
+                Types::OBJECT => strict::tagged(&[a, b]),
+                _ => false,
+            },
+            _ => false,
+        }
+    };
+    branches.len() <= COMPARED_MAX
+        && branches.iter().enumerate().all(|(at, a)| branches[..at].iter().all(|b| apart(a, b)))
 }
 
 /// Whether a branch names values and says nothing else of them.

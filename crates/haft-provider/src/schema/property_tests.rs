@@ -2,7 +2,6 @@
 //! tool accepts; a strict form accepts it too, and what comes back is understood.
 
 use haft::schema::InputSchema;
-use proptest::prelude::*;
 use serde_json::{Map, json};
 
 use super::*;
@@ -293,14 +292,6 @@ fn check(seed: u64, met: &mut Met) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn what_is_sent_accepts_what_the_tool_accepts(seed in any::<u64>()) {
-        check(seed, &mut Met::default());
-    }
-}
-
 #[test]
 #[ignore = "prove"]
 fn prove_that_wire_schemas_accept_what_tools_accept() {
@@ -313,9 +304,10 @@ fn prove_that_wire_schemas_accept_what_tools_accept() {
     );
 }
 
+/// The same seeds each time: what is found by chance is found by the proof above, not by a colleague's build.
 #[test]
-fn the_random_cases_are_worth_something() {
+fn what_is_sent_accepts_what_the_tool_accepts() {
     let mut met = Met::default();
-    (0..400).for_each(|seed| check(seed * 7_919, &mut met));
-    assert!(met.accepted > 400 && met.strict > 40, "{met:?}");
+    (0..800).for_each(|seed| check(seed * 7_919, &mut met));
+    assert!(met.accepted > 800 && met.strict > 80, "the cases are worth something: {met:?}");
 }

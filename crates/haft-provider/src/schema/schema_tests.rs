@@ -256,7 +256,7 @@ fn openai_strict() {
     );
     // Alternatives inside alternatives: null is not in there by itself.
     check(
-        json!({"type": "object", "properties": {"d": {"oneOf": [{"type": "string"}, {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}]}}}),
+        json!({"type": "object", "properties": {"d": {"anyOf": [{"type": "string"}, {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}]}}}),
         Some(
             r#"{"type":"object","properties":{"d":{"anyOf":[{"type":"string"},{"anyOf":[{"type":"integer"},{"type":"boolean"}]},{"type":"null"}]}},"required":["d"],"additionalProperties":false}"#,
         ),
@@ -271,6 +271,7 @@ fn openai_strict() {
         json!({"type": "array"}),
         json!({"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "string"}}),
         json!({"enum": [{"a": 1}]}),
+        json!({"oneOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 2}]}),
         json!({"$ref": "#"}),
         json!({"$ref": "#far"}),
         json!({"allOf": [{"properties": {"x": {"type": "string"}}}, {"properties": {"x": {"minLength": 1}}}], "type": "object"}),

@@ -115,11 +115,16 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
 fn told_apart(branches: &[Node<'_>]) -> bool {
     let is_object = |node: &&Node<'_>| node.known_types().is_none_or(|types| types.has(Types::OBJECT));
     let objects: Vec<&Node<'_>> = branches.iter().filter(is_object).collect();
-    let [first, rest @ ..] = &objects[..] else { return true };
     let all_required = |node: &&Node<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
-    if rest.is_empty() || objects.iter().all(all_required) {
+    if objects.len() < 2 || objects.iter().all(all_required) {
         return true;
     }
+    tagged(&objects)
+}
+
+/// Whether a property that all of these require has other values in each.
+pub(super) fn tagged(objects: &[&Node<'_>]) -> bool {
+    let Some(first) = objects.first() else { return true };
     first.properties.iter().any(|(name, _)| {
         let mut seen = Vec::new();
         objects.iter().all(|node| {
