@@ -90,6 +90,16 @@ fn the_readme() {
 }
 
 #[test]
+fn the_page_on_dispatch() {
+    follow("docs/dispatch.md", &[]);
+}
+
+#[test]
+fn the_page_on_script_tools() {
+    follow("docs/script-tools.md", &[]);
+}
+
+#[test]
 fn a_page_is_read_as_files_and_commands() {
     let page = "# T\n\nFirst `a/b.sh`:\n\n```sh\n#!/bin/sh\necho hi\n```\n\n```console\n$ a/b.sh\nhi\n\n$ true\n```\n\n```json\n{}\n```\n";
     let run = |command: &str, printed: &str| Step::Run { command: command.into(), printed: printed.into() };
