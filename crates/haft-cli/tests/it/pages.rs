@@ -65,7 +65,7 @@ fn follow(page: &str, files: &[&str]) {
             }
             Step::Run { command, printed } => {
                 let shown = run(&room, &command);
-                assert_eq!(shown.trim_end(), printed.trim_end(), "{page}: $ {command}");
+                assert_eq!(shown.trim_end(), room.plain(&printed).trim_end(), "{page}: $ {command}");
             }
         }
     }
@@ -87,6 +87,11 @@ fn run(room: &Room, command: &str) -> String {
 #[test]
 fn the_readme() {
     follow("README.md", &["Cargo.toml", "rustfmt.toml"]);
+}
+
+#[test]
+fn the_page_on_the_command_line() {
+    follow("docs/cli.md", &["rustfmt.toml"]);
 }
 
 #[test]
