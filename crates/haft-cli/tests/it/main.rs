@@ -6,4 +6,5 @@ mod examples;
 mod interrupt;
 mod json;
 mod room;
+mod scripts;
 mod terminal;

@@ -233,7 +233,7 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
     }
 }
 
-const NOT_CONFINED: &str = "nothing confines the program that it runs, so what it declares is only believed";
+const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
 
 async fn ask_hooks(
     shared: &Shared,
