@@ -9,8 +9,13 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 4] =
-    [("haft", "core"), ("haft-provider", "definitions"), ("haft-tools", "files"), ("haft-cli", "start")];
+const BENCHES: [(&str, &str); 5] = [
+    ("haft", "core"),
+    ("haft-provider", "definitions"),
+    ("haft-tools", "files"),
+    ("haft-tools", "scripts"),
+    ("haft-cli", "start"),
+];
 const PAGE: &str = "docs/proof/bench.md";
 
 pub(crate) fn run() -> Done {

@@ -137,6 +137,9 @@ pub(crate) struct Common {
     /// Another directory to work in; repeatable.
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
+    /// Folder with script tools, or the folder of one; repeatable.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tools_dir: Vec<PathBuf>,
     /// How much runs unasked: default, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<PermissionMode>,
@@ -158,6 +161,9 @@ pub(crate) struct Common {
     /// Ask nobody, also at a terminal; what would ask is denied.
     #[arg(long)]
     pub(crate) non_interactive: bool,
+    /// Run programs unconfined. (They are not confined yet in any case.)
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -186,6 +192,7 @@ impl Common {
         Common {
             cwd: later.cwd.or(self.cwd),
             add_dir: both(self.add_dir, later.add_dir),
+            tools_dir: both(self.tools_dir, later.tools_dir),
             permission_mode: later.permission_mode.or(self.permission_mode),
             allow: both(self.allow, later.allow),
             ask: both(self.ask, later.ask),
@@ -193,6 +200,7 @@ impl Common {
             schedule: later.schedule.or(self.schedule),
             max_concurrency: later.max_concurrency.or(self.max_concurrency),
             non_interactive: self.non_interactive || later.non_interactive,
+            no_sandbox: self.no_sandbox || later.no_sandbox,
         }
     }
 }

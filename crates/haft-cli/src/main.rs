@@ -58,5 +58,6 @@ fn main() -> ExitCode {
         output::error(&words);
         Exit::Usage
     });
+    session::close();
     exit.into()
 }

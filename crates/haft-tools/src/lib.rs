@@ -32,6 +32,8 @@ mod near;
 mod paths;
 #[cfg(feature = "files")]
 pub mod read;
+#[cfg(feature = "scripts")]
+pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
 #[cfg(feature = "files")]

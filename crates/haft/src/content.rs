@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::limits;
+use crate::results::Preview;
 use crate::view::View;
 
 /// One block of a result.
@@ -81,6 +82,8 @@ pub struct Output {
     blocks: Blocks,
     /// Boxed, because nearly no output has one.
     view: Option<Box<View>>,
+    /// Where the text is a preview already, of a file that the tool itself wrote.
+    kept: Option<Box<Preview>>,
 }
 
 /// Nearly every output is one block; those need no list.
@@ -113,14 +116,14 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output { blocks: Blocks::One(block), view: None }
+        Output { blocks: Blocks::One(block), view: None, kept: None }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks: Blocks::List(blocks), view: None }
+        Output { blocks: Blocks::List(blocks), view: None, kept: None }
     }
 
     /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
@@ -149,6 +152,16 @@ impl Output {
             Blocks::One(block) => vec![block],
             Blocks::List(blocks) => blocks,
         }
+    }
+
+    /// A text that stands for a file of whole results.
+    pub(crate) fn previewing(text: String, preview: Preview) -> Output {
+        Output { blocks: Blocks::One(Content::text(text)), view: None, kept: Some(Box::new(preview)) }
+    }
+
+    /// Takes what the text is a preview of.
+    pub(crate) fn take_preview(&mut self) -> Option<Preview> {
+        self.kept.take().map(|preview| *preview)
     }
 
     /// The same with links that are too long to be links said to be that.

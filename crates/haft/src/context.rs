@@ -15,6 +15,7 @@ use crate::limits;
 use crate::pipeline::running::Running;
 use crate::ports::{Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex};
 use crate::registry::Entry;
+use crate::results::OffloadStore;
 use crate::view::Progress;
 
 /// The surroundings of one call.
@@ -46,6 +47,8 @@ pub(crate) struct Host {
     pub(crate) base_access: Arc<Access>,
     pub(crate) ports: Ports,
     pub(crate) events: Option<Arc<dyn EventSink>>,
+    /// Where whole results are kept; nowhere in a child process, whose host has them.
+    pub(crate) results: Option<Arc<OffloadStore>>,
 }
 
 impl Host {
@@ -179,6 +182,12 @@ impl Context {
     pub fn warn(&self, words: impl Into<String>) {
         let call = &*self.call;
         call.host.tell(call.turn, Some(&call.reference), || What::Warning(words.into()));
+    }
+
+    /// Where whole results are kept, for a tool whose output can be too long for memory: see
+    /// [`OffloadStore::begin`]. Nowhere in the child process of an [isolated](crate::isolated) tool.
+    pub fn results(&self) -> Option<&Arc<OffloadStore>> {
+        self.call.host.results.as_ref()
     }
 
     /// Child processes, if the host has them.

@@ -367,6 +367,7 @@ impl Shared {
             workspace,
             ports: config.ports.clone(),
             events: config.events.clone(),
+            results: Some(store.clone()),
         };
         let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
         Shared {

@@ -90,6 +90,13 @@ pub const OFFLOAD_NAME_TRIES: usize = 16;
 /// Characters of the reason that a preview gives for a result that could not be kept.
 pub const OFFLOAD_REASON_CHARS: usize = 120;
 
+/// Bytes of one stream of a child process that are kept in memory, where a request states no bound of its own; of a
+/// longer one the beginning and the end.
+pub const PROCESS_OUTPUT_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a child's output that one file takes when it is too long for memory. What comes after is read and dropped.
+pub const SPILL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// How many calls of a turn run at once, unless the host says otherwise.
 pub const CONCURRENCY: usize = 10;
 /// How many calls of a turn are prepared at once. Calls that wait for the user don't count.

@@ -178,7 +178,9 @@ impl Authorizer for Permissions {
         match request.outside().next() {
             Some(path) => {
                 let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-                Some(format!("--add-dir {}", dir.display()))
+                // A folder more doesn't make a program harmless that nothing confines.
+                let name = request.unconfined_child.then(|| format!(" --allow {}", request.name));
+                Some(format!("--add-dir {}{}", dir.display(), name.unwrap_or_default()))
             }
             None => Some(format!("--allow {}", request.name)),
         }

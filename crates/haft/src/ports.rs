@@ -20,7 +20,9 @@ use std::sync::Arc;
 pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
 pub use authorizer::{Authorizer, Because, Request, Ruling};
 pub use mode::{Mode, PermissionMode, UnknownMode};
-pub use processes::{Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+pub use processes::{
+    Captured, Exit, OnLine, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Processes, Spill,
+};
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
 pub use sub_agents::{AgentRequest, SubAgents};

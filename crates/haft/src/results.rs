@@ -10,11 +10,13 @@
 //! tool, asks nobody and never fails: a file that can't be written costs the middle of the result, says so, and
 //! still keeps the limit. (Sending the full text instead, as others do, breaks the next request.)
 //!
+//! - `keeping` writes a result that is too long for memory to its file while it comes.
 //! - `store` keeps files: private, never through a link, removed by age and size.
 //! - `preview` cuts text: pure, no files.
 //! - `budget` decides who shrinks when a turn's results are too much together.
 
 mod budget;
+mod keeping;
 mod preview;
 mod store;
 #[cfg(test)]
@@ -32,6 +34,8 @@ use crate::content::{Content, Output};
 use crate::limits;
 
 pub use budget::{Fit, fit};
+pub use keeping::{Keeping, Kept};
+pub(crate) use preview::Preview;
 pub use preview::{Cut, Readers};
 pub use store::OffloadStore;
 
@@ -113,6 +117,14 @@ impl Settled {
         Settled { output, offloaded_to: None, cut: None }
     }
 
+    /// Takes over the file that the tool kept itself, unless somebody changed the text since.
+    fn adopt(&mut self) {
+        let Some(Preview { path, cut }) = self.output.take_preview() else { return };
+        if earlier(self.output.blocks(), Some(&cut)).is_some() {
+            (self.offloaded_to, self.cut) = (Some(path), Some(cut));
+        }
+    }
+
     /// Replaces the text of the output by at most `limit` characters of it, the whole going to a file.
     ///
     /// One that is a preview already becomes a shorter preview of the same file.
@@ -120,7 +132,9 @@ impl Settled {
         let blocks = std::mem::take(&mut self.output).into_blocks();
         let (text, cut) = if let Some((source, lost)) = earlier(&blocks, self.cut.as_ref()) {
             let rest = match (&self.offloaded_to, lost) {
-                (Some(path), _) => Rest::File { path, readers: store.readers() },
+                (Some(path), _) => {
+                    Rest::File { path, readers: store.readers(), held_bytes: source.held_bytes() }
+                }
                 (None, Some(why)) => Rest::Lost { why },
                 (None, None) => Rest::Page { tool },
             };
@@ -132,7 +146,7 @@ impl Settled {
             let why = kept.as_ref().err().map(reason);
             self.offloaded_to = kept.ok();
             let rest = match &self.offloaded_to {
-                Some(path) => Rest::File { path, readers: store.readers() },
+                Some(path) => Rest::File { path, readers: store.readers(), held_bytes: None },
                 None => Rest::Lost { why: why.as_deref().unwrap_or_default() },
             };
             preview::preview(&source, &rest, limit)
@@ -177,6 +191,7 @@ impl Settled {
 /// ```
 pub fn settle(output: Output, tool: &str, limit: ResultLimit, store: &OffloadStore) -> Settled {
     let mut settled = Settled::whole(output);
+    settled.adopt();
     if let ResultLimit::Chars(limit) = limit
         && exceeds(&settled.output, limit)
     {

@@ -142,7 +142,42 @@ impl InputSchema {
         InputSchema::compile(schema, None)
     }
 
+    /// Returns a schema known only at run time of what a tool gives back: any type may stand at its root.
+    ///
+    /// # Errors
+    /// As [`given`](InputSchema::given), but for the object.
+    pub fn of_output(schema: Value) -> Result<InputSchema, SchemaError> {
+        InputSchema::compile_any(schema, None)
+    }
+
+    /// Holds a value against the schema exactly as it is, and says what is wrong with it; nothing if it fits.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if let Err(violations) = check_depth(value) {
+            return violations;
+        }
+        let inner = &*self.inner;
+        if inner.validator.is_valid(value) {
+            return Vec::new();
+        }
+        let mut violations = explain::explain(&inner.raw, &inner.validator, inner.explained_depth, value);
+        if violations.is_empty() {
+            violations.push(Violation::new("", "the value does not fit the schema"));
+        }
+        violations
+    }
+
     fn compile(raw: Value, description: Option<String>) -> Result<InputSchema, SchemaError> {
+        let schema = InputSchema::compile_any(raw, description)?;
+        let raw = &schema.inner.raw;
+        if !places::types(raw, raw).meets(places::Types::OBJECT) {
+            return Err(SchemaError::new(
+                "the schema accepts no object; the root has to accept `type: object`",
+            ));
+        }
+        Ok(schema)
+    }
+
+    fn compile_any(raw: Value, description: Option<String>) -> Result<InputSchema, SchemaError> {
         let facts = bounds::check(&raw)?;
         if !matches!(raw, Value::Object(_) | Value::Bool(_)) {
             return Err(SchemaError::new(format!(
@@ -157,11 +192,6 @@ impl InputSchema {
             )
             .build(&raw)
             .map_err(|error| refused(&error))?;
-        if !places::types(&raw, &raw).meets(places::Types::OBJECT) {
-            return Err(SchemaError::new(
-                "the schema accepts no object; the root has to accept `type: object`",
-            ));
-        }
         Ok(InputSchema {
             inner: Arc::new(Inner { raw, description, validator, explained_depth: facts.explained_depth }),
         })

@@ -9,4 +9,5 @@ mod json;
 mod pages;
 mod python;
 mod room;
+mod scripts;
 mod terminal;

@@ -194,6 +194,7 @@ fn context(call: Call, tail: &[u8], link: &Arc<Link>, cancel: &Cancel) -> Result
         base_access: Arc::new(Access { read: readable, ..Access::default() }),
         ports,
         events,
+        results: None,
     };
     let reference = CallRef { index: call.index, id: call.id.into(), tool: call.called.into() };
     let cx = Context::proxied(Arc::new(host), call.turn, reference, cancel.clone(), access, &cwd);

@@ -329,6 +329,7 @@ pub(super) fn scene_of(id: &str, user_answers: Option<bool>) -> Scene {
         workspace,
         ports,
         events: Some(Arc::new(events.clone())),
+        results: None,
     };
     let cancel = Cancel::new();
     let call = CallRef { index: 3, id: id.into(), tool: "worker".into() };

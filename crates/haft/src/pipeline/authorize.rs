@@ -69,12 +69,15 @@ pub(super) async fn authorize(
     let opinion =
         opinion.unwrap_or_else(|| Opinion::Deny("it could not say whether this call is safe".into()));
     let seen = Seen::look(shared, opened, cx);
-    match judge(shared, opened, &seen.request(opened, cx), &opinion) {
+    match judge(shared, opened, &seen.request(shared, opened, cx), &opinion) {
         Verdict::Allow(by) => seen.allowed(by),
         Verdict::Deny(error) => Decided::Refused(error),
-        Verdict::Unasked(reason) => {
-            Decided::Refused(unasked(shared, &seen.request(opened, cx), &reason, "this mode doesn't ask"))
-        }
+        Verdict::Unasked(reason) => Decided::Refused(unasked(
+            shared,
+            &seen.request(shared, opened, cx),
+            &reason,
+            "this mode doesn't ask",
+        )),
         Verdict::Ask(reason) => Box::pin(ask(shared, opened, cx, seen, reason, &opinion, asking)).await,
     }
 }
@@ -92,7 +95,7 @@ impl Seen {
         Seen { resolved, judgement }
     }
 
-    fn request<'a>(&'a self, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
+    fn request<'a>(&'a self, shared: &Shared, opened: &'a Opened, cx: &'a Context) -> Request<'a> {
         Request {
             name: opened.entry.name(),
             tool: opened.entry.tool(),
@@ -101,6 +104,7 @@ impl Seen {
             effects: &self.resolved,
             judgement: &self.judgement,
             workspace: cx.workspace(),
+            unconfined_child: opened.entry.tool().spec().runs_in_child() && !shared.surroundings.confined,
         }
     }
 
@@ -129,7 +133,7 @@ async fn ask(
             }
             Err(error) => return Decided::Refused(error),
         }
-        let request = seen.request(opened, cx);
+        let request = seen.request(shared, opened, cx);
         let Some(asker) = shared.host.ports.asker.as_deref() else {
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
@@ -157,16 +161,16 @@ async fn ask(
         // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
         let now = Seen::look(shared, opened, cx);
         let same = CallDigest::of(opened, &now.resolved, cx) == asked_about;
-        match judge(shared, opened, &now.request(opened, cx), opinion) {
+        match judge(shared, opened, &now.request(shared, opened, cx), opinion) {
             Verdict::Deny(error) => return Decided::Refused(error),
             Verdict::Unasked(reason) => {
-                let request = now.request(opened, cx);
+                let request = now.request(shared, opened, cx);
                 return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
             }
             Verdict::Allow(by) if !same => return now.allowed(by),
             Verdict::Ask(changed) if !same => reason = changed,
             Verdict::Allow(_) | Verdict::Ask(_) => {
-                let _ = guarded(|| shared.authorizer.remember(&now.request(opened, cx), &answer));
+                let _ = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
                 return now.allowed("the user".into());
             }
         }
@@ -179,7 +183,8 @@ async fn ask(
     Decided::Refused(ToolError::of(ErrorKind::Denied, words))
 }
 
-/// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects.
+/// What is never allowed → deny rules → ask rules → the tool's opinion → allow rules and mode → effects, where they are
+/// more than believed.
 fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opinion) -> Verdict {
     let tool = opened.entry.name();
     if let Some(place) = request.effects.meets_protected(request.workspace) {
@@ -212,9 +217,10 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
     }
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
     let outside = request.outside().next();
-    let vouched = *opinion == Opinion::Allow && outside.is_none();
+    let vouched = *opinion == Opinion::Allow && outside.is_none() && !request.unconfined_child;
     match request.judgement.asks {
         Asks::No => match outside {
+            None if request.unconfined_child => ask(NOT_CONFINED.into()),
             None => Verdict::Allow("its effects".into()),
             Some(path) => ask(outside_words(request, path)),
         },
@@ -226,6 +232,8 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
         }),
     }
 }
+
+const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
 
 async fn ask_hooks(
     shared: &Shared,
@@ -293,7 +301,8 @@ fn approval(
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
         view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
-        unconfined: request.declared().unknown && !confined_elsewhere(shared, opened),
+        unconfined: request.unconfined_child
+            || (request.declared().unknown && !confined_elsewhere(shared, opened)),
         again,
     }
 }

@@ -44,7 +44,8 @@ pub struct Approval {
     pub proposed_rule: Option<String>,
     /// What the tool shows of the call.
     pub view: View,
-    /// Nothing is known of what it touches, and nothing confines it.
+    /// Nothing confines it: it runs in a child process that can do more than it declares, or nothing is known of what it
+    /// touches.
     pub unconfined: bool,
     /// What the call touches changed since the user said yes.
     pub again: bool,

@@ -57,6 +57,9 @@ pub struct Request<'a> {
     pub judgement: &'a Judgement,
     /// Where the session works.
     pub workspace: &'a Workspace,
+    /// Whether the call runs in a child process that nothing holds to what it declares. Its effects are then only
+    /// believed: good enough to keep calls apart, not to allow one.
+    pub unconfined_child: bool,
 }
 
 impl Request<'_> {

@@ -1,4 +1,8 @@
 //! The port to child processes.
+//!
+//! A request says what to run and what may come of it; whoever implements the port starts it, confines it as far as the
+//! host can, and sees to it that nothing is left. Output is bounded twice: so much of it stays in memory, the beginning
+//! and the end, and the whole goes to a file of the session's results where the request says so.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,6 +13,8 @@ use std::time::Duration;
 use crate::cancel::Cancel;
 use crate::files::Access;
 use crate::future::BoxFuture;
+use crate::limits;
+use crate::results::{Kept, OffloadStore};
 
 /// Starts child processes, and is the only thing that does.
 ///
@@ -17,20 +23,33 @@ use crate::future::BoxFuture;
 /// implementation lets go of it.
 pub trait Processes: Send + Sync + 'static {
     /// Whether a child can do no more than its request grants. Where it can't be held to that, effects of commands
-    /// are not believed.
+    /// are not believed, and a tool that [runs in a child](crate::ToolSpec::in_child) asks however harmless it claims to
+    /// be.
     fn confines(&self) -> bool;
 
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 }
 
-/// Told of output as it comes.
+/// Told of output as it comes. Called from a thread of the implementation; a call that blocks holds this child up.
 pub type OnOutput = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
+/// Told of each line that a child writes to descriptor 3, without its line break.
+pub type OnLine = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// A process to run.
+///
+/// ```
+/// use haft::ports::ProcessRequest;
+/// use std::time::Duration;
+///
+/// let request = ProcessRequest::new(["sort", "-u"], "/tmp").with_stdin("b\na\n").with_timeout(Duration::from_secs(5));
+/// assert_eq!(request.argv, ["sort", "-u"]);
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ProcessRequest {
-    /// The program and its arguments.
+    /// The program and its arguments. A program without a `/` is looked for on the child's `PATH`.
     pub argv: Vec<OsString>,
     /// Where it runs.
     pub cwd: PathBuf,
@@ -38,18 +57,139 @@ pub struct ProcessRequest {
     pub stdin: Vec<u8>,
     /// Variables beside those that every child gets.
     pub env: Vec<(OsString, OsString)>,
+    /// Names of variables of the host that this child gets as well, whatever they are called.
+    pub pass_env: Vec<OsString>,
     /// What it may read and write.
     pub access: Access,
     /// Hosts that it may reach.
     pub hosts: Vec<String>,
     /// How long it may run.
     pub timeout: Duration,
-    /// How much output is kept.
+    /// How many bytes of each stream are kept in memory.
     pub output_bytes_max: usize,
+    /// Where standard output goes whole, if it is longer.
+    pub spill: Option<Spill>,
     /// Told of output as it comes.
     pub on_output: Option<OnOutput>,
+    /// Told of lines on descriptor 3, which the child has only then.
+    pub on_line: Option<OnLine>,
     /// Raised when the call is cancelled.
     pub cancel: Cancel,
+}
+
+impl ProcessRequest {
+    /// This program with these arguments in this folder: nothing to read, nothing granted, ten minutes.
+    pub fn new<A: Into<OsString>>(
+        argv: impl IntoIterator<Item = A>,
+        cwd: impl Into<PathBuf>,
+    ) -> ProcessRequest {
+        ProcessRequest {
+            argv: argv.into_iter().map(Into::into).collect(),
+            cwd: cwd.into(),
+            stdin: Vec::new(),
+            env: Vec::new(),
+            pass_env: Vec::new(),
+            access: Access::default(),
+            hosts: Vec::new(),
+            timeout: limits::CALL_TIMEOUT,
+            output_bytes_max: limits::PROCESS_OUTPUT_BYTES,
+            spill: None,
+            on_output: None,
+            on_line: None,
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// What the child reads.
+    #[must_use]
+    pub fn with_stdin(mut self, bytes: impl Into<Vec<u8>>) -> ProcessRequest {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// A variable beside those that every child gets.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> ProcessRequest {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Variables of the host that the child gets as well.
+    #[must_use]
+    pub fn with_passed_env<N: Into<OsString>>(
+        mut self,
+        names: impl IntoIterator<Item = N>,
+    ) -> ProcessRequest {
+        self.pass_env.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// What the child may read and write, and the hosts that it may reach.
+    #[must_use]
+    pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
+        (self.access, self.hosts) = (access, hosts);
+        self
+    }
+
+    /// How long the child may run.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> ProcessRequest {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many bytes of each stream are kept in memory.
+    #[must_use]
+    pub fn with_output_bytes_max(mut self, bytes: usize) -> ProcessRequest {
+        self.output_bytes_max = bytes;
+        self
+    }
+
+    /// Where standard output goes whole, if it is longer than what is kept in memory.
+    #[must_use]
+    pub fn with_spill(mut self, spill: Spill) -> ProcessRequest {
+        self.spill = Some(spill);
+        self
+    }
+
+    /// Who is told of output as it comes.
+    #[must_use]
+    pub fn with_on_output(mut self, on_output: impl Fn(&[u8]) + Send + Sync + 'static) -> ProcessRequest {
+        self.on_output = Some(Arc::new(on_output));
+        self
+    }
+
+    /// Gives the child a descriptor 3, and says who is told of each line on it.
+    #[must_use]
+    pub fn with_on_line(mut self, on_line: impl Fn(&[u8]) + Send + Sync + 'static) -> ProcessRequest {
+        self.on_line = Some(Arc::new(on_line));
+        self
+    }
+
+    /// What ends the child early.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: Cancel) -> ProcessRequest {
+        self.cancel = cancel;
+        self
+    }
+}
+
+/// A place for output that is too long for memory: a new file among the session's results.
+#[derive(Clone)]
+pub struct Spill {
+    /// Where the file is made.
+    pub store: Arc<OffloadStore>,
+    /// What the file is named after, for example the tool.
+    pub name: String,
+    /// How many bytes the file may have; what comes after is read and dropped.
+    pub bytes_max: u64,
+}
+
+impl Spill {
+    /// A file of this store, of at most [`limits::SPILL_BYTES_MAX`] bytes.
+    pub fn new(store: Arc<OffloadStore>, name: impl Into<String>) -> Spill {
+        Spill { store, name: name.into(), bytes_max: limits::SPILL_BYTES_MAX }
+    }
 }
 
 /// How a process ended, and what it printed.
@@ -58,11 +198,66 @@ pub struct ProcessOutcome {
     /// How it ended.
     pub exit: Exit,
     /// What it printed.
-    pub stdout: Vec<u8>,
+    pub stdout: Captured,
     /// What it complained about.
-    pub stderr: Vec<u8>,
-    /// Whether output was cut.
-    pub cut: bool,
+    pub stderr: Captured,
+}
+
+/// What came through one pipe: all of it, or its beginning and its end.
+///
+/// ```
+/// use haft::ports::Captured;
+///
+/// assert_eq!(Captured::cut(b"hello".to_vec(), 5).whole(), Some(&b"hello"[..]));
+/// let cut = Captured::cut(b"hello world".to_vec(), 6);
+/// assert_eq!((cut.whole(), &*cut.head, &*cut.tail, cut.total_bytes), (None, &b"hel"[..], &b"rld"[..], 11));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Captured {
+    /// All of it if it fit, else the beginning.
+    pub head: Vec<u8>,
+    /// The end of what didn't fit.
+    pub tail: Vec<u8>,
+    /// How much came in all.
+    pub total_bytes: u64,
+    /// The file that holds all of it, if it didn't fit and the request wanted one.
+    pub kept: Option<Kept>,
+    /// Why there is no such file although one was wanted.
+    pub not_kept: Option<String>,
+}
+
+impl Captured {
+    /// Of these bytes what fits into `bytes_max`.
+    pub fn cut(mut bytes: Vec<u8>, bytes_max: usize) -> Captured {
+        let total_bytes = bytes.len() as u64;
+        let mut tail = Vec::new();
+        if bytes.len() > bytes_max {
+            tail = bytes.split_off(bytes.len() - bytes_max / 2);
+            bytes.truncate(bytes_max - bytes_max / 2);
+        }
+        Captured { head: bytes, tail, total_bytes, ..Captured::default() }
+    }
+
+    /// All of it, if it fit.
+    pub fn whole(&self) -> Option<&[u8]> {
+        (self.head.len() as u64 == self.total_bytes).then_some(&self.head)
+    }
+
+    /// Beginning and end as text; what is not UTF-8 is replaced, and characters that were cut in two are left out.
+    pub fn to_text(&self) -> (String, String) {
+        if self.whole().is_some() {
+            return (String::from_utf8_lossy(&self.head).into_owned(), String::new());
+        }
+        let head = match std::str::from_utf8(&self.head) {
+            // An unfinished character at the end, not a wrong one.
+            Err(error) if error.error_len().is_none() => &self.head[..error.valid_up_to()],
+            _ => &self.head,
+        };
+        let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
+        let unfinished = self.tail.iter().take(3).take_while(continues).count();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(head), text(&self.tail[unfinished..]))
+    }
 }
 
 /// How a process ended.

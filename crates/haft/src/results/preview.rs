@@ -8,10 +8,12 @@
 //! A cut falls on a line boundary unless lines are so long that this would throw away half of the room.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
+
+use super::keeping::Kept;
 
 /// Lines longer than this on average can't be read by line numbers with any use.
 const LONG_LINE_CHARS: usize = 2_000;
@@ -33,8 +35,17 @@ pub struct Cut {
     pub lines_left_out: usize,
     /// Why the rest could not be kept, where it couldn't.
     pub lost: Option<String>,
+    /// How many bytes of the text the file holds, where it could not take all of it.
+    pub held_bytes: Option<u64>,
     /// Where the pieces lie in the preview, to make a shorter one from it.
     pieces: Pieces,
+}
+
+/// What the text of an output stands for, when the tool kept the whole itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Preview {
+    pub(super) path: PathBuf,
+    pub(super) cut: Cut,
 }
 
 /// What has to be known of a preview to cut it again.
@@ -66,9 +77,28 @@ pub(super) struct Source<'a> {
     lines: usize,
     newlines: usize,
     is_json: bool,
+    held_bytes: Option<u64>,
 }
 
 impl<'a> Source<'a> {
+    /// A text of which only the beginning and the end are at hand.
+    pub(super) fn kept(kept: &Kept, head: &'a str, tail: &'a str) -> Source<'a> {
+        Source {
+            head,
+            tail,
+            tail_opens_line: false,
+            chars: kept.chars(),
+            lines: kept.lines(),
+            newlines: kept.newlines(),
+            is_json: false,
+            held_bytes: (kept.held_bytes() < kept.bytes()).then(|| kept.held_bytes()),
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> Option<u64> {
+        self.held_bytes
+    }
+
     /// A whole text.
     pub(super) fn whole(text: &'a str, is_json: bool) -> Source<'a> {
         let newlines = newlines(text);
@@ -80,6 +110,7 @@ impl<'a> Source<'a> {
             lines: newlines + usize::from(!text.is_empty() && !text.ends_with('\n')),
             newlines,
             is_json: is_json || looks_like_json(text),
+            held_bytes: None,
         }
     }
 
@@ -97,6 +128,7 @@ impl<'a> Source<'a> {
             lines: cut.lines,
             newlines: pieces.newlines,
             is_json: pieces.is_json,
+            held_bytes: cut.held_bytes,
         })
     }
 
@@ -132,7 +164,12 @@ impl Default for Readers {
 /// Where the text that isn't shown can be had.
 pub(super) enum Rest<'a> {
     /// In a file.
-    File { path: &'a Path, readers: &'a Readers },
+    File {
+        path: &'a Path,
+        readers: &'a Readers,
+        /// How much of it, if not all.
+        held_bytes: Option<u64>,
+    },
     /// Nowhere.
     Lost { why: &'a str },
     /// From the same tool, called again.
@@ -195,6 +232,7 @@ pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (St
         chars_left_out: gap.chars,
         lines_left_out: gap.lines,
         lost: if let Rest::Lost { why } = rest { Some((*why).to_owned()) } else { None },
+        held_bytes: source.held_bytes,
         pieces,
     };
     (text, cut)
@@ -234,19 +272,27 @@ fn widest(source: &Source<'_>, rest: &Rest<'_>, wording: Wording) -> usize {
 fn words(source: &Source<'_>, rest: &Rest<'_>, gap: Gap, wording: Wording) -> String {
     let all = characters(source.chars);
     match (rest, wording) {
-        (Rest::File { path, readers }, Wording::Full) => format!(
+        (Rest::File { path, readers, held_bytes: None }, Wording::Full) => format!(
             "[{}; the whole result is in {} ({all}, {}){}]",
             missing(source, gap),
             path.display(),
             lines(source.lines),
             reading(source, readers),
         ),
-        (Rest::File { path, .. }, Wording::Short) => {
-            format!("[cut: {all}, whole in {}]", path.display())
+        (Rest::File { path, readers, held_bytes: Some(held) }, Wording::Full) => format!(
+            "[{}; the whole result had {all}, {}; its first {} bytes are in {}, the rest was too long to keep{}]",
+            missing(source, gap),
+            lines(source.lines),
+            number(usize::try_from(*held).unwrap_or(usize::MAX)),
+            path.display(),
+            reading(source, readers),
+        ),
+        (Rest::File { path, held_bytes, .. }, Wording::Short) => {
+            format!("[cut: {all}, {} in {}]", part(*held_bytes), path.display())
         }
-        (Rest::File { path, .. }, Wording::Shorter) => {
+        (Rest::File { path, held_bytes, .. }, Wording::Shorter) => {
             let name = path.file_name().unwrap_or_default();
-            format!("[cut: {all}, whole in file {}]", name.display())
+            format!("[cut: {all}, {} in file {}]", part(*held_bytes), name.display())
         }
         (Rest::Lost { why }, Wording::Full) => format!(
             "[{}; the whole result had {all}, {}; what is missing is lost, since it could not be kept in a file: \
@@ -276,6 +322,11 @@ fn words(source: &Source<'_>, rest: &Rest<'_>, gap: Gap, wording: Wording) -> St
         (Rest::Page { .. }, Wording::Shorter) => format!("[cut: {all}; call again for the rest]"),
         (_, Wording::Bare) => format!("[cut: {all}]"),
     }
+}
+
+/// Says whether a file holds all.
+fn part(held_bytes: Option<u64>) -> &'static str {
+    if held_bytes.is_some() { "beginning" } else { "whole" }
 }
 
 /// Says how much is missing at this place, and who left it out.

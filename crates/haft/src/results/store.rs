@@ -11,7 +11,7 @@
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -21,7 +21,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-use super::preview::Readers;
+use super::keeping::{Keeping, Kept};
+use super::preview::{Preview, Readers, Rest, Source, preview};
+use crate::content::Output;
 use crate::limits;
 
 /// Where whole results are kept when only a part goes to the model.
@@ -86,6 +88,18 @@ impl OffloadStore {
     /// The folder can't be made; it is a link, belongs to somebody else, or is open to others and holds files that
     /// aren't ours; or the bytes can't be written, in which case no file is left behind.
     pub fn keep(&self, name_hint: &str, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let mut keeping = self.begin(name_hint, extension, u64::MAX)?;
+        // Half a result would read as a whole one: what isn't finished is removed.
+        keeping.write(bytes)?;
+        Ok(keeping.finish().path().to_owned())
+    }
+
+    /// Begins a file like those of [`keep`](OffloadStore::keep), for a result that comes piece by piece and may have at
+    /// most `bytes_max` bytes. It is removed unless it is [finished](Keeping::finish).
+    ///
+    /// # Errors
+    /// As for [`keep`](OffloadStore::keep).
+    pub fn begin(&self, name_hint: &str, extension: &str, bytes_max: u64) -> io::Result<Keeping> {
         let folder = self.open_or_make()?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let hint = safe(name_hint, limits::OFFLOAD_HINT_CHARS, "result");
@@ -99,8 +113,19 @@ impl OffloadStore {
                 Err(error) => return Err(error.into()),
             }
         };
-        fill(&folder, &name, file, bytes)?;
-        Ok(self.dir.join(name))
+        let path = self.dir.join(&name);
+        Ok(Keeping::new(folder, name, path, file, bytes_max))
+    }
+
+    /// The result of a call whose text is in a file: its beginning, what is missing and where it is, and its end.
+    /// `head` and `tail` are as much of the text as its maker still has.
+    ///
+    /// Step 8 of the pipeline shortens it to the tool's limit and keeps the file, instead of writing another.
+    pub fn show(&self, kept: &Kept, head: &str, tail: &str) -> Output {
+        let source = Source::kept(kept, head, tail);
+        let rest = Rest::File { path: kept.path(), readers: &self.readers, held_bytes: source.held_bytes() };
+        let (text, cut) = preview(&source, &rest, usize::MAX);
+        Output::previewing(text, Preview { path: kept.path().to_owned(), cut })
     }
 
     /// Removes kept files older than this, then the oldest until the rest is within
@@ -190,13 +215,6 @@ impl Drop for OffloadStore {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
-}
-
-/// Writes all bytes into a new file, or removes it: half a result would read as a whole one.
-fn fill(folder: &OwnedFd, name: &str, mut file: File, bytes: &[u8]) -> io::Result<()> {
-    file.write_all(bytes).inspect_err(|_| {
-        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
-    })
 }
 
 /// A file that a store made, oldest first.
@@ -451,7 +469,10 @@ mod tests {
         fs::write(folder.path().join("half"), "ha").expect("a file");
         let read_only = File::open(folder.path().join("half")).expect("a file");
         let handle = store.open().expect("our folder");
-        fill(&handle, "half", read_only, b"half").expect_err("it was opened for reading");
+        let path = folder.path().join("half");
+        let mut keeping = Keeping::new(handle, "half".to_owned(), path, read_only, u64::MAX);
+        keeping.write(b"half").expect_err("it was opened for reading");
+        drop(keeping);
         assert_eq!(names(folder.path()), [""; 0]);
     }
 

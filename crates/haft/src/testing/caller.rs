@@ -307,6 +307,7 @@ pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context
         workspace,
         ports: own,
         events: None,
+        results: Some(Arc::new(crate::results::OffloadStore::temporary())),
     };
     let call = CallRef { index: 0, id: "test".into(), tool: "test".into() };
     Context::new(Arc::new(host), 1, call, Cancel::new(), None)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use crate::future::BoxFuture;
-use crate::ports::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use crate::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use crate::sync::lock;
 
 /// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can be
@@ -14,14 +14,11 @@ use crate::sync::lock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::ports::{Exit, Processes, ProcessRequest};
 /// use haft::testing::ScriptedProcesses;
-/// # fn request(program: &str) -> ProcessRequest { ProcessRequest {
-/// #     argv: vec![program.into()], cwd: "/".into(), stdin: vec![], env: vec![], access: Default::default(),
-/// #     hosts: vec![], timeout: std::time::Duration::from_secs(1), output_bytes_max: 5, on_output: None,
-/// #     cancel: haft::Cancel::new() } }
 ///
+/// let request = |program: &str| ProcessRequest::new([program], "/").with_output_bytes_max(6);
 /// let processes = ScriptedProcesses::new().prints("hello world").exits(2, "no such flag");
 /// let first = processes.run(request("echo")).await.unwrap();
-/// assert_eq!((first.stdout.as_slice(), first.cut), (b"hello".as_slice(), true), "within the request's bound");
+/// assert_eq!((&*first.stdout.head, &*first.stdout.tail), (&b"hel"[..], &b"rld"[..]), "within the request's bound");
 /// assert_eq!(processes.run(request("ls")).await.unwrap().exit, Exit::Code(2));
 /// assert_eq!(processes.run(request("rm")).await.unwrap_err().to_string(), "no answer is scripted for `rm`");
 /// assert_eq!(processes.requests().len(), 3);
@@ -40,7 +37,7 @@ struct Script {
 }
 
 enum Answer {
-    Ends(Result<ProcessOutcome, ProcessError>),
+    Ends(Box<Result<ProcessOutcome, ProcessError>>),
     Hangs,
 }
 
@@ -59,22 +56,20 @@ impl ScriptedProcesses {
     /// The next process ends like this.
     #[must_use]
     pub fn then(self, outcome: Result<ProcessOutcome, ProcessError>) -> ScriptedProcesses {
-        lock(&self.script).answers.push_back(Answer::Ends(outcome));
+        lock(&self.script).answers.push_back(Answer::Ends(Box::new(outcome)));
         self
     }
 
     /// The next process prints this and ends well.
     #[must_use]
     pub fn prints(self, stdout: impl AsRef<[u8]>) -> ScriptedProcesses {
-        let stdout = stdout.as_ref().to_vec();
-        self.then(Ok(ProcessOutcome { exit: Exit::Code(0), stdout, stderr: Vec::new(), cut: false }))
+        self.then(Ok(ended(Exit::Code(0), stdout.as_ref(), b"")))
     }
 
     /// The next process complains and ends with this code.
     #[must_use]
     pub fn exits(self, code: i32, stderr: impl AsRef<[u8]>) -> ScriptedProcesses {
-        let stderr = stderr.as_ref().to_vec();
-        self.then(Ok(ProcessOutcome { exit: Exit::Code(code), stdout: Vec::new(), stderr, cut: false }))
+        self.then(Ok(ended(Exit::Code(code), b"", stderr.as_ref())))
     }
 
     /// The next process can't be started.
@@ -96,6 +91,11 @@ impl ScriptedProcesses {
     }
 }
 
+fn ended(exit: Exit, stdout: &[u8], stderr: &[u8]) -> ProcessOutcome {
+    let all = |bytes: &[u8]| Captured::cut(bytes.to_vec(), usize::MAX);
+    ProcessOutcome { exit, stdout: all(stdout), stderr: all(stderr) }
+}
+
 impl Processes for ScriptedProcesses {
     fn confines(&self) -> bool {
         self.confines
@@ -109,24 +109,23 @@ impl Processes for ScriptedProcesses {
         };
         Box::pin(async move {
             match answer {
-                Some(Answer::Ends(Ok(mut outcome))) => {
+                Some(Answer::Ends(outcome)) => {
+                    let mut outcome = (*outcome)?;
                     for stream in [&mut outcome.stdout, &mut outcome.stderr] {
-                        if stream.len() > request.output_bytes_max {
-                            stream.truncate(request.output_bytes_max);
-                            outcome.cut = true;
+                        if let (Some(on_output), false) = (&request.on_output, stream.head.is_empty()) {
+                            on_output(&stream.head);
                         }
-                    }
-                    if let Some(on_output) = &request.on_output {
-                        on_output(&outcome.stdout);
-                        on_output(&outcome.stderr);
+                        if stream.whole().is_some() {
+                            *stream =
+                                Captured::cut(std::mem::take(&mut stream.head), request.output_bytes_max);
+                        }
                     }
                     Ok(outcome)
                 }
-                Some(Answer::Ends(Err(error))) => Err(error),
                 Some(Answer::Hangs) => {
-                    let ended = tokio::time::timeout(request.timeout, request.cancel.cancelled()).await;
-                    let exit = if ended.is_ok() { Exit::Cancelled } else { Exit::TimedOut };
-                    Ok(ProcessOutcome { exit, stdout: Vec::new(), stderr: Vec::new(), cut: false })
+                    let waited = tokio::time::timeout(request.timeout, request.cancel.cancelled()).await;
+                    let exit = if waited.is_ok() { Exit::Cancelled } else { Exit::TimedOut };
+                    Ok(ended(exit, b"", b""))
                 }
                 None => {
                     let argv: Vec<_> = request.argv.iter().map(|part| part.to_string_lossy()).collect();

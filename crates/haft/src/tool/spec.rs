@@ -45,6 +45,7 @@ pub struct ToolSpec {
     pub(crate) needs: Vec<Port>,
     pub(crate) blocking: bool,
     pub(crate) isolated: bool,
+    pub(crate) in_child: bool,
     pub(crate) finds_tools: bool,
     pub(crate) group: Cow<'static, str>,
     pub(crate) listed_class: ListedClass,
@@ -71,6 +72,7 @@ impl ToolSpec {
             needs: Vec::new(),
             blocking: false,
             isolated: false,
+            in_child: false,
             finds_tools: false,
             group: Cow::Borrowed("other"),
             listed_class: ListedClass::default(),
@@ -171,6 +173,21 @@ impl ToolSpec {
     /// [`Isolator`](crate::isolate::Isolator). Without one, and for every other tool, nothing confines the code.
     pub fn is_isolated(&self) -> bool {
         self.isolated
+    }
+
+    /// Each call runs a program in a child process, through [`Processes`](crate::ports::Processes): the tool can't work
+    /// without that port, and where the host can't confine the child nobody holds it to what the call declares.
+    ///
+    /// The declared effects still say what runs beside what. But where they are only believed, every call asks unless a
+    /// rule, a mode or the user allows it, however harmless it claims to be.
+    pub fn in_child(mut self) -> ToolSpec {
+        self.in_child = true;
+        self.needs(Port::Processes)
+    }
+
+    /// Whether each call runs a program in a child process; see [`in_child`](ToolSpec::in_child).
+    pub fn runs_in_child(&self) -> bool {
+        self.in_child
     }
 
     /// The tool searches for tools that were deferred. Deferral is on only where such a tool is offered.

@@ -1,0 +1,261 @@
+//! Becoming another program: the only unsafe code of the project.
+//!
+//! The child is made by `clone` with `CLONE_VM | CLONE_VFORK`, as the C library's own `posix_spawn` does it: it borrows
+//! our memory until it becomes another program, and the thread that made it stands still meanwhile. So a start costs the
+//! same from a small host and from one with gigabytes, where `fork` copies page tables; and what goes wrong in the child
+//! is simply written to memory that we read afterwards. `posix_spawn` itself can't be used: it knows no `PDEATHSIG`.
+//!
+//! The price is that the child runs in our memory. It therefore calls nothing but system calls, allocates nothing, takes
+//! no lock, and runs with every signal blocked until no handler of ours is left in it.
+#![expect(
+    unsafe_code,
+    reason = "a new process has to be set up between clone and exec, and no safe API does that"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+
+/// What is to be started, ready for the kernel.
+pub(crate) struct Plan {
+    pub(crate) program: CString,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) envp: Vec<CString>,
+    pub(crate) cwd: CString,
+}
+
+/// What the child could not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Come to be.
+    Clone,
+    /// Get a session, descriptors and signals of its own.
+    SetUp,
+    /// Enter its working directory.
+    Enter,
+    /// Become the program.
+    Exec,
+}
+
+/// A child that runs. Dropped, it and its whole group are killed.
+pub(crate) struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    reaped: bool,
+}
+
+/// What the child reads and where it says what went wrong. Lives on the stack of the thread that waits for it.
+struct Shared<'a> {
+    program: &'a CStr,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    cwd: &'a CStr,
+    /// What becomes descriptor 0, 1, 2 and maybe 3; none of them is one of these itself.
+    descriptors: &'a [c_int],
+    parent: c_int,
+    step: Step,
+    errno: c_int,
+}
+
+/// The least number that a descriptor may have to be moved to 0 … 3 without being overwritten on the way.
+pub(crate) const DESCRIPTOR_MIN: c_int = 10;
+
+/// The last signal, and the size of a set of them, as the kernel counts.
+const SIGNAL_MAX: c_int = 64;
+const SIGSET_BYTES: usize = 8;
+
+/// More than the few frames between `clone` and `execve` take.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Blocks every signal on this thread, for good: handlers of the host run on its own threads, never on ours, and a pipe
+/// that nobody reads is an error and no signal.
+pub(crate) fn block_signals() {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigfillset` initialises the set that it is given; `pthread_sigmask` only reads it, and the null pointer
+    // says that the old mask isn't wanted. Only the calling thread's mask changes.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// Starts a child with these descriptors as its 0, 1, 2 and maybe 3, each at least [`DESCRIPTOR_MIN`].
+///
+/// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it.
+///
+/// # Errors
+/// Which step failed, and why. No process is left then.
+pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child, (Step, Errno)> {
+    let pointers = |texts: &[CString]| -> Vec<*const c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (argv, envp) = (pointers(&plan.argv), pointers(&plan.envp));
+    let descriptors: Vec<c_int> = descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
+    debug_assert!(descriptors.iter().all(|descriptor| *descriptor >= DESCRIPTOR_MIN));
+    let mut shared = Shared {
+        program: &plan.program,
+        argv: argv.as_ptr(),
+        envp: envp.as_ptr(),
+        cwd: &plan.cwd,
+        descriptors: &descriptors,
+        parent: rustix::process::getpid().as_raw_nonzero().get(),
+        step: Step::SetUp,
+        errno: 0,
+    };
+    // 16 bytes are the alignment that every supported machine wants of a stack.
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_BYTES / 16);
+    let mut pidfd: c_int = -1;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: The stack is ours, aligned, and grows down from its end; it and `shared`, with everything that it points
+    // to, outlive the child's use of them, because CLONE_VFORK suspends this thread until the child has become another
+    // program or is gone. `in_child` keeps to what may be done there. The kernel writes the descriptor to `pidfd`.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.capacity()).cast::<c_void>();
+        libc::clone(in_child, top, flags, ptr::from_mut(&mut shared).cast(), ptr::from_mut(&mut pidfd))
+    };
+    if pid == -1 {
+        return Err((Step::Clone, last_error()));
+    }
+    // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, close-on-exec, and nobody else owns it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let pid = Pid::from_raw(pid).expect("a child has a number");
+    // SAFETY: A plain read of a value that is still alive. Volatile, because the compiler can't know that it was written.
+    let errno = unsafe { ptr::read_volatile(&raw const shared.errno) };
+    if errno == 0 {
+        return Ok(Child { pid, pidfd, reaped: false });
+    }
+    // It is gone already; this takes its number back.
+    let _ = rustix::process::waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&pidfd)), WaitIdOptions::EXITED);
+    // SAFETY: As above.
+    let step = unsafe { ptr::read_volatile(&raw const shared.step) };
+    Err((step, Errno::from_raw_os_error(errno)))
+}
+
+fn last_error() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// What the child does: a session of its own, default signals, its descriptors and no others, its folder, the program.
+extern "C" fn in_child(shared: *mut c_void) -> c_int {
+    // SAFETY: `start` passes its `Shared` and stands still while we run, so nobody else uses it. Everything called here is
+    // a thin wrapper of a system call, safe between clone and exec; our descriptor table, signal table, mask and
+    // directory are copies, so nothing here changes the parent's.
+    unsafe {
+        let shared = &mut *shared.cast::<Shared<'_>>();
+        if set_up(shared) {
+            shared.step = Step::Enter;
+            if libc::chdir(shared.cwd.as_ptr()) == 0 {
+                shared.step = Step::Exec;
+                let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+                libc::sigemptyset(none.as_mut_ptr());
+                libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+                libc::execve(shared.program.as_ptr(), shared.argv, shared.envp);
+            }
+        }
+        // Zero would be taken for success.
+        shared.errno = (*libc::__errno_location()).max(1);
+        libc::_exit(127)
+    }
+}
+
+/// Whether everything worked; if not, `errno` says why.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+unsafe fn set_up(shared: &Shared<'_>) -> bool {
+    // SAFETY: System calls on plain numbers, and on structures that live here; see `in_child`.
+    unsafe {
+        // Ignored signals stay ignored in the new program, and Rust ignores SIGPIPE. By the kernel's own call, since the C
+        // library keeps some numbers to itself; all zeroes is the default action in the kernel's form of it, and what
+        // can't be set (SIGKILL) is refused.
+        let default = [0u64; 8];
+        for signal in 1..=SIGNAL_MAX {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                SIGSET_BYTES,
+            );
+        }
+        if libc::setsid() == -1 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) == -1 {
+            return false;
+        }
+        // A parent that ended before the line above would never be noticed.
+        if libc::getppid() != shared.parent {
+            libc::_exit(127);
+        }
+        for (number, descriptor) in (0..).zip(shared.descriptors) {
+            // The copy stays open across exec, the original doesn't.
+            if libc::dup2(*descriptor, number) == -1 {
+                return false;
+            }
+        }
+        close_from(shared.descriptors.len() as c_int);
+        true
+    }
+}
+
+/// Closes everything from this number on, also what somebody in the host opened without close-on-exec.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+unsafe fn close_from(first: c_int) {
+    // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0) == 0 {
+            return;
+        }
+        for descriptor in first..crate::limits::DESCRIPTORS_MAX {
+            libc::close(descriptor);
+        }
+    }
+}
+
+impl Child {
+    /// Readable once the child has ended.
+    pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.pidfd)
+    }
+
+    /// Sends a signal to the child's whole group. As long as the child isn't reaped its number, which is the group's, is
+    /// nobody else's.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// How the child ended, if it has. It stays a zombie, so that its group can still be reached.
+    pub(crate) fn ended(&self) -> Result<Option<WaitIdStatus>, Errno> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        rustix::process::waitid(WaitId::PidFd(self.pidfd()), options)
+    }
+
+    /// Somebody else took the child's number back; whose it is now nobody knows, so nothing is sent to it any more.
+    pub(crate) fn lose(&mut self) {
+        self.reaped = true;
+    }
+
+    /// Kills what is left of the group, and takes the child's number back.
+    pub(crate) fn reap(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.reaped, true) {
+            return;
+        }
+        self.signal(Signal::KILL);
+        let wait = || rustix::process::waitid(WaitId::PidFd(self.pidfd()), WaitIdOptions::EXITED);
+        while matches!(wait(), Err(Errno::INTR)) {}
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,394 @@
+//! The life of one child, on one thread: start, feed, listen, wait, end.
+//!
+//! There are four ways to the end: the child ends by itself, its time is over, the call is cancelled, or nobody waits
+//! for its answer. In the last three its group is told to end (TERM), and killed if it doesn't within a grace. In all of
+//! them, once the child itself is gone, output is read for a bounded time only, since something that it left behind may
+//! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
+//! that the group's number can't have become somebody else's.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::capture::{Capture, Lines};
+use crate::start::{self, Child, DESCRIPTOR_MIN, Step};
+use crate::{limits, program, refused};
+
+/// What the thread of a child is told from outside.
+#[derive(Clone)]
+pub(crate) struct Orders(Arc<OrdersInner>);
+
+struct OrdersInner {
+    order: AtomicU8,
+    wake: OwnedFd,
+}
+
+const CANCEL: u8 = 1;
+const ABANDON: u8 = 2;
+
+impl Orders {
+    pub(crate) fn new() -> io::Result<Orders> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), wake })))
+    }
+
+    /// End the child, and answer.
+    pub(crate) fn cancel(&self) {
+        self.give(CANCEL);
+    }
+
+    /// End the child soon: nobody waits for an answer.
+    pub(crate) fn abandon(&self) {
+        self.give(ABANDON);
+    }
+
+    fn give(&self, order: u8) {
+        self.0.order.fetch_max(order, Ordering::AcqRel);
+        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+    }
+
+    /// The order, and quiet until the next one.
+    fn take(&self) -> Option<Stop> {
+        let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
+        match self.0.order.load(Ordering::Acquire) {
+            CANCEL => Some(Stop::Cancelled),
+            ABANDON => Some(Stop::Abandoned),
+            _ => None,
+        }
+    }
+}
+
+/// Why a child is ended. A later reason replaces an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    TimedOut,
+    Cancelled,
+    Abandoned,
+}
+
+/// Runs one process to its end.
+pub(crate) fn run(
+    request: &ProcessRequest,
+    variables: &[(OsString, OsString)],
+    orders: &Orders,
+) -> Result<ProcessOutcome, ProcessError> {
+    start::block_signals();
+    let plan = program::plan(request, variables).map_err(refused)?;
+    let pipes =
+        Pipes::new(request).map_err(|error| refused(format!("no process can be started: {error}")))?;
+    let child = {
+        let theirs: Vec<BorrowedFd<'_>> = pipes.theirs.iter().map(|end| end.as_fd()).collect();
+        let mut tries = 0;
+        loop {
+            match start::start(&plan, &theirs) {
+                Ok(child) => break child,
+                // Another thread has just forked while a file was open for writing; that passes.
+                Err((Step::Exec, Errno::TXTBSY)) if tries < limits::BUSY_TRIES_MAX => {
+                    tries += 1;
+                    std::thread::sleep(Duration::from_millis(10) * tries);
+                }
+                Err((step, errno)) => return Err(refused(program::explain(&plan, step, errno))),
+            }
+        }
+    };
+    // Their ends would keep the pipes open.
+    let Pipes { theirs, input, output, errors, lines } = pipes;
+    drop(theirs);
+    let watched = Watched {
+        child,
+        request,
+        orders,
+        input,
+        fed: 0,
+        output: Stream {
+            pipe: Some(output),
+            capture: Capture::new(request.output_bytes_max, request.spill.clone()),
+        },
+        errors: Stream { pipe: Some(errors), capture: Capture::new(request.output_bytes_max, None) },
+        lines: lines.map(|pipe| (pipe, Lines::new())),
+        deadline: Instant::now().checked_add(request.timeout),
+        stop: None,
+        kill_at: None,
+        killed: false,
+        ended: None,
+        drained_at: None,
+    };
+    watched.follow()
+}
+
+/// Both ends of everything between the child and us.
+struct Pipes {
+    theirs: Vec<OwnedFd>,
+    input: Option<OwnedFd>,
+    output: OwnedFd,
+    errors: OwnedFd,
+    lines: Option<OwnedFd>,
+}
+
+impl Pipes {
+    fn new(request: &ProcessRequest) -> io::Result<Pipes> {
+        let (their_input, input) = io::pipe()?;
+        let (output, their_output) = io::pipe()?;
+        let (errors, their_errors) = io::pipe()?;
+        let mut theirs: Vec<OwnedFd> = vec![their_input.into(), their_output.into(), their_errors.into()];
+        let mut lines = None;
+        if request.on_line.is_some() {
+            let (ours, their_lines) = io::pipe()?;
+            theirs.push(their_lines.into());
+            lines = Some(ours.into());
+        }
+        // A host without standard streams gives out low numbers, which the child is about to overwrite.
+        for end in &mut theirs {
+            *end = rustix::io::fcntl_dupfd_cloexec(&*end, DESCRIPTOR_MIN)?;
+        }
+        let input = (!request.stdin.is_empty()).then(|| input.into());
+        let (output, errors): (OwnedFd, OwnedFd) = (output.into(), errors.into());
+        // Only our ends: whether the child's wait is its own matter.
+        for ours in [&output, &errors].into_iter().chain(&input).chain(&lines) {
+            rustix::io::ioctl_fionbio(ours, true)?;
+        }
+        Ok(Pipes { theirs, input, output, errors, lines })
+    }
+}
+
+struct Stream {
+    pipe: Option<OwnedFd>,
+    capture: Capture,
+}
+
+/// A child that runs, and everything that is known of it.
+struct Watched<'a> {
+    child: Child,
+    request: &'a ProcessRequest,
+    orders: &'a Orders,
+    input: Option<OwnedFd>,
+    /// How much of the input was written.
+    fed: usize,
+    output: Stream,
+    errors: Stream,
+    lines: Option<(OwnedFd, Lines)>,
+    /// When its time is over.
+    deadline: Option<Instant>,
+    stop: Option<Stop>,
+    /// When it is killed because it didn't end; afterwards, when it is given up.
+    kill_at: Option<Instant>,
+    killed: bool,
+    ended: Option<Exit>,
+    /// When output is read no longer.
+    drained_at: Option<Instant>,
+}
+
+impl Watched<'_> {
+    fn follow(mut self) -> Result<ProcessOutcome, ProcessError> {
+        let mut buffer = vec![0; limits::READ_BYTES];
+        while !self.is_over(Instant::now()) {
+            let ready = self.wait()?;
+            if ready.orders
+                && let Some(stop) = self.orders.take()
+            {
+                self.stop(stop);
+            }
+            if ready.input {
+                self.feed();
+            }
+            if ready.output {
+                let told = self.request.on_output.as_ref();
+                read(&mut self.output.pipe, &mut buffer, |bytes| {
+                    self.output.capture.add(bytes);
+                    tell(told, bytes);
+                });
+            }
+            if ready.errors {
+                let told = self.request.on_output.as_ref();
+                read(&mut self.errors.pipe, &mut buffer, |bytes| {
+                    self.errors.capture.add(bytes);
+                    tell(told, bytes);
+                });
+            }
+            if ready.lines {
+                self.hear(&mut buffer);
+            }
+            if ready.ended {
+                self.note_end()?;
+            }
+            self.keep_time(Instant::now());
+        }
+        if let Some((_, lines)) = &mut self.lines {
+            let told = self.request.on_line.as_ref();
+            lines.end(|line| tell(told, line));
+        }
+        let exit = match (self.stop, self.ended) {
+            (Some(Stop::TimedOut), _) => Exit::TimedOut,
+            (None, Some(exit)) => exit,
+            // Only a child that was stopped is given up.
+            (Some(Stop::Cancelled | Stop::Abandoned), _) | (None, None) => Exit::Cancelled,
+        };
+        let (stdout, stderr): (Captured, Captured) =
+            (self.output.capture.finish(), self.errors.capture.finish());
+        // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread, not the call.
+        let gone = self.ended.is_some();
+        let child = self.child;
+        if gone {
+            child.reap();
+        } else {
+            let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.reap());
+        }
+        Ok(ProcessOutcome { exit, stdout, stderr })
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let silent = self.output.pipe.is_none() && self.errors.pipe.is_none() && self.lines.is_none();
+        let given_up = self.killed && self.kill_at.is_some_and(|at| now >= at);
+        (self.ended.is_some() && (silent || self.drained_at.is_some_and(|at| now >= at))) || given_up
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self) -> Result<Ready, ProcessError> {
+        let next = match self.ended {
+            Some(_) => self.drained_at,
+            None => self.kill_at.or(self.deadline),
+        };
+        let left = next.map(|at| {
+            // Rounded up: waking too early would only mean to wait again.
+            let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(50);
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        let input = self.input.as_ref().filter(|_| self.ended.is_none());
+        let pidfd = self.ended.is_none().then(|| self.child.pidfd());
+        let watched = [
+            Some((self.orders.0.wake.as_fd(), PollFlags::IN)),
+            input.map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
+            self.output.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.errors.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.lines.as_ref().map(|(pipe, _)| (pipe.as_fd(), PollFlags::IN)),
+            pidfd.map(|pidfd| (pidfd, PollFlags::IN)),
+        ];
+        let mut polled: Vec<PollFd<'_>> =
+            watched.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        match poll(&mut polled, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused(format!("the process was lost: {}", io::Error::from(errno)))),
+        }
+        let mut polled = polled.iter().map(|polled| !polled.revents().is_empty());
+        let [orders, input, output, errors, lines, ended] =
+            watched.map(|watched| watched.is_some() && polled.next().unwrap_or(false));
+        Ok(Ready { orders, input, output, errors, lines, ended })
+    }
+
+    /// Writes as much of the input as the pipe takes. A child that doesn't want it is no error.
+    fn feed(&mut self) {
+        let Some(pipe) = &self.input else { return };
+        match rustix::io::write(pipe, &self.request.stdin[self.fed..]) {
+            Ok(written) => self.fed += written,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(_) => self.fed = self.request.stdin.len(),
+        }
+        if self.fed == self.request.stdin.len() {
+            self.input = None;
+        }
+    }
+
+    fn hear(&mut self, buffer: &mut [u8]) {
+        let told = self.request.on_line.as_ref();
+        let Some((pipe, mut lines)) = self.lines.take() else { return };
+        let mut pipe = Some(pipe);
+        read(&mut pipe, buffer, |bytes| lines.add(bytes, |line| tell(told, line)));
+        match pipe {
+            Some(pipe) => self.lines = Some((pipe, lines)),
+            None => lines.end(|line| tell(told, line)),
+        }
+    }
+
+    fn note_end(&mut self) -> Result<(), ProcessError> {
+        let status = match self.child.ended() {
+            Ok(Some(status)) => status,
+            Ok(None) => return Ok(()),
+            Err(errno) => {
+                self.child.lose();
+                let words = format!(
+                    "how the process ended is not known: this program collects all of its children, or ignores SIGCHLD ({})",
+                    io::Error::from(errno)
+                );
+                return Err(refused(words));
+            }
+        };
+        let signal = status.terminating_signal().map(Exit::Signal);
+        self.ended = Some(signal.unwrap_or_else(|| Exit::Code(status.exit_status().unwrap_or(-1))));
+        self.drained_at = Instant::now().checked_add(limits::DRAIN);
+        self.input = None;
+        Ok(())
+    }
+
+    fn keep_time(&mut self, now: Instant) {
+        if self.ended.is_some() {
+            return;
+        }
+        if self.stop.is_none() && self.deadline.is_some_and(|at| now >= at) {
+            self.stop(Stop::TimedOut);
+        }
+        if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
+            self.child.signal(Signal::KILL);
+            self.killed = true;
+            self.kill_at = Some(now + limits::KILL_WAIT);
+        }
+    }
+
+    /// Tells the whole group to end, and says how long it may take.
+    fn stop(&mut self, stop: Stop) {
+        if self.stop >= Some(stop) || self.ended.is_some() {
+            return;
+        }
+        let grace = if stop == Stop::Abandoned { limits::GRACE_ABANDONED } else { limits::GRACE };
+        if self.stop.is_none() {
+            self.child.signal(Signal::TERM);
+            // One that was stopped hears nothing until it goes on.
+            self.child.signal(Signal::CONT);
+        }
+        // Whoever was cancelled after its time was over still ran out of time.
+        self.stop = Some(self.stop.filter(|_| stop == Stop::Cancelled).unwrap_or(stop));
+        if !self.killed {
+            let by = Instant::now() + grace;
+            self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
+        }
+    }
+}
+
+/// What there is to do.
+struct Ready {
+    orders: bool,
+    input: bool,
+    output: bool,
+    errors: bool,
+    lines: bool,
+    ended: bool,
+}
+
+/// Reads what there is, once, and closes a pipe that has ended.
+fn read(pipe: &mut Option<OwnedFd>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+    let Some(open) = pipe else { return };
+    match rustix::io::read(open, &mut *buffer) {
+        Ok(0) => *pipe = None,
+        Ok(count) => take(&buffer[..count]),
+        Err(Errno::AGAIN | Errno::INTR) => {}
+        Err(_) => *pipe = None,
+    }
+}
+
+/// A listener that panics hears no more of this, and nobody else is harmed.
+fn tell(listener: Option<&OnOutput>, bytes: &[u8]) {
+    if let Some(listener) = listener {
+        let _ = catch_unwind(AssertUnwindSafe(|| listener(bytes)));
+    }
+}

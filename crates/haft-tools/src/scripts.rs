@@ -1,0 +1,248 @@
+//! Script tools: a folder with `tool.json` and a program in any language.
+//!
+//! The arguments of a call go to the program as one JSON object on standard input, what it prints is the result, and an
+//! exit code other than 0 is an error with standard error as its words. [`load`] makes tools of a folder of such folders;
+//! they go through everything that any tool goes through. The program itself is run by the host's
+//! [`Processes`](haft::ports::Processes): where that doesn't confine it, its declared effects are only believed, so every
+//! call asks unless it is allowed by name.
+//!
+//! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
+//! - `effects` turns what it declares and one call's arguments into [`Effects`](haft::Effects).
+//! - `template` is the `{argument}` in a declaration.
+//! - `run` is one call.
+//!
+//! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
+//! one that it is given, reads no environment variable, and starts nothing.
+
+mod effects;
+mod manifest;
+mod run;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::schema::Violation;
+use haft::{AnyTool, dynamic_tool};
+
+pub use manifest::{Manifest, OnInterrupt, OutputForm, ScriptEffects, schema};
+
+use manifest::Checked;
+use run::Script;
+
+/// The name of the file that describes a tool.
+pub const MANIFEST: &str = "tool.json";
+/// The largest `tool.json`, in bytes.
+pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
+/// How many folders of one folder are looked at.
+pub const TOOLS_MAX: usize = 1_000;
+/// The longest time limit that a tool may ask for, in milliseconds: a day.
+pub const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// The tools of a folder, and what could not be loaded.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The tools, by the names of their folders.
+    pub tools: Vec<AnyTool>,
+    /// Why others are missing.
+    pub problems: Vec<Problem>,
+}
+
+/// A tool that could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong with it, each with the JSON pointer of the field; at least one.
+    pub violations: Vec<Violation>,
+}
+
+impl Problem {
+    fn new(path: &Path, words: impl Into<String>) -> Problem {
+        Problem { path: path.to_owned(), violations: vec![Violation::new("", words)] }
+    }
+}
+
+/// What is wrong, in a line for each problem: which file, which field, what came, what is accepted.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        if let [only] = self.violations.as_slice() {
+            return write!(f, "{path}: {only}");
+        }
+        write!(f, "{path}: {} problems", self.violations.len())?;
+        self.violations.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
+    }
+}
+
+/// Loads the script tools of a folder: each of its folders that has a `tool.json`, or the folder itself if it has one.
+///
+/// Links are followed. Folders without a `tool.json` are no tools and no problem. Of two tools with one name the later
+/// one is left out.
+///
+/// # Errors
+/// The folder itself can't be read.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// std::fs::create_dir(dir.path().join("now"))?;
+/// std::fs::write(
+///     dir.path().join("now/tool.json"),
+///     r#"{"name": "now", "description": "Returns the time.", "input_schema": {"type": "object"}, "command": ["date"],
+///         "effects": {}}"#,
+/// )?;
+/// let loaded = haft_tools::scripts::load(dir.path())?;
+/// assert!(loaded.problems.is_empty());
+/// let registry = haft::Registry::new().with_external("script:mine", loaded.tools).unwrap();
+/// assert_eq!(registry.len(), 1);
+/// # Ok(()) }
+/// ```
+pub fn load(dir: &Path) -> io::Result<Loaded> {
+    let mut loaded = Loaded::default();
+    let mut folders = Vec::new();
+    if exists(&dir.join(MANIFEST)) {
+        folders.push(dir.to_owned());
+    } else {
+        for entry in fs::read_dir(dir)? {
+            folders.push(entry?.path());
+        }
+        folders.sort();
+        folders.retain(|folder| exists(&folder.join(MANIFEST)) || is_broken_link(folder));
+    }
+    if folders.len() > TOOLS_MAX {
+        let words = format!("has {} tools; the first {TOOLS_MAX} are loaded", folders.len());
+        loaded.problems.push(Problem::new(dir, words));
+        folders.truncate(TOOLS_MAX);
+    }
+    let mut taken: HashMap<String, PathBuf> = HashMap::new();
+    for folder in folders {
+        let file = folder.join(MANIFEST);
+        let tool = read(&file).and_then(|manifest| tool(manifest, &folder)).and_then(|tool| {
+            let names: Vec<&str> =
+                std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str)).collect();
+            for name in &names {
+                if let Some(owner) = taken.get(*name) {
+                    let words = format!("`{name}` is a name of {} already", owner.display());
+                    return Err(vec![Violation::new("/name", words)]);
+                }
+            }
+            taken.extend(names.into_iter().map(|name| (name.to_owned(), file.clone())));
+            Ok(tool)
+        });
+        match tool {
+            Ok(tool) => loaded.tools.push(tool),
+            Err(violations) => loaded.problems.push(Problem { path: file, violations }),
+        }
+    }
+    Ok(loaded)
+}
+
+/// Whether something of this name is there, whatever it is.
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn is_broken_link(path: &Path) -> bool {
+    path.is_symlink() && path.metadata().is_err()
+}
+
+/// Reads a manifest, unless it is no plain file or too large.
+fn read(file: &Path) -> Result<Checked, Vec<Violation>> {
+    let wrong = |words: String| vec![Violation::new("", words)];
+    let unreadable = |error: io::Error| wrong(format!("can't be read: {}", plain(&error)));
+    // Opening a FIFO would wait for its writer.
+    let metadata = fs::metadata(file).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(wrong("is not a plain file".into()));
+    }
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(file).map_err(unreadable)?;
+    opened.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(wrong(format!("has more than {MANIFEST_BYTES_MAX} bytes")));
+    }
+    manifest::check(&bytes)
+}
+
+/// Why something can't be read, without the number of the system's error.
+fn plain(error: &io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_lowercase()
+}
+
+/// Makes the tool.
+fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let program = program(&checked.manifest.command[0], &folder)?;
+    let script = Arc::new(Script::new(&checked, program));
+    let (class, timeout) = (checked.declared.listed_class(), script.timeout());
+    let Checked { manifest, .. } = checked;
+    let (called, judged) = (script.clone(), script);
+    let call = move |arguments, cx| run::call(called.clone(), arguments, cx);
+    let mut tool = dynamic_tool(manifest.name, manifest.description, manifest.input_schema.into(), call)
+        .effects(move |arguments| judged.effects(arguments))
+        .group("scripts")
+        .interrupt(manifest.interrupt.unwrap_or_default().into())
+        // The program's own limit comes first; this one is for whatever goes wrong with ending it.
+        .timeout(timeout + run::ENDING)
+        .spec(|spec| spec.in_child().feature("scripts").listed_class(class));
+    for alias in manifest.aliases {
+        tool = tool.alias(alias);
+    }
+    if let Some(schema) = manifest.output_schema {
+        tool = tool.output_schema(schema.into());
+    }
+    if let Some(limit) = manifest.max_result_chars {
+        tool = tool.result_limit(limit);
+    }
+    if let Some(calls) = manifest.max_concurrency {
+        tool = tool.concurrency(calls.get());
+    }
+    tool = match (manifest.defer, manifest.always_load) {
+        (true, _) => tool.exposure(haft::Exposure::Deferred),
+        (_, true) => tool.exposure(haft::Exposure::AlwaysLoaded),
+        _ => tool,
+    };
+    if let Some(hint) = manifest.search_hint {
+        tool = tool.search_hint(hint);
+    }
+    if manifest.requires_user {
+        tool = tool.needs_user();
+    }
+    // Name and description fit the manifest's schema, so only the input's schema can still be wrong.
+    tool.build().map_err(|bad| vec![Violation::new("/input_schema", bad.reason)])
+}
+
+/// The program as it is started: a file of the tool's folder, an absolute path, or a name to look for on `PATH`.
+fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
+    let wrong = |words: String| vec![Violation::new("/command/0", words)];
+    let file = match command.strip_prefix("./") {
+        Some(rest) => folder.join(rest),
+        None if command.starts_with('/') => PathBuf::from(command),
+        None if !command.contains('/') => return Ok(PathBuf::from(command)),
+        None => {
+            return Err(wrong(format!(
+                "`{command}` is not accepted; a file of this folder begins with `./`, others with `/`, and a program on PATH \
+                 has no `/`"
+            )));
+        }
+    };
+    let metadata = fs::metadata(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => wrong(format!("there is no file `{}`", file.display())),
+        _ => wrong(format!("`{}` can't be looked at: {}", file.display(), plain(&error))),
+    })?;
+    if !metadata.is_file() {
+        return Err(wrong(format!("`{}` is not a file", file.display())));
+    }
+    if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 == 0 {
+        return Err(wrong(format!("`{0}` is not executable; `chmod +x {0}` makes it so", file.display())));
+    }
+    Ok(file)
+}

@@ -1,0 +1,195 @@
+//! `tool.json`: its fields, the schema that is published for it, and what is wrong with one.
+//!
+//! The schema is made from the type below and is what a file is held against, so the two can't disagree; what no schema
+//! can say (a template that names no argument, claims that contradict each other) is checked after it. All problems of a
+//! file are said at once.
+
+use std::num::NonZeroUsize;
+use std::sync::LazyLock;
+
+use haft::schema::{InputSchema, Violation, decode};
+use haft::{Interrupt, ResultLimit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::TIMEOUT_MS_MAX;
+use super::effects::Declared;
+
+/// A tool in any language: `tool.json`, beside the program that it names.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "tool.json of a script tool")]
+pub struct Manifest {
+    /// The name by which a model calls it.
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"))]
+    pub name: String,
+    /// What a model is told: what it does, when to use it, and when not.
+    #[schemars(regex(pattern = r"\S"))]
+    pub description: String,
+    /// The JSON Schema of the arguments; its root accepts an object.
+    pub input_schema: Map<String, Value>,
+    /// The JSON Schema of what it prints; only with `"output": "json"`.
+    #[serde(default)]
+    pub output_schema: Option<Map<String, Value>>,
+    /// The program and its arguments. A program that begins with `./` lies in this folder; others are absolute or looked
+    /// for on PATH. It runs in the working directory.
+    #[schemars(length(min = 1), inner(length(min = 1)))]
+    pub command: Vec<String>,
+    /// What standard output is: text (default), or one JSON value.
+    #[serde(default)]
+    pub output: OutputForm,
+    /// What a call touches. Without it, and without `read_only`, anything: the call runs alone.
+    #[serde(default)]
+    pub effects: Option<ScriptEffects>,
+    /// Changes nothing. Without `effects` it may read anything in the working directory.
+    #[serde(default)]
+    pub read_only: Option<bool>,
+    /// Destroys what can't be brought back, whatever the effects say.
+    #[serde(default)]
+    pub destructive: Option<bool>,
+    /// May run beside others although it changes something, because it takes care of that itself; or, if false, must run
+    /// alone.
+    #[serde(default)]
+    pub concurrency_safe: Option<bool>,
+    /// How long a call may take, in milliseconds. Default: ten minutes.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = TIMEOUT_MS_MAX))]
+    pub timeout_ms: Option<u64>,
+    /// How many characters of a result a model sees at once; a longer one is kept in a file. Default: 100,000.
+    #[serde(default)]
+    #[schemars(schema_with = "limit_schema")]
+    pub max_result_chars: Option<ResultLimit>,
+    /// How many calls of this tool may run at once.
+    #[serde(default)]
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// What an interrupt by the user does to a running call: let it finish (default), or stop it.
+    #[serde(default)]
+    pub interrupt: Option<OnInterrupt>,
+    /// Other names of the tool.
+    #[serde(default)]
+    #[schemars(inner(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")))]
+    pub aliases: Vec<String>,
+    /// Where there are many tools, a model has to search for this one before it sees the schema.
+    #[serde(default)]
+    pub defer: bool,
+    /// A model sees the schema from the start, however many tools there are.
+    #[serde(default)]
+    pub always_load: bool,
+    /// Words by which the tool is found.
+    #[serde(default)]
+    pub search_hint: Option<String>,
+    /// Can't be used where no user can be asked.
+    #[serde(default)]
+    pub requires_user: bool,
+    /// Names of environment variables that the program gets beside those that every program gets.
+    #[serde(default)]
+    #[schemars(inner(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub env: Vec<String>,
+}
+
+/// What standard output is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputForm {
+    /// Text, for the model to read as it is.
+    #[default]
+    Text,
+    /// One JSON value.
+    Json,
+}
+
+/// What an interrupt by the user does to a running call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnInterrupt {
+    /// The call goes on to its end.
+    #[default]
+    Block,
+    /// The call is stopped.
+    Cancel,
+}
+
+impl From<OnInterrupt> for Interrupt {
+    fn from(on: OnInterrupt) -> Interrupt {
+        match on {
+            OnInterrupt::Block => Interrupt::Block,
+            OnInterrupt::Cancel => Interrupt::Cancel,
+        }
+    }
+}
+
+/// What a call touches. In each text, `{name}` stands for the argument of that name; `{{` and `}}` for braces.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptEffects {
+    /// Files that are read; with `/` or `/**` at the end, everything below a folder.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub reads: Vec<String>,
+    /// Files that are created or changed.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub writes: Vec<String>,
+    /// Files that are removed.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub deletes: Vec<String>,
+    /// Commands that are run, as text to show.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub runs: Vec<String>,
+    /// Hosts that are reached: `api.example.com` where it only looks something up, `change api.example.com` where it may
+    /// change something there.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    pub reaches: Vec<String>,
+}
+
+fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]})
+}
+
+/// The JSON Schema of `tool.json`, as it is published.
+pub fn schema() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.into_generator().into_root_schema_for::<Manifest>().to_value()
+}
+
+/// A manifest in which everything makes sense, as far as it can be told without looking at the disk.
+pub(super) struct Checked {
+    pub(super) manifest: Manifest,
+    pub(super) declared: Declared,
+    pub(super) output_schema: Option<InputSchema>,
+}
+
+/// Reads a manifest, or says everything that is wrong with it.
+pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
+    static SCHEMA: LazyLock<InputSchema> =
+        LazyLock::new(|| InputSchema::of_output(schema()).expect("the schema of a type of ours is a schema"));
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let value: Value = serde_json::from_slice(bytes)
+        .map_err(|error| vec![Violation::new("", format!("is not JSON: {error}"))])?;
+    let violations = SCHEMA.violations(&value);
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    let manifest: Manifest = decode(&value).map_err(|violation| vec![violation])?;
+    let mut violations = Vec::new();
+    let mut wrong = |path: &str, words: String| violations.push(Violation::new(path, words));
+    let declared = Declared::of(&manifest, &mut wrong);
+    let mut output_schema = None;
+    if let Some(schema) = &manifest.output_schema {
+        if manifest.output == OutputForm::Text {
+            wrong("/output_schema", "text has no schema; set `output` to \"json\", or leave this out".into());
+        }
+        match InputSchema::of_output(schema.clone().into()) {
+            Ok(schema) => output_schema = Some(schema),
+            Err(error) => wrong("/output_schema", error.to_string()),
+        }
+    }
+    if manifest.defer && manifest.always_load {
+        wrong("/always_load", "contradicts `defer`; set one of them".into());
+    }
+    if violations.is_empty() { Ok(Checked { manifest, declared, output_schema }) } else { Err(violations) }
+}
