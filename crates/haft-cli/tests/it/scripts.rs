@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::room::{Ran, Room, crate_path};
+use crate::room::{Ran, Room};
 
 /// Variables that programs are found by; a room has none of its own.
 const PATH: &str = "PATH";
@@ -122,54 +122,6 @@ fn nothing_is_left_of_an_interrupted_script() {
             until(&format!("{pid} is gone after {signal}"), || !lives(pid));
         }
     }
-}
-
-/// The page tells its readers to write these files and to run these lines; here they are, as written.
-#[test]
-fn the_page_on_script_tools_is_true() {
-    let page = fs::read_to_string(crate_path("../../docs/script-tools.md")).unwrap();
-    let room = Room::new();
-    let mut lines = page.lines();
-    let (mut files, mut commands) = (0, 0);
-    while let Some(line) = lines.next() {
-        let Some(info) = line.strip_prefix("```") else { continue };
-        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        // A block whose info names a file is that file; one of `console` is what a person types and sees.
-        if let Some((_, file)) = info.split_once(' ') {
-            write(&room, &format!("work/{file}"), &(block.join("\n") + "\n"));
-            files += 1;
-        } else if info == "console" {
-            commands += transcript(&room, &block);
-        }
-    }
-    assert!(files >= 4 && commands >= 4, "the page has {files} files and {commands} commands");
-}
-
-/// Runs each `$ haft …` of a block and compares what follows it with what is printed.
-fn transcript(room: &Room, block: &[&str]) -> usize {
-    let mut commands: Vec<(String, String)> = Vec::new();
-    for line in block {
-        match (line.strip_prefix("$ "), commands.last_mut()) {
-            (Some(command), _) => commands.push((command.to_owned(), String::new())),
-            (None, Some((_, printed))) => printed.push_str(&format!("{line}\n")),
-            (None, None) => panic!("output before the first command: {line}"),
-        }
-    }
-    for (command, expected) in &commands {
-        let haft = Path::new(env!("CARGO_BIN_EXE_haft")).parent().unwrap();
-        let path = format!("{}:{}", haft.display(), std::env::var(PATH).unwrap());
-        let ran = std::process::Command::new("bash")
-            .args(["-c", &format!("exec 2>&1; {command}")])
-            .current_dir(room.path("work"))
-            .env_clear()
-            .env("HOME", room.path("home"))
-            .env(PATH, path)
-            .stdin(std::process::Stdio::null())
-            .output()
-            .unwrap();
-        assert_eq!(&room.plain(&String::from_utf8(ran.stdout).unwrap()), expected, "$ {command}");
-    }
-    commands.len()
 }
 
 #[track_caller]
