@@ -65,6 +65,8 @@ pub(crate) struct Row {
     /// How many characters of a result the model sees at once; a longer result goes to a file.
     #[cfg_attr(test, schemars(schema_with = "limit_schema"))]
     max_result_chars: ResultLimit,
+    /// Whether its calls run a program that nothing holds to what they declare.
+    unconfined: bool,
     /// Other names that find it.
     aliases: Vec<String>,
     /// What the model is told of it.
@@ -140,6 +142,7 @@ impl Row {
             origin: origin.to_string(),
             class: tool.listed_class().into(),
             max_result_chars: tool.result_limit(),
+            unconfined: tool.spec().runs_in_child(),
             aliases: tool.aliases().to_vec(),
             description: tool.description().to_owned(),
             deferred: false,
@@ -160,7 +163,8 @@ fn table(rows: &[Row]) -> String {
     for (group, rows) in groups {
         let tools: Vec<String> =
             rows.iter().map(|row| format!("{} {}", row.name, row.class.marker())).collect();
-        text.push_str(&format!("{group:width$}{}\n", tools.join("  ")));
+        let believed = if rows.iter().any(|row| row.unconfined) { "     not confined" } else { "" };
+        text.push_str(&format!("{group:width$}{}{believed}\n", tools.join("  ")));
     }
     for row in rows {
         if let Some(why) = &row.withheld {
