@@ -371,8 +371,8 @@ fn a_bad_manifest_says_where_and_why() {
     };
     check(
         json!({"comand": ["x"], "command": null}),
-        "2 problems\n  /comand: unknown field; did you mean `command`? accepted: aliases, always_load, command, concurrency_safe, \
-         defer, description, destructive, effects, env, input_schema, interrupt, max_concurrency, … (20 in all)\n  /command: \
+        "2 problems\n  /comand: unknown field; did you mean `command`? accepted: $schema, aliases, always_load, command, concurrency_safe, \
+         defer, description, destructive, effects, env, input_schema, interrupt, … (21 in all)\n  /command: \
          missing; an array of 1 or more strings of 1 or more characters is required",
     );
     check(
