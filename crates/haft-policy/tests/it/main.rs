@@ -1,0 +1,6 @@
+//! The crate from outside, one module for each subject.
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it means here")]
+
+mod shell;
+mod shell_bash;
+mod shell_bounds;
