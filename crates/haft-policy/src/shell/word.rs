@@ -119,6 +119,11 @@ impl Parser<'_> {
                         word.pieces.push(Piece::Glob(b as char));
                     }
                 }
+                // In a word like an assignment bash expands it there too.
+                b'~' if self.pos > 0 && matches!(self.src.as_bytes()[self.pos - 1], b'=' | b':') => {
+                    self.pos += 1;
+                    word.pieces.push(Piece::Tilde(String::new()));
+                }
                 b'{' => {
                     self.pos += 1;
                     word.push_text("{");

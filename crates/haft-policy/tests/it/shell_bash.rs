@@ -1,1 +1,604 @@
-//! x
+//! The analysis against bash itself: whatever bash starts must have been found, with its arguments, or the command
+//! must not have been understood.
+//!
+//! Each snippet runs in a folder of its own whose `bin` is all of `PATH`. It holds stand-ins that write down how they
+//! were called, and the real wrappers (`env`, `xargs`, `timeout` …) under their names. Names that aren't there are
+//! written down by bash's own handler. Nothing else is reachable by name, and snippets with absolute paths or
+//! their own `PATH` are left out.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use haft_policy::shell::{Analysis, Place, Word, analyse};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+/// Programs that stand in for real ones.
+const STUBS: &[&str] = &[
+    "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "ls", "cat", "rm", "grep", "git", "curl",
+    "sed", "awk", "sort", "head", "echo1", "sudo",
+];
+/// Wrappers that are the real ones.
+const REAL: &[&str] = &[
+    "env", "xargs", "timeout", "nice", "nohup", "setsid", "stdbuf", "flock", "ionice", "find", "bash", "sh",
+];
+
+/// One folder with programs, shared by all runs of a test.
+struct World {
+    dir: tempfile::TempDir,
+    runs: std::cell::Cell<usize>,
+    bash: PathBuf,
+}
+
+/// Separators in what the stand-ins write: after each argument, and after each call.
+const ARGUMENT: char = '\u{1f}';
+const CALL: char = '\u{1e}';
+
+impl World {
+    fn new() -> Option<World> {
+        let which = |name: &str| {
+            ["/bin", "/usr/bin", "/usr/local/bin"]
+                .iter()
+                .map(|dir| Path::new(dir).join(name))
+                .find(|path| path.exists())
+        };
+        let Some(bash) = which("bash") else {
+            eprintln!("skipped: there is no bash here");
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("programs");
+        fs::create_dir(&bin).unwrap();
+        let stub = format!(
+            "#!{} -p\nprintf -v call '%s\\037' \"${{0##*/}}\" \"$@\"\nprintf '%s\\036' \"$call\" >> \"${{0%/bin/*}}/log\"\nprintf '1\\n'\n",
+            bash.display()
+        );
+        for name in STUBS {
+            let path = bin.join(name);
+            fs::write(&path, &stub).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for name in REAL {
+            let from = if *name == "sh" { Some(bash.clone()) } else { which(name) };
+            if let Some(from) = from {
+                symlink(from, bin.join(name)).unwrap();
+            }
+        }
+        Some(World { dir, runs: std::cell::Cell::new(0), bash })
+    }
+
+    /// Runs a command and returns what it started.
+    fn run(&self, command: &str) -> Vec<Vec<String>> {
+        let number = self.runs.get();
+        self.runs.set(number + 1);
+        let home = self.dir.path().join(format!("run{number}"));
+        let work = home.join("work");
+        fs::create_dir_all(&work).unwrap();
+        symlink(self.dir.path().join("programs"), home.join("bin")).unwrap();
+        let handler = "() { local call; printf -v call '%s\\037' \"$@\"; printf '%s\\036' \"$call\" >> \"${PATH%/bin}/log\"; }";
+        let limited = format!("ulimit -f 2000 -u 4000 2>/dev/null; ulimit -t 3\n{command}\nwait");
+        let mut child = Command::new("timeout")
+            .args(["-s", "KILL", "2"])
+            .arg(&self.bash)
+            .args(["--norc", "--noprofile", "-c"])
+            // The command is given as the text of an `eval`, so that a mistake in it ends it and nothing else.
+            .arg("eval \"$0\"")
+            .arg(limited)
+            .env_clear()
+            .env("PATH", home.join("bin"))
+            .env("HOME", &home)
+            .env("BASH_FUNC_command_not_found_handle%%", handler)
+            .current_dir(&work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.wait().unwrap();
+        let log = fs::read(home.join("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        log.split(CALL)
+            .filter(|call| !call.is_empty())
+            .map(|call| {
+                call.strip_suffix(ARGUMENT).unwrap_or(call).split(ARGUMENT).map(str::to_owned).collect()
+            })
+            .collect()
+    }
+
+    /// Compares what bash started with what was found. Returns how many programs were started.
+    fn compare(&self, command: &str) -> usize {
+        let found = analyse(command, &Place::new("/repo"));
+        let started = self.run(command);
+        if !found.doubts.is_empty() {
+            return 0;
+        }
+        for call in &started {
+            assert!(
+                holds(&found, call),
+                "bash started {call:?}, which wasn't found in:\n{command}\nfound: {:#?}",
+                found.commands.iter().map(|command| &command.text).collect::<Vec<_>>()
+            );
+        }
+        started.len()
+    }
+}
+
+/// Whether some layer of some command fits a call.
+fn holds(found: &Analysis, call: &[String]) -> bool {
+    found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
+}
+
+/// Whether words fit arguments: known ones exactly, others anything, also none or several.
+fn fits(words: &[Word], arguments: &[String]) -> bool {
+    match words.split_first() {
+        None => arguments.is_empty(),
+        Some((Word::Literal(text), rest)) => {
+            arguments.split_first().is_some_and(|(first, others)| first == text && fits(rest, others))
+        }
+        Some((Word::Dynamic(_), rest)) => (0..=arguments.len()).any(|taken| fits(rest, &arguments[taken..])),
+    }
+}
+
+#[test]
+fn bash_starts_nothing_that_was_not_found() {
+    let Some(world) = World::new() else { return };
+    let mut started = 0;
+    for command in TRICKY {
+        started += world.compare(command);
+    }
+    assert!(started > TRICKY.len(), "the snippets started only {started} programs, so nothing was tested");
+}
+
+/// The test itself must be able to fail: an analysis of another command doesn't hold what was started.
+#[test]
+fn a_program_that_was_not_found_is_noticed() {
+    let Some(world) = World::new() else { return };
+    let started = world.run("p1 x; p2 $(p3) 'a b'; unknown-name y");
+    let expected: [&[&str]; 4] = [&["p1", "x"], &["p3"], &["p2", "1", "a b"], &["unknown-name", "y"]];
+    assert_eq!(started, expected);
+    let other = analyse("p1 x; p2 1 'a b'", &Place::new("/repo"));
+    let missed: Vec<_> = started.iter().filter(|call| !holds(&other, call)).map(|call| &*call[0]).collect();
+    assert_eq!(missed, ["p3", "unknown-name"]);
+}
+
+const TRICKY: &[&str] = &[
+    "p1 && p2 || p3; p4 | p5 |& p6 & p7\np8",
+    "(p1; p2) && { p3; p4; }",
+    "if p1; then p2; elif p3; then p4; else p5; fi",
+    "while p1; do p2; break; done; until ! p3; do p4; break; done",
+    "for x in a $(p1); do p2 $x; done",
+    "for ((i=0; i<2; i++)); do p1 $i; done",
+    "case $(p1) in 1) p2;; *) p3;; esac",
+    "case x in x) p1;& y) p2;;& z) p3;; esac",
+    "case x in (x) p1 ;; esac",
+    "f() { p1 \"$@\"; }; f a b",
+    "function f { p1; }; f; function g() ( p2 ); g",
+    "! p1; time p2; time -p p3; ! time p4",
+    "coproc p1 x; wait",
+    "coproc N { p1 x; }; wait",
+    "[[ $(p1) == 1 && -n `p2` ]] && p3",
+    "[[ a =~ ^(a|b)$ ]] && p1",
+    "(( x = $(p1) )) && p2",
+    "echo $(p1) `p2` \"$(p3) `p4`\"",
+    "cat <(p1) >(p2); wait",
+    "p1 ${x:-$(p2)} \"${y:=$(p3)}\" ${z/$(p4)/`p5`}",
+    "p1 $((1 + $(p2)))",
+    "x=$(p1) y=(1 $(p2)) z[$(p3)]=1",
+    "x=$(p1) p2",
+    "declare a=$(p1) b=($(p2))",
+    "cat <<E\n$(p1) `p2` ${x:-$(p3)}\nE\np4",
+    "cat <<'E'\n$(p1)\nE\np2",
+    "cat <<\\E\n$(p1)\nE\np2",
+    "cat <<\"E F\"\n$(p1)\nE F\np2",
+    "cat <<-E && p2\n\t$(p1)\n\tE\np3",
+    "cat <<A <<B; p3\n$(p1)\nA\n$(p2)\nB\np4",
+    "cat <<E\nE \n E\n\tE\nEE\n$(p1)\nE\np2",
+    "cat <<E\na\\\nE\n$(p1)\nE\np2",
+    "cat <<E\n\\$(p1) \\`p2\\` \\\\$(p3)\nE",
+    "(cat <<E\n$(p1)\nE\n) | p2",
+    "p1 \"$(cat <<'E'\nfix: it (really) `x`\nE\n)\" && p2",
+    "cat <<< $(p1) <<< \"`p2`\"",
+    "p1 > $(p2; echo out)",
+    "p1 2>&1 >out <in; p2 &>out; p3 >&2; p4 >| out; p5 <> out",
+    "p1 {fd}>out; p2 3>&1 4<&0",
+    "p1 2 >out; p2 2>out; p3 a2>out; p4 \"2\">out",
+    "echo '$(p1)' \\$\\(p1\\) \"\\$(p1)\"; p2",
+    "p1 $'a\\'b' ; p2 $'\\x41\\102\\u00e9\\n' $'\\'",
+    "p1 \"a\\\"b\"; p2 'a\\'; p3 \"\\\\\"; p4 \\\\; p5 \\;",
+    "p1 \"a'b\" 'c\"d'; p2 \"'\"; p3 '\"'",
+    "p1 a\\\nb; p2 \\\n c\\\n; p3 \"x\\\ny\"",
+    "p\\\n1 a\np2",
+    "\"p1\" a; 'p2' b; p\"3\" c; p''4 d; \\p5 e; $'p6' f; $'\\x70\\x37' g",
+    "p1 # p2\np3 a#b #c\np4 '#' \\# \"#\"",
+    "#p1\np2",
+    "p1;#p2\np3",
+    "p1 {a,b}c {1..3} x{}y {} { } {a b}",
+    "p1 a{b,$(p2)}c",
+    "p1 ~ ~/x a~ \"~\" x=~",
+    "p1 * ? [a] '*' \\*",
+    "p1 if then else fi do done { } ! time [[ ]] in",
+    "p1 a=b; a=b p2 c=d; p3=x; p4 =x",
+    "a=1 b=2 p1; a+=x p2",
+    "a[0]=1 p1",
+    "> out p1 a; < in p2; 2>&1 p3 b",
+    "p1 a>b>c; p2>d e; p3 a>&2b",
+    "eval p1 'a;' p2 \"'b c'\"",
+    "eval 'p1 $(p2)' '&&' p3",
+    "eval -- p1",
+    "sh -c 'p1; p2 $(p3)'; bash -c \"p4 'x y'\"",
+    "bash -euxo pipefail -c 'p1' x y; bash -c -- 'p2'; bash -cx 'p3'; bash +x -c 'p4'",
+    "sh -c 'sh -c \"p1 \\$(p2)\"'",
+    "env A=1 B=2 p1 x; env -u A p2; env -- p3; env - PATH=\"$PATH\" p4",
+    "timeout 5 p1 a; timeout -k 1 -s KILL 5s p2; timeout --signal=KILL 5 p3; timeout -k1 5 p4",
+    "nice p1; nice -n 5 p2; nice -5 p3; nice --adjustment=5 p4; nohup p5; stdbuf -oL p6; stdbuf -o L -e0 p7",
+    "setsid -w p1; setsid --wait p2 a; flock lock p3; flock -n lock -c 'p4; p5'; ionice -c 3 p6; ionice -c3 -n7 p7",
+    "echo a b | xargs p1; echo a | xargs -n1 p2 x; echo a | xargs -I {} p3 -{}- y; echo a | xargs -0 p4; echo a | xargs -I X sh -c 'p5'",
+    "echo a | xargs -n 1 -P 2 env p1 x; echo a | xargs --max-args=1 p2",
+    "find . -maxdepth 0 -exec p1 {} \\; -exec p2 {} +",
+    "find . -maxdepth 0 -exec sh -c 'p1' \\; -exec p2 a+b + {} ';'",
+    "find . -maxdepth 0 \\( -name x -o -exec p1 {} \\; \\)",
+    "command p1 a; command -p -- p2; builtin eval p3; exec p4 x",
+    "trap 'p1 x' EXIT; trap p2 INT; p3",
+    "trap -- 'p1' EXIT",
+    "timeout 5 env A=1 nice sh -c 'p1 $(timeout 5 p2)'",
+    "p1 | while read -r l; do p2 \"$l\"; done",
+    "p1 |\n p2 &&\n p3 ||\n\n p4",
+    "if p1\nthen\np2\nfi\nwhile ! p3\ndo p4\ndone",
+    "for x in a b\ndo p1 $x\ndone; for y\ndo p2; done",
+    "for x in a; { p1; }",
+    "{ p1;}; {\np2\n}; (p3)",
+    "p1 $(p2 $(p3 `p4`))",
+    "p1 `p2 \\`p3\\``",
+    "p1 \"`p2 'a b'`\"",
+    "p1 \"$(p2 \"a $(p3 \"b\")\")\"",
+    "p1 $(p2 ')' \")\" \\) # )\n)",
+    "p1 $(case x in x) p2;; esac)",
+    "p1 $( (p2) ) $( { p3; } )",
+    "p1 $(\np2\n)",
+    "p1 $(<in) $(>out)",
+    "p1 ${#x} ${x#a} ${x%b} ${x:0:1} ${x^} ${x,,} ${x[0]} ${x[@]} $# $? $$ $! $- $0 $1 ${10} ${!x}",
+    "p1 \"${x:-\"a b\"}\" \"${x:-a 'b}\"",
+    "p1 ${x:-'a b'} ${x:-a\\}b} ${x:+`p2`}",
+    "p1 \"$\" $ a$ \"a$\" $% '$'",
+    "p1 a\\ b 'c d' \"e f\"",
+    "p1 é \"…\" 'ü'",
+    "p1 [ ] [[ x; [ a = a ] && p2; test x && p3",
+    "p1 a; ; p2",
+    "p1 &\np2 & p3 &",
+    "p1 & & p2",
+    "p1 && { p2 || p3; } && (p4 | p5) &",
+    "set -e; p1; set -- a b; p2 \"$@\"",
+    "x=p1; $x a",
+    "x='p1 a'; $x; ${x}; \"$x\"",
+    "p{1,2} x",
+    "$(echo p1) x; `echo p2` y",
+    "alias p1=p2; shopt -s expand_aliases\np1",
+    "shopt -s extglob\np1 @(a|b)",
+    "x='a[$(p1)]'; echo $((x))",
+    "x='a[$(p1)]'; [[ $x -eq 0 ]]",
+    "test -v 'a[$(p1)]'; unset 'b[$(p2)]'; read 'c[$(p3)]' <<< x; printf -v 'd[$(p4)]' x",
+    "x='a[$(p1)]'; y=${!x}; declare -i z; z='b[$(p2)]'",
+    "x='$(p1)'; echo \"${x@P}\"",
+    "echo \"$\\\n(p1)\"; echo $\\\n(p2); co\\\nproc p3; !\\\n p4",
+    "echo \"a\n$(p1)\nb\" && p2",
+    "p1 $[ $(p2) + 1 ]",
+    "((p1); p2)",
+    "( (p1); p2)",
+    "p1 \"$((1 + 2))\" $(( (1) ))",
+    "p1 <(p2 <(p3)) > >(p4); wait",
+    "x=<(p1); y=a<(p2); p3 --f=<(p4); wait",
+    "p1 a<(p2)b; wait",
+    "[[ -f <(p1) ]]; [[ a < b && b > a ]] && p2",
+    "[[ ! ( -n a && -z b ) ]] || p1",
+    "[[ a == $(p1)* ]]; [[ a = [ab] ]] && p2",
+    "while p1; do p2 && break; done < <(p3); wait",
+    "p1 << E | p2\n$(p3)\nE",
+    "p1 <<E; p2 <<F\n$(p3)\nE\n$(p4)\nF\np5",
+    "p1 <<''\n$(p2)\n\np3",
+    "{ p1 <<E\n$(p2)\nE\n}",
+    "$(p1 <<E\nx\nE\n)",
+    "p1 $(cat <<E)\nx\nE\np2",
+    "if true; then p1 <<E\n$(p2)\nE\nfi",
+    "x=(p1 p2); \"${x[@]}\"; p3 \"${x[@]}\"",
+    "x=([0]=a [1]=$(p1)); p2",
+    "declare -A m=([k]=$(p1)); p2 \"${m[k]}\"",
+    "select x in a b; do p1; break; done <<< 1",
+    "f() { p1; } > out; f; f() if p2; then p3; fi; f",
+    "f () (p1); f; f()\n{\np2\n}\nf",
+    "p1() { p2; }; p1 x; unset -f p1; p1 y",
+    "export A=$(p1) B; readonly C=`p2`; local D=$(p3); typeset E=$(p4)",
+    "echo ${A:-${B:-$(p1)}} ${C:+${D:-x}$(p2)}",
+    "echo \"${A:-${B:-\"$(p1)\"}}\"",
+    "echo ${A:=`p1 \"x y\"`}",
+    "source <(echo p1); . /dev/stdin <<< p2; wait",
+    "hash -p bin/p1 ls; exec 3>&1; p1 >&3",
+    "time { p1; p2; }; time (p3); time -p -- p4; ! { p5; }",
+    "time\np1; !\np2",
+    "p1; exit; p2",
+    "p1 \\\n# p2\np3",
+    "p1 'a\nb' \"c\nd\"\np2",
+    "p1 a&&p2||p3;p4|p5&p6",
+    "p1<in;p2>out&&p3",
+    "p1\t a\t; \tp2",
+    "unknown-one a; ./p1; p1/../x",
+    "p1 '' \"\" a''b",
+    "'' p1; \"\" p2",
+];
+
+/// Words that a snippet may not hold, because they reach past the stand-ins or the folder.
+fn is_left_out(snippet: &str) -> bool {
+    let reaches = [
+        "PATH",
+        "env -i",
+        "kill",
+        "/bin/",
+        "/usr/",
+        "/etc",
+        "/tmp",
+        "/home",
+        "/var",
+        "/opt",
+        "/root",
+        "shutdown",
+        "reboot",
+        "command -p",
+        "exec -c",
+        "fork",
+        ":()",
+    ];
+    reaches.iter().any(|word| snippet.contains(word))
+}
+
+/// The snippets of a file in the format of tree-sitter's tests.
+fn snippets(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let rule = |line: &str| line.len() >= 3 && line.chars().all(|c| c == '=');
+    let lines: Vec<&str> = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    let mut at = 0;
+    while at < lines.len() {
+        if !rule(lines[at]) {
+            at += 1;
+            continue;
+        }
+        let Some(title) = lines[at + 1..].iter().position(|line| rule(line)) else { break };
+        let begin = at + title + 2;
+        let Some(length) =
+            lines[begin..].iter().position(|line| line.len() >= 3 && line.chars().all(|c| c == '-'))
+        else {
+            break;
+        };
+        found.push(lines[begin..begin + length].join("\n").trim_matches('\n').to_owned());
+        at = begin + length;
+    }
+    found
+}
+
+#[test]
+fn the_snippets_of_tree_sitter_bash() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tree-sitter-bash");
+    if !folder.exists() {
+        eprintln!("skipped: {} isn't there", folder.display());
+        return;
+    }
+    let Some(world) = World::new() else { return };
+    let (mut all, mut understood, mut started) = (0, 0, 0);
+    for name in ["commands", "crlf", "literals", "programs", "statements"] {
+        let text = fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
+        for snippet in snippets(&text) {
+            all += 1;
+            let found = analyse(&snippet, &Place::new("/repo"));
+            understood += usize::from(found.doubts.is_empty());
+            if !is_left_out(&snippet) {
+                started += world.compare(&snippet);
+            }
+        }
+    }
+    eprintln!("{all} snippets, {understood} understood, {started} programs started and found");
+    assert!(all >= 100, "only {all} snippets were read");
+    assert!(understood * 2 > all, "only {understood} of {all} were understood");
+    assert!(started > 100, "only {started} programs were started");
+}
+
+/// Text in single quotes.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn program() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "\\p1", "'p2'", "p\"3\"", "$'p4'", "p5''",
+    ])
+    .prop_map(str::to_owned)
+}
+
+fn literal() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "a",
+            "b=c",
+            "-n",
+            "--x=y",
+            "'q r'",
+            "\"s t\"",
+            "u\\ v",
+            "$'w\\tx'",
+            "\"\"",
+            "''",
+            "{}",
+            "a{b,c}d",
+            "{1..2}",
+            "if",
+            "done",
+            "}",
+            "#x",
+            "a#b",
+            "\\;",
+            "'$(p9)'",
+            "\"\\$(p9)\"",
+            "\\`p9\\`",
+            "é",
+            "\"`\\\\`",
+            "~",
+            "[",
+            "]]",
+            "!",
+            "=",
+            "+",
+            "%",
+            "\"'\"",
+            "'\"'",
+            "\\\\",
+        ])
+        .prop_map(str::to_owned),
+        "[a-z]{1,4}",
+    ]
+}
+
+fn word(script: BoxedStrategy<String>) -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => literal(),
+        1 => script.clone().prop_map(|script| format!("$({script})")),
+        1 => script.clone().prop_map(|script| format!("\"x $( {script} )\"")),
+        1 => script.clone().prop_map(|script| format!("$(\n{script}\n)")),
+        1 => script.clone().prop_filter("backticks nest badly", |script| !script.contains(['`', '\\', '$', '"'])).prop_map(|script| format!("`{script}`")),
+        1 => script.clone().prop_map(|script| format!("${{v:-$({script})}}")),
+        1 => script.clone().prop_map(|script| format!("\"${{v:+x}}${{v-\"$({script})\"}}\"")),
+        1 => script.prop_map(|script| format!("<({script})")),
+        1 => prop::sample::select(vec!["$v", "\"$v\"", "${v}", "$((1+2))", "\"$@\"", "*", "$?", "${#v}", "${v:-a b}", "${v/a/b}"]).prop_map(str::to_owned),
+    ]
+}
+
+fn redirect() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "",
+        "",
+        "",
+        "",
+        " >f1",
+        " 2>&1",
+        " >/dev/null",
+        " >>f2",
+        " <f1",
+        " &>f1",
+        " 3>f2",
+        " <<<\"w $v\"",
+        " >|f1",
+    ])
+    .prop_map(str::to_owned)
+}
+
+fn wrapped() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "",
+        "",
+        "",
+        "",
+        "",
+        "timeout 5 ",
+        "timeout -k 1 5s ",
+        "env ",
+        "env V=1 W='a b' ",
+        "nice ",
+        "nice -n 3 ",
+        "nohup ",
+        "stdbuf -oL ",
+        "command ",
+        "setsid -w ",
+        "flock lock ",
+        "xargs ",
+        "xargs -n 2 ",
+        "xargs -I @ ",
+        "time ",
+        "time -p ",
+        "! ",
+        "v=1 ",
+        "LC_ALL=C v=2 ",
+        "ionice -c 3 ",
+        "builtin command ",
+        "env -u v -- ",
+        "exec ",
+    ])
+    .prop_map(str::to_owned)
+}
+
+fn simple(script: BoxedStrategy<String>) -> impl Strategy<Value = String> {
+    (wrapped(), program(), prop::collection::vec(word(script), 0..4), redirect()).prop_map(
+        |(wrapped, program, words, redirect)| format!("{wrapped}{program} {}{redirect}", words.join(" ")),
+    )
+}
+
+/// Scripts of ever more constructs. Here-documents need a line of their own, so they end with one.
+fn script() -> BoxedStrategy<String> {
+    let leaf = (wrapped(), program(), prop::collection::vec(literal(), 0..3), redirect()).prop_map(
+        |(wrapped, program, words, redirect)| format!("{wrapped}{program} {}{redirect}", words.join(" ")),
+    );
+    leaf.boxed().prop_recursive(4, 24, 3, |inner| {
+        let inner = inner.boxed();
+        let joins = prop::sample::select(vec![" && ", " || ", "; ", " | ", " |& ", "\n", " & ", ";\n", " &&\n", " |\n"]);
+        prop_oneof![
+            4 => simple(inner.clone()),
+            3 => (inner.clone(), joins, inner.clone()).prop_map(|(a, join, b)| format!("{a}{join}{b}")),
+            1 => inner.clone().prop_map(|body| format!("( {body} )")),
+            1 => inner.clone().prop_map(|body| format!("{{ {body}\n}} >f3")),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("if {a}\nthen {b}\nelse {a}; fi")),
+            1 => inner.clone().prop_map(|body| format!("for v in a 'b c'; do {body}\ndone")),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("while {a}\ndo {b}\nbreak; done")),
+            1 => (inner.clone(), literal()).prop_map(|(body, word)| format!("case {word} in x|y) p0;; *) {body}\n;; esac")),
+            1 => inner.clone().prop_map(|body| format!("fn() {{ {body}\n}}; fn a b")),
+            1 => inner.clone().prop_map(|body| format!("function fm ( {body} )\nfm")),
+            1 => inner.clone().prop_map(|body| format!("p1 <<E\na $({body}) 'b\nE\n")),
+            1 => inner.clone().prop_map(|body| format!("p1 <<'E' && p2\na $({body}) \"b\nE\n")),
+            1 => inner.clone().prop_map(|body| format!("p1 <<-E | p2\n\ta ${{v:-$({body})}}\n\tE\n")),
+            1 => inner.clone().prop_map(|body| format!("sh -c {}", quoted(&body))),
+            1 => inner.clone().prop_map(|body| format!("bash -ec {} x y", quoted(&body))),
+            1 => inner.clone().prop_map(|body| format!("eval {}", quoted(&body))),
+            1 => inner.clone().prop_map(|body| format!("trap {} EXIT", quoted(&body))),
+            1 => inner.clone().prop_map(|body| format!("find . -maxdepth 0 -exec sh -c {} \\; -exec p3 {{}} +", quoted(&body))),
+            1 => inner.clone().prop_map(|body| format!("[[ -n $({body}) && a < b ]]")),
+            1 => inner.clone().prop_map(|body| format!("v=$({body}) w=(a $({body}))")),
+            1 => inner.clone().prop_map(|body| format!("export V1=\"$({body})\"")),
+            1 => inner.clone().prop_map(|body| format!("{body} # p9 $(p9)\n")),
+            1 => inner.prop_map(|body| format!("p6 \\\n  a; {body}")),
+        ]
+        .boxed()
+    })
+    .boxed()
+}
+
+/// Runs made-up programs; returns how many were understood and how many programs they started.
+fn made_up(cases: usize, seed: u8) -> (usize, usize) {
+    let Some(world) = World::new() else { return (usize::MAX, usize::MAX) };
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let random =
+        proptest::test_runner::TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &[seed; 32]);
+    let mut runner = TestRunner::new_with_rng(config, random);
+    let script = script();
+    let (mut understood, mut started) = (0, 0);
+    for _ in 0..cases {
+        let command = script.new_tree(&mut runner).unwrap().current();
+        understood += usize::from(analyse(&command, &Place::new("/repo")).doubts.is_empty());
+        started += world.compare(&command);
+    }
+    (understood, started)
+}
+
+#[test]
+fn made_up_programs_start_only_what_was_found() {
+    let cases = 150;
+    let (understood, started) = made_up(cases, 7);
+    eprintln!("{cases} programs, {understood} understood, {started} started");
+    assert!(understood > cases / 2, "only {understood} of {cases} were understood");
+    assert!(started > cases, "only {started} programs were started");
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_made_up_programs_start_only_what_was_found() {
+    for seed in 0..20 {
+        let (understood, started) = made_up(500, seed);
+        assert!(understood > 250 && started > 500, "{understood} understood, {started} started");
+    }
+}
