@@ -31,6 +31,7 @@ mod programs;
 mod readers;
 mod script;
 mod show;
+mod told;
 mod touch;
 mod tree;
 mod walk;

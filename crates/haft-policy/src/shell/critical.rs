@@ -15,6 +15,12 @@ pub(super) fn removal(argv: &[Word], here: &Here, place: &Place) -> Option<Strin
 }
 
 fn is_critical(word: &Word, here: &Here, place: &Place) -> bool {
+    if matches!(
+        word.plain().trim_matches('"').trim_end_matches('/'),
+        "$PWD" | "${PWD}" | "$OLDPWD" | "${OLDPWD}"
+    ) {
+        return true;
+    }
     let shape = match word {
         Word::Literal(text) => text.clone(),
         Word::Dynamic(open) => open.shape.clone(),

@@ -204,7 +204,7 @@ pub(super) fn sets(argv: &[Word]) -> Sets {
         "read" => named(arguments, "ersz", "adinNptu", "a"),
         "mapfile" | "readarray" => named(arguments, "t", "dnOsuCc", ""),
         "unset" => named(arguments, "fvn", "", ""),
-        "getopts" => named(arguments.get(1..).unwrap_or(&[]), "", "", ""),
+        "getopts" => named(arguments.get(1..2).unwrap_or(&[]), "", "", ""),
         "let" => Sets::Unknown,
         "printf" | "wait" => {
             let option = if name == "printf" { "-v" } else { "-p" };

@@ -39,6 +39,8 @@ pub(super) struct Parser<'s> {
     pub(super) left: usize,
     pub(super) notes: Notes,
     pending: Vec<Pending>,
+    /// Inside the text of a here-document, where quotes in `${…}` are read in different ways.
+    pub(super) in_document: bool,
     /// What here-documents expand, by number.
     documents: Vec<Word>,
 }
@@ -76,6 +78,7 @@ pub(super) fn parse(src: &str, depth: usize) -> Res<Tree> {
         left: COMMANDS_MAX,
         notes: Notes::default(),
         pending: Vec::new(),
+        in_document: false,
         documents: Vec::new(),
     };
     let script = parser.script(Stop::End)?;
@@ -244,6 +247,7 @@ impl Parser<'_> {
     fn pipeline(&mut self, join: Join) -> Res<Step> {
         let mut step = Step { join, commands: Vec::new(), negated: false };
         let start = self.pos;
+        let mut timed: Vec<&'static str> = Vec::new();
         loop {
             self.blanks();
             if self.keyword("!") {
@@ -251,7 +255,9 @@ impl Parser<'_> {
             } else if self.reserved() == "time" {
                 self.pos += "time".len();
                 self.blanks();
+                timed.push("time");
                 if self.keyword("-p") {
+                    timed.push("-p");
                     self.blanks();
                 }
                 self.keyword("--");
@@ -267,10 +273,16 @@ impl Parser<'_> {
             self.blanks();
             step.commands.push(self.command()?);
             self.blanks();
+            if let [Command::Simple(simple)] = &mut step.commands[..] {
+                timed_words(simple, &mut timed);
+            }
             if self.at("||") || !(self.take("|&") || self.take("|")) {
                 return Ok(step);
             }
             self.lines()?;
+            if self.reserved() == "!" {
+                return Err(self.syntax("a command after `|`"));
+            }
         }
     }
 
@@ -383,12 +395,14 @@ impl Parser<'_> {
     pub(super) fn substitution(&mut self) -> Res<Script> {
         self.enter()?;
         let outer = std::mem::take(&mut self.pending);
+        let in_document = std::mem::take(&mut self.in_document);
         let start = self.pos;
         let script = self.closed()?;
         if !self.pending.is_empty() || (!outer.is_empty() && self.src[start..self.pos].contains('\n')) {
             return Err(self.syntax("here-documents and substitutions that don't overlap"));
         }
         self.pending = outer;
+        self.in_document = in_document;
         self.depth -= 1;
         Ok(script)
     }
@@ -746,11 +760,12 @@ impl Parser<'_> {
                 text.push_str(shown);
                 text.push('\n');
             }
-            if !pending.quoted {
+            if pending.quoted {
+                self.notes.hides |= text.contains("$(") || text.contains('`');
+                self.documents[pending.number].push_text(&text);
+            } else {
                 let word = self.inner(&text, |inner| inner.document())?;
                 self.documents[pending.number] = word;
-            } else if text.contains("$(") || text.contains('`') {
-                self.notes.hides = true;
             }
         }
         Ok(())
@@ -773,6 +788,7 @@ impl Parser<'_> {
             left: self.left,
             notes: std::mem::take(&mut self.notes),
             pending: Vec::new(),
+            in_document: false,
             documents: std::mem::take(&mut self.documents),
         };
         let result = run(&mut inner)?;
@@ -788,4 +804,12 @@ impl Parser<'_> {
 /// Words that begin or structure a command.
 fn is_reserved(word: &str) -> bool {
     matches!(word, "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[[" | "(")
+}
+
+/// `time` is a word of the grammar, and a program for shells that keep to the standard; rules see it as the latter.
+fn timed_words(simple: &mut Simple, timed: &mut Vec<&'static str>) {
+    let named = simple.words.first().is_some_and(|word| !word.raw.starts_with('-'));
+    if named && simple.assignments.is_empty() {
+        simple.words.splice(0..0, timed.drain(..).map(Word::plain));
+    }
 }

@@ -183,7 +183,7 @@ pub(super) const READERS: &[Reader] = &[
     only(
         "file",
         Files,
-        "bhikLNnprsz0",
+        "bhikLNnprs0",
         "eF",
         &["brief", "mime", "mime-type", "mime-encoding", "dereference", "no-dereference"],
         &[],
@@ -193,7 +193,7 @@ pub(super) const READERS: &[Reader] = &[
     only(
         "rg",
         Trees,
-        "acFHhilLnNoPpqsSuUvwxz0.",
+        "acFHhilLnNoPpqsSuUvwx0.",
         "ABCegmtTMjErd",
         &[
             "files",

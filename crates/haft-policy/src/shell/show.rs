@@ -1,6 +1,6 @@
 //! The lines that a person is shown about a command, one for each part of it.
 
-use super::{Analysis, FileAccess};
+use super::{Analysis, Doubt, FileAccess};
 
 /// One part of a command and what there is to say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,9 @@ impl Analysis {
                 note,
             });
         }
-        let doubts = self.doubts.iter();
+        // What the line of the command says already isn't said twice.
+        let said = |doubt: &&Doubt| !matches!(doubt, Doubt::Starts(text) if self.commands.iter().any(|command| command.text == *text));
+        let doubts = self.doubts.iter().filter(said);
         lines.extend(doubts.map(|doubt| Line {
             text: "not understood".into(),
             depth: 0,

@@ -135,6 +135,11 @@ pub(super) enum Piece {
 }
 
 impl Word {
+    /// A word that stands for itself.
+    pub(super) fn plain(text: &str) -> Word {
+        Word { raw: text.to_owned(), pieces: vec![Piece::Text(text.to_owned())], ..Word::default() }
+    }
+
     /// The text of the word, if nothing in it is expanded.
     pub(super) fn literal(&self) -> Option<String> {
         let mut text = String::new();

@@ -12,7 +12,7 @@ use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir,
 use super::wrap::{self, Inner};
 use super::{
     Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
-    Redirect, Started, SubCommand, Word, base_name, critical, marks, programs, touch, tree,
+    Redirect, Started, SubCommand, Word, base_name, critical, marks, programs, told, touch, tree,
 };
 
 /// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
@@ -74,8 +74,18 @@ impl Here {
 }
 
 pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
-    let mut walker = Walker { place, found: Analysis::default(), depth: 0, within: None, lost: false };
+    let mut walker = Walker {
+        place,
+        found: Analysis::default(),
+        depth: 0,
+        within: None,
+        lost: false,
+        notes: (false, false),
+    };
     walker.text(command, Here::start());
+    if walker.notes == (true, true) {
+        walker.doubt(Doubt::Evaluates);
+    }
     walker.found
 }
 
@@ -86,6 +96,8 @@ struct Walker<'p> {
     within: Option<usize>,
     /// A function or trap moves, so no folder is known any more.
     lost: bool,
+    /// Whether some text evaluates, and some hides what could be evaluated.
+    notes: (bool, bool),
 }
 
 /// Where the shell is after a step that went well, and after one that didn't.
@@ -102,9 +114,8 @@ impl Walker<'_> {
     fn text(&mut self, text: &str, here: Here) -> Here {
         match parse::parse(text, self.depth) {
             Ok(tree) => {
-                if tree.notes.evaluates && tree.notes.hides {
-                    self.doubt(Doubt::Evaluates);
-                }
+                self.notes.0 |= tree.notes.evaluates;
+                self.notes.1 |= tree.notes.hides;
                 for name in &tree.notes.sets {
                     self.set(name, None);
                 }
@@ -297,7 +308,8 @@ impl Walker<'_> {
         }
         let written: Vec<&str> = simple.words.iter().map(|word| &*word.raw).collect();
         let argv: Vec<Word> = simple.words.iter().map(word).collect();
-        self.command(argv, &written, assignments, heaviest, here)
+        let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
+        self.command(argv, &written, assignments, heaviest, input, here)
     }
 
     fn assignments(&mut self, assigns: &[Assign]) -> (Vec<Assignment>, Weight) {
@@ -332,6 +344,7 @@ impl Walker<'_> {
         written: &[&str],
         assignments: Vec<Assignment>,
         heaviest: Weight,
+        input: Option<Input>,
         here: &Here,
     ) -> After {
         let front = assignments.iter().map(|assignment| &*assignment.text);
@@ -368,18 +381,26 @@ impl Walker<'_> {
         };
         let last = &layers[layers.len() - 1].argv;
         let name = last[0].literal().map(base_name).unwrap_or_default().to_owned();
-        exact_only = exact_only.or(self.holds(&inner, &name, last));
+        let inner = match inner {
+            Inner::Nothing if wrap::takes_commands(last) => match input {
+                Some(Input::Text(text)) => Inner::Text { text, here: false },
+                _ => Inner::Given { argv: Vec::new(), from: 0, started: Started::Directly },
+            },
+            other => other,
+        };
+        exact_only = exact_only.or(self.holds(&inner, &text, last));
+        let heaviest = heaviest.max(self.variables(last));
         let read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
         let critical =
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
         let plain = layers.iter().all(|layer| layer.started != Started::Executed);
-        let effects = if plain && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary {
+        let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
+        let effects = if plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary {
             touch::command(last, &at, self.place, read_only.is_ok())
         } else {
             None
         };
         let after = self.moves(&name, last, plain, &at, here);
-        self.variables(last);
         let last = last.clone();
         let number = self.push(SubCommand {
             text,
@@ -395,7 +416,7 @@ impl Walker<'_> {
     }
 
     /// Why only an exact rule allows a command because of what it holds, with a doubt where that isn't known.
-    fn holds(&mut self, inner: &Inner, name: &str, argv: &[Word]) -> Option<&'static str> {
+    fn holds(&mut self, inner: &Inner, text: &str, argv: &[Word]) -> Option<&'static str> {
         let shown = || argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ");
         match inner {
             Inner::Unknown => {
@@ -406,14 +427,12 @@ impl Walker<'_> {
                 self.doubt(Doubt::Elsewhere(shown()));
                 Some("takes commands from elsewhere")
             }
-            Inner::Text { .. } | Inner::Several(_) => Some("runs what it is given"),
-            _ if wrap::is_shell(name) && programs::operands(&argv[1..]).next().is_none() => {
+            Inner::Given { .. } => {
+                self.doubt(Doubt::Starts(text.to_owned()));
                 Some("runs what it is given")
             }
-            _ if name == "find" && argv.iter().any(|word| word.literal() == Some("-delete")) => {
-                Some("removes what it finds")
-            }
-            _ => None,
+            Inner::Text { .. } | Inner::Several(_) => Some("runs what it is given"),
+            Inner::Nothing | Inner::Words { .. } => told::to_run(argv),
         }
     }
 
@@ -457,17 +476,17 @@ impl Walker<'_> {
     }
 
     /// Variables that a built-in command sets.
-    fn variables(&mut self, argv: &[Word]) {
+    fn variables(&mut self, argv: &[Word]) -> Weight {
         match environment::sets(argv) {
-            Sets::Nothing => {}
+            Sets::Nothing => Weight::Harmless,
             Sets::Names(names) => {
-                for (name, value) in names {
-                    self.set(&name, value.as_deref());
-                }
+                let weights = names.iter().map(|(name, value)| self.set(name, value.as_deref()));
+                weights.max().unwrap_or(Weight::Harmless)
             }
             Sets::Unknown => {
                 let shown = argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ");
                 self.doubt(Doubt::Elsewhere(shown));
+                Weight::Dangerous
             }
         }
     }
@@ -530,7 +549,7 @@ impl Walker<'_> {
                 for argv in commands {
                     let written: Vec<String> = argv.iter().map(|word| word.plain().to_owned()).collect();
                     let written: Vec<&str> = written.iter().map(|text| &**text).collect();
-                    self.command(argv, &written, Vec::new(), Weight::Harmless, &at);
+                    self.command(argv, &written, Vec::new(), Weight::Harmless, None, &at);
                 }
             }
             Inner::Elsewhere => {
@@ -546,7 +565,26 @@ impl Walker<'_> {
 
 fn unclear(assignments: &[Assignment]) -> String {
     let names: Vec<_> = assignments.iter().filter(|one| !one.harmless).map(|one| &*one.name).collect();
-    format!("sets {}", names.join(", "))
+    if names.is_empty() { "sets variables".to_owned() } else { format!("sets {}", names.join(", ")) }
+}
+
+/// What comes in to a command by its redirections.
+enum Input {
+    /// This text.
+    Text(String),
+    /// Something that isn't known.
+    Unknown,
+}
+
+/// What a here-document or here-string gives, if the redirection is one of the input.
+fn given_text(redirect: &Redir, tree: &Tree) -> Option<Input> {
+    let text = match (redirect.op, redirect.document) {
+        (Op::Here, Some(number)) => tree.documents.get(number).and_then(tree::Word::literal),
+        (Op::Here, None) => redirect.target.literal(),
+        (Op::Read | Op::DupIn, _) => None,
+        _ => return None,
+    };
+    Some(text.map_or(Input::Unknown, Input::Text))
 }
 
 /// Whether the target of `>&` is a descriptor.

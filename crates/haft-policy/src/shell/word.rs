@@ -178,6 +178,7 @@ impl Parser<'_> {
     /// A here-document with expansions; double quotes stand for themselves.
     pub(super) fn document(&mut self) -> Res<Word> {
         let mut word = Word { quoted: true, ..Word::default() };
+        self.in_document = true;
         while let Some(b) = self.peek() {
             match b {
                 b'\\' => self.escape(&mut word)?,
@@ -252,6 +253,7 @@ impl Parser<'_> {
                 word.scripts.push(script);
                 word.pieces.push(Piece::Expansion { quoted });
             }
+            Some(b'{') if self.take("{HOME}") => word.pieces.push(expansion("HOME", quoted)),
             Some(b'{') => {
                 self.pos += 1;
                 self.enter()?;
@@ -273,9 +275,10 @@ impl Parser<'_> {
             Some(b) if b.is_ascii_alphabetic() || b == b'_' => {
                 let rest = &self.src[self.pos..];
                 let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_'));
-                self.pos += end.unwrap_or(rest.len());
+                let name = &rest[..end.unwrap_or(rest.len())];
                 // `$a[…]` isn't a subscript in bash; nothing more to read.
-                word.pieces.push(Piece::Expansion { quoted });
+                word.pieces.push(expansion(name, quoted));
+                self.pos += name.len();
             }
             Some(b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => {
                 self.pos += 1;
@@ -383,6 +386,7 @@ impl Parser<'_> {
                     self.notes.hides |= c == '$' || c == '`';
                     self.pos += c.len_utf8();
                 }
+                b'"' if self.in_document => return Err(self.syntax("no quotes in `${…}` of a here-document")),
                 b'"' => {
                     self.pos += 1;
                     self.double(&mut inside)?;
@@ -519,4 +523,9 @@ impl Parser<'_> {
         let known = char::from_u32(value).filter(|_| value != 0 && (value < 128 || digits >= 4));
         known.ok_or_else(|| self.syntax("a character in `$'…'`"))
     }
+}
+
+/// What stands for `$name`. The home is what `~` is; setting it is refused elsewhere.
+fn expansion(name: &str, quoted: bool) -> Piece {
+    if name == "HOME" { Piece::Tilde(String::new()) } else { Piece::Expansion { quoted } }
 }

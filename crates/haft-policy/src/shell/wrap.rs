@@ -151,8 +151,33 @@ pub(super) fn is_special(name: &str) -> bool {
         )
 }
 
-pub(super) fn is_shell(name: &str) -> bool {
-    SHELLS.contains(&name)
+/// Whether a command reads commands from what comes in: a shell without a file, or a wrapper that opens one.
+pub(super) fn takes_commands(argv: &[Word]) -> bool {
+    let Some(name) = argv.first().and_then(Word::literal).map(base_name) else { return false };
+    let arguments = &argv[1..];
+    let asks = |word: &Word| {
+        matches!(word.literal(), Some("--version" | "--help" | "-V" | "-l" | "-v" | "-k" | "-K" | "-n"))
+    };
+    match name {
+        "sudo" | "doas" => !arguments.is_empty() && !arguments.iter().all(asks),
+        "ssh" => !arguments.is_empty() && !arguments.iter().any(asks),
+        _ if SHELLS.contains(&name) => {
+            let from_input =
+                |word: &Word| word.literal().is_some_and(|text| is_letters(text) && text.contains('s'));
+            let mut operands = arguments.iter().skip_while(|word| word.literal().is_some_and(is_letters));
+            !arguments.iter().any(|word| matches!(word.literal(), Some("--version" | "--help")))
+                && (arguments.iter().any(from_input)
+                    || operands.next().is_none_or(|word| {
+                        matches!(word.literal(), Some("-" | "--" | "/dev/stdin" | "/dev/fd/0"))
+                    }))
+        }
+        _ => false,
+    }
+}
+
+/// `-ex` and the like.
+fn is_letters(option: &str) -> bool {
+    option.len() > 1 && option.starts_with(['-', '+']) && !option.starts_with("--")
 }
 
 /// What the command of these words starts.
@@ -440,7 +465,6 @@ fn shopt(arguments: &[Word]) -> Inner {
                     | "dotglob"
                     | "failglob"
                     | "nocaseglob"
-                    | "lastpipe"
                     | "inherit_errexit"
             )
         })
