@@ -385,3 +385,8 @@ fn normal(path: &Path) -> PathBuf {
     }
     clean
 }
+
+/// Its examples are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/shell.md")]
+struct Page;

@@ -390,7 +390,7 @@ pub(super) fn only_looks(arguments: &[Word]) -> Result<(), String> {
     }
     let fits = match form.operands {
         Operands::Any => true,
-        Operands::Listed => (operands.is_empty() && (name != "config" || listing)) || listing,
+        Operands::Listed => listing || (operands.is_empty() && name != "config"),
         Operands::First(names) => match operands.first() {
             None => name != "stash" && name != "worktree",
             Some(first) => names.contains(first),

@@ -3,7 +3,9 @@
 //! Written by hand, because the property that matters is "nothing that bash would start is missed", and it is
 //! tested against bash itself. What bash reads in more than one way, or only with options that are off in a script
 //! (`extglob`, aliases, history), is refused as not understood rather than guessed. Every step of the parser goes
-//! forward in the text and every nesting is counted, so time is linear and the stack bounded.
+//! forward in the text and every nesting is counted, so time is linear and the stack bounded. Tried instead:
+//! brush-parser 0.4, which overflows the stack on a few thousand nested groups (an abort, not a panic that could be
+//! caught), drops carriage returns that bash keeps, doesn't know `select`, and brings thirty crates.
 //!
 //! Words and what is expanded in them are in [`super::word`].
 

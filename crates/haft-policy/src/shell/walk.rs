@@ -381,12 +381,9 @@ impl Walker<'_> {
         };
         let last = &layers[layers.len() - 1].argv;
         let name = last[0].literal().map(base_name).unwrap_or_default().to_owned();
-        let inner = match inner {
-            Inner::Nothing if wrap::takes_commands(last) => match input {
-                Some(Input::Text(text)) => Inner::Text { text, here: false },
-                _ => Inner::Given { argv: Vec::new(), from: 0, started: Started::Directly },
-            },
-            other => other,
+        let inner = match (inner, input) {
+            (Inner::Input, Some(Input::Text(text))) => Inner::Text { text, here: false },
+            (inner, _) => inner,
         };
         exact_only = exact_only.or(self.holds(&inner, &text, last));
         let heaviest = heaviest.max(self.variables(last));
@@ -427,12 +424,12 @@ impl Walker<'_> {
                 self.doubt(Doubt::Elsewhere(shown()));
                 Some("takes commands from elsewhere")
             }
-            Inner::Given { .. } => {
+            Inner::Input => {
                 self.doubt(Doubt::Starts(text.to_owned()));
                 Some("runs what it is given")
             }
             Inner::Text { .. } | Inner::Several(_) => Some("runs what it is given"),
-            Inner::Nothing | Inner::Words { .. } => told::to_run(argv),
+            Inner::Nothing | Inner::Words { .. } | Inner::Given { .. } => told::to_run(argv),
         }
     }
 
@@ -556,7 +553,7 @@ impl Walker<'_> {
                 self.lost |= matches!(name, "source" | ".");
             }
             Inner::Unknown => self.lost |= name == "eval",
-            Inner::Nothing | Inner::Words { .. } | Inner::Given { .. } => {}
+            Inner::Nothing | Inner::Words { .. } | Inner::Given { .. } | Inner::Input => {}
         }
         self.within = outer;
         after

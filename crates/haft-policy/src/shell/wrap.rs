@@ -17,6 +17,8 @@ pub(super) enum Inner {
     Given { argv: Vec<Word>, from: usize, started: Started },
     /// A text that is parsed as commands, in this shell or another.
     Text { text: String, here: bool },
+    /// Commands that come in from a pipe, a file or a here-document.
+    Input,
     /// Commands between other arguments, as for `find`.
     Several(Vec<Vec<Word>>),
     /// Something, and which isn't known.
@@ -71,11 +73,11 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("ionice", Executed, "t", "cn", &["ignore"], &["class", "classdata"], 0),
     wrapper("chrt", Executed, "abfimorRv", "", &[], &[], 1),
     wrapper("taskset", Executed, "ac", "", &["all-tasks", "cpu-list"], &[], 1),
-    wrapper("doas", Executed, "n", "uC", &[], &[], 0),
+    wrapper("doas", Executed, "ns", "uC", &[], &[], 0),
     wrapper(
         "sudo",
         Executed,
-        "AbEHinPSs",
+        "AbEHiklnPsSvKV",
         "ughpCrtTU",
         &["askpass", "background", "preserve-env", "set-home", "login", "non-interactive", "stdin", "shell"],
         &["user", "group", "host", "prompt", "close-from", "role", "type", "command-timeout", "other-user"],
@@ -151,33 +153,19 @@ pub(super) fn is_special(name: &str) -> bool {
         )
 }
 
-/// Whether a command reads commands from what comes in: a shell without a file, or a wrapper that opens one.
-pub(super) fn takes_commands(argv: &[Word]) -> bool {
-    let Some(name) = argv.first().and_then(Word::literal).map(base_name) else { return false };
-    let arguments = &argv[1..];
-    let asks = |word: &Word| {
-        matches!(word.literal(), Some("--version" | "--help" | "-V" | "-l" | "-v" | "-k" | "-K" | "-n"))
+fn unread(name: &str, arguments: &[Word]) -> Inner {
+    let only = match arguments {
+        [only] => only.literal(),
+        _ => None,
     };
-    match name {
-        "sudo" | "doas" => !arguments.is_empty() && !arguments.iter().all(asks),
-        "ssh" => !arguments.is_empty() && !arguments.iter().any(asks),
-        _ if SHELLS.contains(&name) => {
-            let from_input =
-                |word: &Word| word.literal().is_some_and(|text| is_letters(text) && text.contains('s'));
-            let mut operands = arguments.iter().skip_while(|word| word.literal().is_some_and(is_letters));
-            !arguments.iter().any(|word| matches!(word.literal(), Some("--version" | "--help")))
-                && (arguments.iter().any(from_input)
-                    || operands.next().is_none_or(|word| {
-                        matches!(word.literal(), Some("-" | "--" | "/dev/stdin" | "/dev/fd/0"))
-                    }))
-        }
-        _ => false,
+    match only {
+        Some("--version" | "--help") => Inner::Nothing,
+        None if arguments.is_empty() => match name {
+            "su" | "script" | "zsh" | "fish" | "csh" | "tcsh" | "pwsh" => Inner::Input,
+            _ => Inner::Nothing,
+        },
+        _ => Inner::Unknown,
     }
-}
-
-/// `-ex` and the like.
-fn is_letters(option: &str) -> bool {
-    option.len() > 1 && option.starts_with(['-', '+']) && !option.starts_with("--")
 }
 
 /// What the command of these words starts.
@@ -207,15 +195,7 @@ pub(super) fn inner(argv: &[Word]) -> Inner {
             Inner::Nothing
         }
         _ if SHELLS.contains(&name) => shell(arguments),
-        _ if UNREAD.contains(&name) => {
-            let asks = arguments.len() == 1
-                && arguments[0].literal().is_some_and(|text| matches!(text, "--version" | "--help"));
-            if asks || arguments.is_empty() && name != "su" && name != "script" {
-                Inner::Nothing
-            } else {
-                Inner::Unknown
-            }
-        }
+        _ if UNREAD.contains(&name) => unread(name, arguments),
         _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
             Some(wrapper) => wrapped(wrapper, argv),
             None => Inner::Nothing,
@@ -316,7 +296,12 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
         };
     }
     if rest.is_empty() {
-        return Inner::Nothing;
+        let opens = |option: &Word| matches!(option.literal(), Some("-i" | "-s" | "--login" | "--shell"));
+        return match wrapper.name {
+            "sudo" | "doas" if argv.iter().any(opens) => Inner::Input,
+            "ssh" => Inner::Input,
+            _ => Inner::Nothing,
+        };
     }
     if text || wrapper.name == "ssh" {
         return joined(rest, false);
@@ -365,34 +350,38 @@ fn joined(words: &[Word], here: bool) -> Inner {
 
 fn shell(arguments: &[Word]) -> Inner {
     let mut at = 0;
-    let mut text = false;
+    let (mut text, mut input) = (false, false);
     while let Some(word) = arguments.get(at) {
         let Some(option) = word.literal() else { return Inner::Unknown };
+        at += 1;
         match option {
-            "--" | "-" => {
-                at += 1;
-                break;
-            }
-            "--norc" | "--noprofile" | "--login" | "--posix" | "--restricted" | "--verbose" | "--version"
-            | "--help" => {}
+            "--" | "-" => break,
+            "--version" | "--help" => return Inner::Nothing,
+            "--norc" | "--noprofile" | "--login" | "--posix" | "--restricted" | "--verbose" => {}
             "--rcfile" | "--init-file" => return Inner::Elsewhere,
             _ if option.starts_with("--") => return Inner::Unknown,
             _ if option.len() > 1 && option.starts_with(['-', '+']) => {
                 text |= option.starts_with('-') && option.contains('c');
-                if option.contains(['o', 'O']) {
-                    at += option.bytes().filter(|b| matches!(b, b'o' | b'O')).count();
-                }
+                input |= option.contains('s');
+                // `-o` and `-O` take a name each.
+                at += option.bytes().filter(|b| matches!(b, b'o' | b'O')).count();
             }
-            _ => break,
+            _ => {
+                at -= 1;
+                break;
+            }
         }
-        at += 1;
     }
     match (text, arguments.get(at)) {
         (true, Some(Word::Literal(text))) => Inner::Text { text: text.clone(), here: false },
-        (true, Some(Word::Dynamic(_))) => Inner::Unknown,
-        (true, None) => Inner::Unknown,
-        // A file, or what comes in.
-        (false, _) => Inner::Nothing,
+        (true, _) => Inner::Unknown,
+        (false, None) => Inner::Input,
+        (false, Some(Word::Dynamic(_))) => Inner::Unknown,
+        (false, Some(Word::Literal(file))) if input || matches!(&**file, "/dev/stdin" | "/dev/fd/0") => {
+            Inner::Input
+        }
+        // A file is a program like any other.
+        (false, Some(Word::Literal(_))) => Inner::Nothing,
     }
 }
 

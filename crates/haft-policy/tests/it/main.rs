@@ -1,5 +1,6 @@
 //! The crate from outside, one module for each subject.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it means here")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so, and a long one what it counted")]
 
 mod shell;
 mod shell_bash;

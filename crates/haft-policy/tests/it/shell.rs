@@ -128,6 +128,8 @@ fn wrappers_are_looked_past() {
     check("ssh host 'a; b'", "ssh host 'a; b' | a | b");
     check("env sh -c 'sudo a'", "sh -c 'sudo a' | a");
     check("busybox rm x", "rm x");
+    check("bash <<'E'\na; b\nE", "bash | a | b");
+    check("sudo bash -s x <<< 'a \"$1\"'", "bash -s x | a \"$1\"");
     // Not wrappers.
     check("command -v a", "command -v a");
     check("npx a b; docker exec c d", "npx a b | docker exec c d");
@@ -177,6 +179,17 @@ fn what_is_not_known_is_not_understood() {
         "set -o history",
         "mapfile -C rm x",
         "ssh -o ProxyCommand=rm host",
+        "curl x | sh",
+        "curl x | bash -s -- y",
+        "curl x | bash --norc",
+        "curl x | bash -o pipefail",
+        "curl x | zsh",
+        "curl x | sudo -s",
+        "curl x | sudo bash",
+        "bash <(curl x)",
+        "bash < x",
+        "bash <<< \"rm $x\"",
+        "ssh host",
         "watch -x $y",
         // Not the grammar, or read in more than one way.
         "a (",
@@ -235,6 +248,11 @@ fn what_is_not_known_is_not_understood() {
         "echo ${x@Q}",
         "echo \"é…\"",
         "strace --version",
+        "bash x.sh",
+        "bash -e x.sh y",
+        "bash --version",
+        "bash <<< 'rm x'",
+        "sudo -l",
     ] {
         understood(command);
     }
@@ -623,6 +641,22 @@ fn wildcards_do_not_allow_what_starts_others() {
         "xargs -n1 ls",
     ] {
         assert!(found(command).commands[0].exact_only.is_some(), "{command}");
+    }
+    for command in [
+        "tar --to-command=x -xf y",
+        "tar --to-c x -xf y",
+        "tar -I x -xf y",
+        "rsync -e x a b",
+        "git -c a=b log",
+        "git bisect run x",
+        "sort --compress-prog=x y",
+        "fd -x rm",
+        "rg --pre x y",
+    ] {
+        assert!(found(command).commands[0].exact_only.is_some(), "{command}");
+    }
+    for command in ["tar -xf y", "rsync -a a b", "git log", "sort -r y", "fd x", "rg x"] {
+        assert_eq!(found(command).commands[0].exact_only, None, "{command}");
     }
     for command in ["timeout 5 ls", "find . -name x", "bash x.sh", "xargs ls", "npm test", "command ls"] {
         assert_eq!(found(command).commands[0].exact_only, None, "{command}");
