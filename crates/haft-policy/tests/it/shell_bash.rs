@@ -1,5 +1,5 @@
 //! The analysis against bash itself: whatever bash starts must have been found, with its arguments, or the command
-//! must not have been understood.
+//! must not have been understood. The same for the files that redirections make, which holds `cd` to account.
 //!
 //! Each snippet runs in a folder of its own whose `bin` is all of `PATH`. It holds stand-ins that write down how they
 //! were called, and the real wrappers (`env`, `xargs`, `timeout` …) under their names. Names that aren't there are
@@ -8,10 +8,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haft_policy::shell::{Analysis, Place, Word, analyse};
+use haft_policy::shell::{Analysis, FileAccess, Place, Word, analyse};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -70,13 +70,14 @@ impl World {
         Some(World { dir, runs: std::cell::Cell::new(0), bash })
     }
 
-    /// Runs a command and returns what it started.
-    fn run(&self, command: &str) -> Vec<Vec<String>> {
+    /// Runs a command and returns what it started, and the files that it made.
+    fn run(&self, command: &str) -> (Vec<Vec<String>>, Vec<PathBuf>) {
         let number = self.runs.get();
         self.runs.set(number + 1);
         let home = self.dir.path().join(format!("run{number}"));
         let work = home.join("work");
-        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(work.join("d1/d2")).unwrap();
+        fs::create_dir_all(work.join("d3")).unwrap();
         symlink(self.dir.path().join("programs"), home.join("bin")).unwrap();
         let handler = "() { local call; printf -v call '%s\\037' \"$@\"; printf '%s\\036' \"$call\" >> \"${PATH%/bin}/log\"; }";
         let limited = format!("ulimit -f 2000 -u 4000 2>/dev/null; ulimit -t 3\n{command}\nwait");
@@ -100,18 +101,30 @@ impl World {
         child.wait().unwrap();
         let log = fs::read(home.join("log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        log.split(CALL)
-            .filter(|call| !call.is_empty())
-            .map(|call| {
-                call.strip_suffix(ARGUMENT).unwrap_or(call).split(ARGUMENT).map(str::to_owned).collect()
-            })
-            .collect()
+        let calls = log.split(CALL).filter(|call| !call.is_empty()).map(|call| {
+            call.strip_suffix(ARGUMENT).unwrap_or(call).split(ARGUMENT).map(str::to_owned).collect()
+        });
+        let mut made = Vec::new();
+        let mut folders = vec![work.clone(), home.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let path = entry.path();
+                // `flock` makes its own, and where nothing may be looked up the log is outside of `work`.
+                let own = ["lock", "log", "bin", "work", "nohup.out"].iter().any(|name| path.ends_with(name));
+                match entry.file_type().unwrap() {
+                    kind if kind.is_dir() && !own => folders.push(path),
+                    _ if own => {}
+                    _ => made.push(diff(&path, &work)),
+                }
+            }
+        }
+        (calls.collect(), made)
     }
 
     /// Compares what bash started with what was found. Returns how many programs were started.
     fn compare(&self, command: &str) -> usize {
         let found = analyse(command, &Place::new("/repo"));
-        let started = self.run(command);
+        let (started, made) = self.run(command);
         if !found.doubts.is_empty() {
             return 0;
         }
@@ -122,8 +135,39 @@ impl World {
                 found.commands.iter().map(|command| &command.text).collect::<Vec<_>>()
             );
         }
+        let writes = || found.redirects.iter().filter(|redirect| redirect.access == FileAccess::Write);
+        if writes().all(|redirect| redirect.paths.is_some()) {
+            let named: Vec<PathBuf> =
+                writes().flat_map(|one| one.paths.clone().unwrap()).map(|path| clean(&path)).collect();
+            for file in made {
+                assert!(named.contains(&file), "bash made {file:?}, found {named:?} in:\n{command}");
+            }
+        }
         started.len()
     }
+}
+
+/// A path relative to the folder that a command began in.
+fn diff(path: &Path, work: &Path) -> PathBuf {
+    match path.strip_prefix(work) {
+        Ok(below) => below.to_owned(),
+        Err(_) => Path::new("..").join(path.strip_prefix(work.parent().unwrap()).unwrap()),
+    }
+}
+
+/// A relative path without `.` and with `..` only in front.
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if clean.file_name().is_some() => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
 }
 
 /// Whether some layer of some command fits a call.
@@ -152,11 +196,67 @@ fn bash_starts_nothing_that_was_not_found() {
     assert!(started > TRICKY.len(), "the snippets started only {started} programs, so nothing was tested");
 }
 
+#[test]
+fn files_are_made_where_they_were_found() {
+    let Some(world) = World::new() else { return };
+    for command in [
+        "cd d1 && p1 > a; p2 > b",
+        "cd d1; p1 > a; cd ..; p2 > b",
+        "cd absent; p1 > a",
+        "cd absent || p1 > a; p2 > b",
+        "(cd d1; p1 > a); p2 > b",
+        "cd d1 | p1 > a; p2 > b",
+        "cd d1 & p1 > a; wait",
+        "f() { cd d1; }; f; p1 > a",
+        "f() { p1 > a; }; cd d1; f",
+        "for i in d1 d2; do cd $i; p1 > a; done",
+        "while cd d1; do p1 > a; break; done; p2 > b",
+        "if cd d1; then p1 > a; else p2 > b; fi; p3 > c",
+        "case x in x) cd d1;; esac; p1 > a",
+        "{ cd d1; } && p1 > a; { cd absent; } || p2 > b",
+        "! cd d1; p1 > a",
+        "eval 'cd d1; p1 > a'; p2 > b",
+        "eval 'cd d1' && p1 > a",
+        "sh -c 'cd d1; p1 > a'; p2 > b",
+        "trap 'p1 > a' EXIT; cd d1",
+        "trap 'cd d3' USR1; p1 > a",
+        "pushd d1; p1 > a; popd; p2 > b",
+        "cd d1; cd -; p1 > a",
+        "cd; p1 > a; cd ~; p2 > b; cd $HOME && p3 > c",
+        "cd d1 && cd d2 && p1 > a || p2 > b",
+        "cd d1/d2/.. && p1 > a",
+        "cd d1 && cd .. && p1 > a",
+        "cd ./d1 && p1 > ./a && p2 > ../b",
+        "command cd d1; p1 > a; builtin cd d2; p2 > b",
+        "CDPATH=d1 cd d2; p1 > a",
+        "cd -- d1; p1 > a",
+        "cd d1 > a; p1 > b",
+        "x=$(cd d1; p1 > a) p2 > b; echo `cd d3; p3 > c`",
+        "p1 > a$(cd d1; p2 > b)",
+        "cat <<E > a\n$(cd d1; p1 > b)\nE",
+        "time cd d1; p1 > a",
+        "cd d1 && { p1 > a; cd d2; p2 > b; }; p3 > c",
+        "false && cd d1; p1 > a",
+        "true || cd d1; p1 > a",
+        "cd d1 && false; p1 > a",
+        "until cd d1; do p1 > a; done; p2 > b",
+        "exec > a; p1; cd d1; exec 2> b; p2",
+        "p1 &> a; p2 >& b; p3 >| c; p4 >> d; p5 <> e; p6 2> f; p7 {x}> g",
+        "env -C d1 sh -c 'p1 > a'; find . -maxdepth 1 -name d1 -execdir sh -c 'p1 > b' \\;",
+        "coproc { cd d1; p1 > a; }; wait; p2 > b",
+        "[[ -n $(cd d1; p1 > a) ]]; p2 > b",
+        "set -- d1; cd \"$1\"; p1 > a",
+        "cd d1\np1 > a\ncd ../d3\np2 > b",
+    ] {
+        world.compare(command);
+    }
+}
+
 /// The test itself must be able to fail: an analysis of another command doesn't hold what was started.
 #[test]
 fn a_program_that_was_not_found_is_noticed() {
     let Some(world) = World::new() else { return };
-    let started = world.run("p1 x; p2 $(p3) 'a b'; unknown-name y");
+    let (started, _) = world.run("p1 x; p2 $(p3) 'a b'; unknown-name y");
     let expected: [&[&str]; 4] = [&["p1", "x"], &["p3"], &["p2", "1", "a b"], &["unknown-name", "y"]];
     assert_eq!(started, expected);
     let other = analyse("p1 x; p2 1 'a b'", &Place::new("/repo"));
@@ -563,7 +663,27 @@ fn script() -> BoxedStrategy<String> {
     let leaf = (wrapped(), program(), prop::collection::vec(literal(), 0..3), redirect()).prop_map(
         |(wrapped, program, words, redirect)| format!("{wrapped}{program} {}{redirect}", words.join(" ")),
     );
-    leaf.boxed().prop_recursive(4, 24, 3, |inner| {
+    let moves = prop::sample::select(vec![
+        "cd d1",
+        "cd d3",
+        "cd ..",
+        "cd d1/d2",
+        "cd absent",
+        "command cd d1",
+        "cd d1 && p1 >g1",
+        "cd d3; p2 >g2",
+        "cd absent || p3 >g3",
+        "(cd d3 && p4 >g4)",
+        "pushd d1 && popd",
+        "eval 'cd d1'",
+        "! cd d1",
+        "p5 >g5",
+        ">g6",
+        "cd",
+        "cd -",
+        "cd .",
+    ]);
+    prop_oneof![5 => leaf, 2 => moves.prop_map(str::to_owned)].boxed().prop_recursive(4, 24, 3, |inner| {
         let inner = inner.boxed();
         let joins = prop::sample::select(vec![" && ", " || ", "; ", " | ", " |& ", "\n", " & ", ";\n", " &&\n", " |\n"]);
         prop_oneof![
