@@ -29,6 +29,7 @@ mod options;
 mod parse;
 mod programs;
 mod readers;
+mod redirect;
 mod script;
 mod show;
 mod told;

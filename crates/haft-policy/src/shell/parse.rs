@@ -1,4 +1,4 @@
-//! The grammar of bash, from the outside in: lists, pipelines, compound and simple commands, here-documents.
+//! The grammar of bash, from the outside in: lists, pipelines, compound and simple commands.
 //!
 //! Written by hand, because the property that matters is "nothing that bash would start is missed", and it is
 //! tested against bash itself. What bash reads in more than one way, or only with options that are off in a script
@@ -7,9 +7,10 @@
 //! brush-parser 0.4, which overflows the stack on a few thousand nested groups (an abort, not a panic that could be
 //! caught), drops carriage returns that bash keeps, doesn't know `select`, and brings thirty crates.
 //!
-//! Words and what is expanded in them are in [`super::word`].
+//! Words and what is expanded in them are in [`super::word`], redirections and here-documents in [`super::redirect`].
 
-use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Redir, Script, Simple, Step, Word};
+use super::redirect::Pending;
+use super::tree::{Assign, Command, Compound, Item, Join, Kind, Script, Simple, Step, Word};
 use super::{CHARS_MAX, COMMANDS_MAX, DEPTH_MAX, Doubt};
 
 pub(super) type Res<T> = Result<T, Doubt>;
@@ -40,18 +41,12 @@ pub(super) struct Parser<'s> {
     pub(super) depth: usize,
     pub(super) left: usize,
     pub(super) notes: Notes,
-    pending: Vec<Pending>,
+    /// Here-documents that begin after this line.
+    pub(super) pending: Vec<Pending>,
     /// Inside the text of a here-document, where quotes in `${…}` are read in different ways.
     pub(super) in_document: bool,
     /// What here-documents expand, by number.
-    documents: Vec<Word>,
-}
-
-struct Pending {
-    delimiter: String,
-    quoted: bool,
-    tabs: bool,
-    number: usize,
+    pub(super) documents: Vec<Word>,
 }
 
 /// Where a script ends.
@@ -140,7 +135,7 @@ impl Parser<'_> {
     }
 
     /// Blanks and joined lines, not the end of a line.
-    fn blanks(&mut self) {
+    pub(super) fn blanks(&mut self) {
         loop {
             match self.peek() {
                 Some(b' ' | b'\t') => self.pos += 1,
@@ -683,101 +678,6 @@ impl Parser<'_> {
         }
         let raw = self.src[start..self.pos].to_owned();
         Ok(Some(Assign { name, value, others, raw }))
-    }
-
-    /// A redirection, if one begins here.
-    fn redirect(&mut self) -> Res<Option<Redir>> {
-        let start = self.pos;
-        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
-            self.pos += 1;
-        }
-        if self.pos == start && self.peek() == Some(b'{') {
-            let rest = &self.src[start + 1..];
-            let end = rest.find('}').unwrap_or(0);
-            if is_name(&rest[..end]) && matches!(rest.as_bytes().get(end + 1), Some(b'<' | b'>')) {
-                self.pos += end + 2;
-            }
-        }
-        let numbered = self.pos > start;
-        if self.at("<(") || self.at(">(") {
-            self.pos = start;
-            return Ok(None);
-        }
-        const OPS: &[(&str, Op)] = &[
-            ("&>>", Op::Append),
-            ("&>", Op::Write),
-            (">>", Op::Append),
-            (">|", Op::Write),
-            (">&", Op::DupOut),
-            (">", Op::Write),
-            ("<<<", Op::Here),
-            ("<<-", Op::Here),
-            ("<<", Op::Here),
-            ("<&", Op::DupIn),
-            ("<>", Op::Write),
-            ("<", Op::Read),
-        ];
-        let found = OPS.iter().find(|(text, _)| self.at(text) && !(numbered && text.starts_with('&')));
-        let Some(&(text, op)) = found else {
-            self.pos = start;
-            return Ok(None);
-        };
-        self.pos += text.len();
-        self.blanks();
-        let target = self.word()?;
-        let mut document = None;
-        if matches!(text, "<<" | "<<-") {
-            let delimiter = target.literal().filter(|_| !target.raw.contains(['$', '`']));
-            let delimiter = delimiter.ok_or_else(|| self.syntax("a plain end of a here-document"))?;
-            let number = self.documents.len();
-            self.documents.push(Word::default());
-            let tabs = text == "<<-";
-            self.pending.push(Pending { delimiter, quoted: target.quoted, tabs, number });
-            document = Some(number);
-        }
-        Ok(Some(Redir { op, target, document }))
-    }
-
-    /// Reads the here-documents that were announced on the line before.
-    fn bodies(&mut self) -> Res<()> {
-        for pending in std::mem::take(&mut self.pending) {
-            let mut text = String::new();
-            loop {
-                if self.pos >= self.src.len() {
-                    return Err(self.syntax("the end of a here-document"));
-                }
-                let mut line = self.line();
-                // Unless the delimiter is quoted, lines are joined before they are compared.
-                while !pending.quoted && line.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
-                    if pending.tabs || self.pos >= self.src.len() {
-                        return Err(self.syntax("a here-document without joined lines"));
-                    }
-                    line.pop();
-                    line.push_str(&self.line());
-                }
-                let shown = if pending.tabs { line.trim_start_matches('\t') } else { &line };
-                if shown == pending.delimiter {
-                    break;
-                }
-                text.push_str(shown);
-                text.push('\n');
-            }
-            if pending.quoted {
-                self.notes.hides |= text.contains("$(") || text.contains('`');
-                self.documents[pending.number].push_text(&text);
-            } else {
-                let word = self.inner(&text, |inner| inner.document())?;
-                self.documents[pending.number] = word;
-            }
-        }
-        Ok(())
-    }
-
-    fn line(&mut self) -> String {
-        let rest = &self.src[self.pos..];
-        let end = rest.find('\n').unwrap_or(rest.len());
-        self.pos = (self.pos + end + 1).min(self.src.len());
-        rest[..end].to_owned()
     }
 
     /// Parses another text with the same bounds.

@@ -372,7 +372,7 @@ impl Walker<'_> {
             if started == Started::Executed {
                 exact_only = exact_only.or(Some("starts another command in its own way"));
             }
-            written = &written[from..];
+            written = written.get(from..).unwrap_or(&[]);
             if layers.len() >= DEPTH_MAX {
                 self.doubt(Doubt::TooDeep);
                 break Inner::Nothing;
