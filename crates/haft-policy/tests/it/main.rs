@@ -5,3 +5,4 @@
 mod shell;
 mod shell_bash;
 mod shell_bounds;
+mod shell_snippets;
