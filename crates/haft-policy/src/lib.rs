@@ -1,0 +1,4 @@
+//! Who may do what: rules, shell commands, settings, trust and hooks.
+#![warn(missing_docs)]
+
+pub mod shell;
