@@ -1,0 +1,71 @@
+//! Names without what a file system may ignore: case, composition, invisible characters.
+//!
+//! Deny and ask rules compare folded names, so `.ENV` and a decomposed `é` are found by rules that spell them otherwise,
+//! as disks find them. Allow rules never fold: what is folded together here may be two files.
+
+use unicode_normalization::UnicodeNormalization;
+
+/// The folded form; folding it again changes nothing.
+pub(super) fn fold(name: &str) -> String {
+    let mut folded = String::with_capacity(name.len());
+    fold_into(name, &mut folded);
+    folded
+}
+
+/// Appends the folded form.
+pub(super) fn fold_into(name: &str, folded: &mut String) {
+    if name.is_ascii() {
+        let start = folded.len();
+        folded.push_str(name);
+        folded[start..].make_ascii_lowercase();
+        return;
+    }
+    // Upper case first: it joins letters that lower case keeps apart, as the two small sigmas.
+    let once: String = name
+        .nfkc()
+        .filter(|c| !is_invisible(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .nfkc()
+        .collect();
+    if once == name {
+        folded.push_str(&once);
+    } else {
+        // What normalising joins may have another case still; this ends, since each step only joins more.
+        fold_into(&once, folded);
+    }
+}
+
+/// Characters that some file systems skip when they compare names.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_disk_may_take_for_the_same_is_the_same() {
+        let same = |a: &str, b: &str| assert_eq!(fold(a), fold(b), "{a} {b}");
+        same(".ENV", ".env");
+        same("caf\u{e9}", "cafe\u{301}");
+        same("STRASSE", "straße");
+        same("ΟΔΟΣ", "οδος");
+        same(".g\u{200c}it", ".git");
+        same("\u{ff53}ecrets", "secrets");
+        assert_ne!(fold("secret"), fold("secrets"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn folding_twice_is_folding_once(name in "\\PC{0,12}") {
+            let once = fold(&name);
+            prop_assert_eq!(fold(&once), once);
+        }
+    }
+}
