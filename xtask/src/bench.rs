@@ -9,7 +9,7 @@ use crate::cargo::{cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 2] = [("haft", "core"), ("haft-cli", "start")];
+const BENCHES: [(&str, &str); 3] = [("haft", "core"), ("haft-policy", "rules"), ("haft-cli", "start")];
 const PAGE: &str = "docs/proof/bench.md";
 
 pub(crate) fn run() -> Done {

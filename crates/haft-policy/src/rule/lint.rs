@@ -47,6 +47,8 @@ pub enum LintKind {
     Unreachable,
     /// An allow rule for more than one may allow at once; it is left out.
     TooWide,
+    /// A path that seems to begin elsewhere than it does.
+    OddPath,
     /// An allow rule for commands that begin with anything.
     LeadingWildcard,
     /// One of its examples says otherwise.
@@ -109,6 +111,11 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
                 LintKind::NeverConsulted,
                 format!("never consulted; `{0}` or `{0}(argument:value)` is accepted", rule.tool),
             ),
+            Spec::Path(_) => {
+                if let Some(words) = odd_path(rule) {
+                    say(LintKind::OddPath, words);
+                }
+            }
             Spec::Command(spec) if allows && spec.is_headless() => say(
                 LintKind::LeadingWildcard,
                 "allows any program: it begins with `*`; begin with the program's name".to_owned(),
@@ -128,6 +135,25 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
         }
     }
     lints
+}
+
+/// A path that was probably meant to begin elsewhere.
+fn odd_path(rule: &Rule) -> Option<String> {
+    let text = rule.to_string();
+    let path = text.split_once('(')?.1.strip_suffix(')')?.trim();
+    let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    if path.starts_with('$') {
+        return Some(format!("`{}` is not expanded; write `~/` for home, or the path", first(path)));
+    }
+    if path.starts_with('~') && path != "~" && !path.starts_with("~/") {
+        return Some(format!("`{}` is not expanded; only `~/`, your own home, is", first(path)));
+    }
+    let below = path.strip_prefix('/').filter(|below| !below.starts_with('/'))?;
+    let anchor = rule.source().anchor.display();
+    let folders = ["etc", "home", "private", "proc", "root", "sys", "usr", "Users"];
+    folders.contains(&&*first(below)).then(|| {
+        format!("one `/` starts in {anchor}, where the rule stands; for the root of the disk write `/{path}`")
+    })
 }
 
 fn name_of(list: List) -> &'static str {

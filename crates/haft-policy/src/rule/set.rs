@@ -3,7 +3,8 @@
 //! There are two of each index: one for rules that stop (deny and ask, names folded) and one for rules that let
 //! through. Everything that costs is done here, once; a set is never changed, a new rule makes a new set.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::{Component, Path, PathBuf};
 
 use haft::Extent;
 
@@ -273,8 +274,14 @@ impl RuleSet {
 
     /// Whether a path lies in a working directory.
     pub(super) fn is_working(&self, path: &Path) -> bool {
-        let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
-        !climbs && self.working.iter().any(|directory| path.starts_with(directory))
+        let plain: Cow<'_, Path> = match path.components().any(|part| part == Component::ParentDir) {
+            true => PathNames::of(path, false)
+                .iter()
+                .fold(PathBuf::from("/"), |path, name| path.join(name))
+                .into(),
+            false => path.into(),
+        };
+        self.working.iter().any(|directory| plain.starts_with(directory))
     }
 
     /// A rule of this set.

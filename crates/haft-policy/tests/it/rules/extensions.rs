@@ -105,7 +105,16 @@ fn bare_edit_covers_the_working_directories() {
             "silent: Read /etc/passwd",
         ],
     );
-    check(&["allow Write"], &["allow: Write a", "silent: Write /etc/passwd", "silent: Edit a"]);
+    check(
+        &["allow Write"],
+        &[
+            "allow: Write a",
+            "allow: Write x/../a",
+            "silent: Write ../a",
+            "silent: Write /etc/passwd",
+            "silent: Edit a",
+        ],
+    );
     check(&["allow Edit", "allow Edit(//etc/hosts)"], &["allow: Edit /etc/hosts"]);
     check(&["allow Read"], &["allow: Read /etc/hosts", "allow: Grep /etc", "silent: Edit a"]);
 }

@@ -76,6 +76,28 @@ fn rules_that_are_too_wide() {
 }
 
 #[test]
+fn paths_that_begin_elsewhere_than_they_seem_to() {
+    check(
+        &[
+            "deny Read(/etc/passwd)",
+            "deny Read($HOME/.ssh/**)",
+            "deny Read(~root/x)",
+            "deny Read(//etc/x)",
+            "deny Read(~/x)",
+        ],
+        &[
+            (
+                0,
+                OddPath,
+                "one `/` starts in /p, where the rule stands; for the root of the disk write `//etc/passwd`",
+            ),
+            (1, OddPath, "`$HOME` is not expanded; write `~/` for home, or the path"),
+            (2, OddPath, "`~root` is not expanded; only `~/`, your own home, is"),
+        ],
+    );
+}
+
+#[test]
 fn rules_that_another_always_goes_before() {
     let first = |rule: &str, list: &str| {
         format!("never takes effect; `{rule}` in `{list}` (/p/.haft/settings.json:3) goes first")

@@ -1,6 +1,7 @@
 //! Rules: each row of what people know, each way such rules were got around elsewhere, and what holds of all of them.
 
 mod conventions;
+mod documented;
 mod explaining;
 mod extensions;
 mod lints;

@@ -135,8 +135,14 @@ fn verdict(set: &RuleSet, call: &Call) -> Verdict {
     call.with(|subject| set.decide(subject).verdict)
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(1_000), failure_persistence: None, ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// Whatever is written is understood or refused with words.
     #[test]
