@@ -44,7 +44,7 @@ fn main() {
     }
     row("a call of a server's tool, rules mixed", &empty, &mixed, "–", |set| calls.servers(set));
     let start = Instant::now();
-    black_box(compile((0..1_000).map(|n| self::mixed(n)).collect()));
+    black_box(compile((0..1_000).map(self::mixed).collect()));
     println!("\nReading and compiling 1,000 rules took {:.1} ms.", start.elapsed().as_secs_f64() * 1e3);
 }
 

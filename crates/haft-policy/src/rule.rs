@@ -56,6 +56,8 @@ pub use propose::PROPOSALS_MAX;
 pub use set::{Anchors, RuleSet};
 pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
 
+use haft::ports::Because;
+
 use crate::source::{List, Source, WrittenRule};
 use pattern::Wild;
 
@@ -140,6 +142,15 @@ impl Rule {
     /// Words for the model when it denies.
     pub fn message(&self) -> Option<&str> {
         self.written.message.as_deref()
+    }
+
+    /// The rule as the one that decided: its text, where it stands, and its message.
+    pub fn because(&self) -> Because {
+        let because = Because::by(format!("rule `{self}` ({})", self.source()));
+        match self.message() {
+            Some(message) => because.saying(message),
+            None => because,
+        }
     }
 
     /// As it was written.

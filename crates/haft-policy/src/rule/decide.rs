@@ -22,7 +22,8 @@ use crate::source::List;
 pub struct Decision {
     /// The answer.
     pub verdict: Verdict,
-    /// The rule that gave it; of several that let through the first that was needed.
+    /// The rule that gave it: of several that stop the first in the set, and one for every use of the tool only if no
+    /// other asks; of several that let through the first that was needed.
     pub by: Option<RuleId>,
     /// What no allow rule covers. Empty if the call was allowed, and for [`RuleSet::decide`] also if it was stopped.
     pub uncovered: Vec<Effect>,
@@ -101,6 +102,8 @@ pub(super) struct Judge<'r, 's> {
     subject: &'r Subject<'s>,
     deny: First,
     ask: First,
+    /// Asked for by a rule for every use, which a host may pass over where a narrower one may not be.
+    ask_always: First,
     /// The first rule that was needed to cover something.
     covered_by: Option<u32>,
     uncovered: Vec<Effect>,
@@ -116,6 +119,7 @@ impl<'r, 's> Judge<'r, 's> {
             subject,
             deny: First::default(),
             ask: First::default(),
+            ask_always: First::default(),
             covered_by: None,
             uncovered: Vec::new(),
             leaves_out: false,
@@ -125,11 +129,12 @@ impl<'r, 's> Judge<'r, 's> {
 
     pub(super) fn run(mut self) -> Decision {
         self.stop();
-        let stopped = self.deny.0.is_some() || self.ask.0.is_some();
+        let ask = self.ask.0.or(self.ask_always.0);
+        let stopped = self.deny.0.is_some() || ask.is_some();
         if !stopped || self.notes.is_some() {
             self.allow();
         }
-        let (verdict, by) = match (self.deny.0, self.ask.0) {
+        let (verdict, by) = match (self.deny.0, ask) {
             (Some(rule), _) => (Verdict::Deny, Some(rule)),
             (None, Some(rule)) => (Verdict::Ask, Some(rule)),
             (None, None) if self.uncovered.is_empty() => (Verdict::Allow, self.covered_by),
@@ -244,7 +249,9 @@ impl Judge<'_, '_> {
                 self.note(rule, Why::SaysTheSame);
             }
             _ => {
-                self.ask.see(rule);
+                let bare = self.set.rules[rule as usize].is_bare();
+                let ask = if bare { &mut self.ask_always } else { &mut self.ask };
+                ask.see(rule);
                 self.note(rule, Why::SaysTheSame);
             }
         }

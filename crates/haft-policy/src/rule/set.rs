@@ -156,6 +156,8 @@ impl RuleSet {
                 set.insert(id, rule);
             }
         }
+        set.stop.paths.finish();
+        set.allow.paths.finish();
         (set.rules, set.used) = (rules, used);
         set
     }

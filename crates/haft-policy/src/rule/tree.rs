@@ -86,6 +86,11 @@ impl Tree {
         node
     }
 
+    /// Lets go of what only building needs.
+    pub(super) fn finish(&mut self) {
+        self.built = HashMap::new();
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1 && self.nodes[0].ends.is_empty()
     }

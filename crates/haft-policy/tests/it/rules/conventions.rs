@@ -386,7 +386,11 @@ fn hosts_are_compared_by_label() {
     check(&["allow WebFetch(domain:*)"], &["allow: WebFetch anything.org"]);
     check(
         &["allow WebFetch(domain:example.*)"],
-        &["allow: WebFetch example.org", "silent: WebFetch example.evil.com"],
+        &[
+            "allow: WebFetch example.org",
+            "silent: WebFetch example.evil.com",
+            "silent: WebFetch x.example.org",
+        ],
     );
     check(&["allow WebFetch(domain:a*.b.c)"], &["allow: WebFetch ax.b.c", "silent: WebFetch ax.y.b.c"]);
     check(&["deny WebFetch(domain:*.x*.org)"], &["deny: WebFetch a.b.xy.org", "silent: WebFetch xy.org"]);

@@ -42,6 +42,13 @@ fn every_rule_that_matched_is_named_with_why_it_lost() {
 }
 
 #[test]
+fn a_narrow_rule_that_asks_is_named_before_one_for_every_use() {
+    check(&["ask Bash", "ask Bash(git *)"], "Bash git push", &["ask by Bash(git *)", "Bash: says the same"]);
+    check(&["ask Bash", "ask Bash(git *)"], "Bash ls", &["ask by Bash"]);
+    check(&["ask Bash", "deny *"], "Bash ls", &["deny by *", "Bash: a deny rule goes first"]);
+}
+
+#[test]
 fn what_no_rule_covers_is_named() {
     check(
         &["allow Bash(npm *)"],
@@ -58,6 +65,18 @@ fn what_no_rule_covers_is_named() {
         &["allow Bash(npm *)", "allow Bash(ls *)"],
         "Bash npm test; ls",
         &["allow by Bash(npm *)", "Bash(ls *): covers a part"],
+    );
+    // A path rule speaks of a redirection only where the whole line is allowed.
+    check(
+        &["allow Bash(a)", "allow Edit(out)"],
+        "Bash a; b | writes out",
+        &[
+            "silent by nobody",
+            "Bash(a): covers a part, and the rest is not covered",
+            "Edit(out): nothing keeps this tool to what it declares; allow it by its name",
+            "uncovered: runs b",
+            "uncovered: writes /p/w/out",
+        ],
     );
     check(&[], "mcp__x__y", &["silent by nobody", "uncovered: uses mcp__x__y"]);
     check(

@@ -298,5 +298,8 @@ fn a_message_is_kept_for_the_model() {
     written.message = Some("migrations are generated".to_owned());
     let rule = Rule::parse(written).unwrap();
     assert_eq!(rule.message(), Some("migrations are generated"));
-    assert_eq!(rule.source().to_string(), "/p/.haft/settings.json:3");
+    assert_eq!(
+        rule.because().to_string(),
+        "rule `Edit(/migrations/**)` (/p/.haft/settings.json:3): migrations are generated"
+    );
 }
