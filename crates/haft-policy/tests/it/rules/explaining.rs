@@ -43,9 +43,18 @@ fn every_rule_that_matched_is_named_with_why_it_lost() {
 
 #[test]
 fn a_narrow_rule_that_asks_is_named_before_one_for_every_use() {
-    check(&["ask Bash", "ask Bash(git *)"], "Bash git push", &["ask by Bash(git *)", "Bash: says the same"]);
-    check(&["ask Bash", "ask Bash(git *)"], "Bash ls", &["ask by Bash"]);
-    check(&["ask Bash", "deny *"], "Bash ls", &["deny by *", "Bash: a deny rule goes first"]);
+    let rules = ["ask Bash", "ask Bash(git *)", "allow Bash"];
+    check(
+        &rules,
+        "Bash git push",
+        &["ask by Bash(git *)", "Bash: says the same", "Bash: an ask rule goes first"],
+    );
+    check(&rules, "Bash ls", &["ask by Bash", "Bash: an ask rule goes first"]);
+    check(
+        &["ask Bash", "deny *"],
+        "Bash ls",
+        &["deny by *", "Bash: a deny rule goes first", "uncovered: runs ls"],
+    );
 }
 
 #[test]

@@ -187,6 +187,23 @@ proptest! {
         prop_assert_eq!(stops(verdict(&compile(rules), &call)), alone);
     }
 
+    /// To stop, a path is read as ripgrep's gitignore reads it.
+    #[test]
+    fn paths_are_read_as_gitignore_reads_them(
+        pattern in prop::collection::vec(
+            prop::sample::select(vec!["a", "b", "*", "**", "a*", "?", "[ab]", "*b", "a*b", "?b*", "\\a", "ab"]), 1..5),
+        path in prop::collection::vec(prop::sample::select(vec!["a", "b", "ab", "ba", "abb", "c", "a*b"]), 1..6),
+    ) {
+        let (pattern, path) = (format!("/{}", pattern.join("/")), path.join("/"));
+        let mut builder = ignore::gitignore::GitignoreBuilder::new("/p");
+        builder.add_line(None, &pattern).unwrap();
+        let theirs = builder.build().unwrap();
+        let expected = theirs.matched_path_or_any_parents(&path, false).is_ignore();
+        let ours = compile(vec![parse(&format!("deny Read({pattern})")).unwrap()]);
+        let got = verdict(&ours, &call(&format!("Read /p/{path}"))) == Verdict::Deny;
+        prop_assert_eq!(got, expected, "{} on {}", pattern, path);
+    }
+
     /// An allow rule lifts nothing, and a deny or ask rule lets nothing through.
     #[test]
     fn more_rules_do_what_their_list_says(rules in rules(0..8), more in rule_line(), text in calls()) {
