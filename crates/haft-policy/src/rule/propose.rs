@@ -6,7 +6,7 @@ use super::decide::Verdict;
 use super::path;
 use super::pattern::Wild;
 use super::set::RuleSet;
-use super::subject::{Effect, Place, Subject, Touch};
+use super::subject::{Command, Effect, Place, Subject, Touch};
 use super::{Rule, host, tool};
 use crate::source::{List, Scope, Source, WrittenRule};
 
@@ -28,6 +28,43 @@ impl RuleSet {
         ];
         let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
         tries.into_iter().flatten().find(fits).unwrap_or_default()
+    }
+
+    /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its
+    /// name.
+    pub fn propose_deny(&self, subject: &Subject<'_>) -> String {
+        let denied =
+            |command: &Command<'_>| command.for_deny.first().map(|text| command_rule(subject.tool, text));
+        let touches = &subject.touches;
+        let own = [
+            (Touch::Writes, touches.writes.len()),
+            (Touch::Deletes, touches.deletes.len()),
+            (Touch::Reads, touches.reads.len()),
+            (Touch::Reaches, touches.hosts.len()),
+        ];
+        let touched = || {
+            let effects = own.into_iter().filter(|(_, count)| *count > 0);
+            effects
+                .filter_map(|(touch, _)| {
+                    self.for_effect(subject, Effect { touch, command: None, index: 0 })?.into_iter().next()
+                })
+                .next()
+        };
+        let named = || by_name(subject).unwrap_or_else(|| subject.tool.to_owned());
+        let tries = subject.commands.iter().find_map(denied).into_iter().chain(touched()).chain([named()]);
+        tries
+            .into_iter()
+            .find(|rule| self.would_deny(rule, subject))
+            .unwrap_or_else(|| subject.tool.to_owned())
+    }
+
+    fn would_deny(&self, rule: &str, subject: &Subject<'_>) -> bool {
+        let source = Source::of(Scope::Session, &self.anchors.cwd);
+        let rule = Rule::parse(WrittenRule::plain(rule, List::Deny, source));
+        let denies = |rule| {
+            RuleSet::build(vec![rule], &self.anchors, vec![true]).decide(subject).verdict == Verdict::Deny
+        };
+        rule.is_ok_and(denies)
     }
 
     /// One rule for each thing that isn't covered; none if one of them can't have one.

@@ -221,6 +221,15 @@ proptest! {
         }
     }
 
+    /// What is proposed to deny a call denies it.
+    #[test]
+    fn a_proposed_denial_denies(text in calls()) {
+        let call = call(&text);
+        let rule = call.with(|subject| compile(Vec::new()).propose_deny(subject));
+        let set = compile(vec![parse(&format!("local deny {rule}")).unwrap()]);
+        prop_assert_eq!(verdict(&set, &call), Verdict::Deny, "{}", rule);
+    }
+
     /// What is proposed is enough.
     #[test]
     fn proposed_rules_cover_the_call(rules in rules(0..6), text in calls()) {

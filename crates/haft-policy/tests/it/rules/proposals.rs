@@ -54,3 +54,19 @@ fn nothing_is_proposed_where_nothing_helps() {
     check(&[], "Bash | runs-unclear $X", &[]);
     check(&["allow Read"], "Read a", &[]);
 }
+
+#[test]
+fn what_would_deny_a_call_is_as_narrow() {
+    let check = |text: &str, expected: &str| {
+        assert_eq!(call(text).with(|subject| set(&[]).propose_deny(subject)), expected, "{text}");
+    };
+    check("Bash rm -rf x; ls", "Bash(rm -rf x)");
+    check("Bash | runs-unclear $X *", r"Bash($X \*)");
+    check("Write a", "Edit(//p/w/a)");
+    check("Read a", "Read(//p/w/a)");
+    check("Grep .", "Read(//p/w/**)");
+    check("WebFetch a.org", "WebFetch(domain:a.org)");
+    check("mcp__x__y | reads a", "Read(//p/w/a)");
+    check("mcp__x__y", "mcp__x__y");
+    check("Agent Explore", "Agent(Explore)");
+}
