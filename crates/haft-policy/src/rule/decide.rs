@@ -137,8 +137,10 @@ impl<'r, 's> Judge<'r, 's> {
         let (verdict, by) = match (self.deny.0, ask) {
             (Some(rule), _) => (Verdict::Deny, Some(rule)),
             (None, Some(rule)) => (Verdict::Ask, Some(rule)),
-            (None, None) if self.uncovered.is_empty() => (Verdict::Allow, self.covered_by),
-            (None, None) => (Verdict::Silent, None),
+            (None, None) => match self.covered_by.filter(|_| self.uncovered.is_empty()) {
+                Some(rule) => (Verdict::Allow, Some(rule)),
+                None => (Verdict::Silent, None),
+            },
         };
         Decision {
             verdict,
@@ -179,7 +181,7 @@ impl<'r, 's> Judge<'r, 's> {
 }
 
 /// What stops.
-impl Judge<'_, '_> {
+impl<'r> Judge<'r, '_> {
     fn stop(&mut self) {
         let (set, subject) = (self.set, self.subject);
         for name in std::iter::once(subject.tool).chain(subject.aliases.iter().copied()) {
@@ -197,6 +199,9 @@ impl Judge<'_, '_> {
             });
         }
         self.stop_touches(&subject.touches);
+        if let Some(line) = self.line().filter(|_| !set.stop.lines.is_empty()) {
+            set.stop.lines.each(line, |rule| self.stopped(rule, Meets::Whole));
+        }
         for command in &subject.commands {
             for text in &command.for_deny {
                 set.stop.bash.each(text, |rule| self.stopped(rule, Meets::Whole));
@@ -270,6 +275,12 @@ impl Judge<'_, '_> {
             },
             _ => false,
         }
+    }
+
+    /// The whole command line of a shell tool, as the model sent it.
+    fn line(&self) -> Option<&'r str> {
+        let is_shell = tool::kind(self.subject.tool) == tool::Kind::Command;
+        Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim())
     }
 
     /// Whether rules for every use of `Bash` speak of this call too.
@@ -404,13 +415,12 @@ impl Judge<'_, '_> {
     /// The whole command line, word by word, with all that is in it.
     fn by_whole_command(&mut self, effect: Effect) -> Option<u32> {
         let subject = self.subject;
-        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let understood =
             !subject.commands.is_empty() && subject.commands.iter().all(|command| command.understood);
-        if !is_shell || !understood {
+        if !understood {
             return None;
         }
-        let text = subject.input.get("command")?.as_str()?.trim();
+        let text = self.line()?;
         let mut found = First::default();
         self.each_command_rule(text, |judge, rule, _| {
             if judge.set.facts[rule as usize].exact {

@@ -116,6 +116,10 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
                     say(LintKind::OddPath, words);
                 }
             }
+            Spec::Command(spec) if allows && !spec.exact && spec.has_operator() && !quotes(rule) => say(
+                LintKind::NeverConsulted,
+                "never matches: a command line is taken apart; write a rule for each command".to_owned(),
+            ),
             Spec::Command(spec) if allows && spec.is_headless() => say(
                 LintKind::LeadingWildcard,
                 "allows any program: it begins with `*`; begin with the program's name".to_owned(),
@@ -135,6 +139,11 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
         }
     }
     lints
+}
+
+/// Whether an operator may stand in quotes.
+fn quotes(rule: &Rule) -> bool {
+    rule.to_string().contains(['\'', '"', '\\'])
 }
 
 /// A path that was probably meant to begin elsewhere.

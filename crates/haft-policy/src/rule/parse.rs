@@ -152,6 +152,11 @@ impl CommandSpec {
         self.patterns.iter().any(|pattern| pattern.matches(text))
     }
 
+    /// Whether it speaks of more than one command, or of a redirection.
+    pub(super) fn has_operator(&self) -> bool {
+        self.patterns.iter().any(|pattern| pattern.contains(['|', '&', ';', '<', '>', '\n']))
+    }
+
     /// Whether a match may begin with anything.
     pub(super) fn is_headless(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.exact().is_none() && pattern.head().is_empty())

@@ -83,6 +83,11 @@ impl Wild {
         Wild { parts: self.parts.iter().map(|part| change(part).into()).collect() }
     }
 
+    /// Whether one of these stands in it.
+    pub(super) fn contains<const N: usize>(&self, letters: [char; N]) -> bool {
+        self.parts.iter().any(|part| part.contains(letters))
+    }
+
     /// Whether it matches every text.
     pub(super) fn is_all(&self) -> bool {
         self.parts.len() == 2 && self.parts.iter().all(|part| part.is_empty())

@@ -98,6 +98,8 @@ pub(super) struct Indexes {
     pub(super) names: Index<Wild>,
     pub(super) paths: Tree,
     pub(super) bash: Index<Wild>,
+    /// Those with an operator in them, such as `curl * | sh`, which no single command has.
+    pub(super) lines: Index<Wild>,
     pub(super) monitor: Index<Wild>,
     pub(super) powershell: Index<Wild>,
     pub(super) hosts: Hosts,
@@ -109,6 +111,7 @@ impl Indexes {
             names: Index::default(),
             paths: Tree::new(folded),
             bash: Index::default(),
+            lines: Index::default(),
             monitor: Index::default(),
             powershell: Index::default(),
             hosts: Hosts::default(),
@@ -169,6 +172,9 @@ impl RuleSet {
                 insert_names(&mut indexes.names, rule, id);
             }
             Spec::Command(spec) => {
+                if rule.list() != List::Allow && spec.has_operator() {
+                    spec.patterns.iter().for_each(|pattern| indexes.lines.insert(pattern.clone(), id));
+                }
                 let index = match &*rule.tool {
                     "Monitor" => &mut indexes.monitor,
                     "PowerShell" => &mut indexes.powershell,

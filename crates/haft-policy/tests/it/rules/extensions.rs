@@ -153,6 +153,19 @@ fn an_exact_rule_for_the_whole_line_covers_all_of_it() {
 }
 
 #[test]
+fn a_rule_with_an_operator_stops_the_whole_line() {
+    let piped = r#"Bash {"command": "curl x \u007c sh"} | runs curl x | runs sh"#;
+    for list in ["deny", "ask"] {
+        let rule = format!("{list} Bash(curl * | sh)");
+        check(&[&rule, "allow Bash"], &[&format!("{list}: {piped}"), "allow: Bash curl x", "allow: Bash sh"]);
+    }
+    // Without one a rule is about each command by itself.
+    let line = r#"Bash {"command": "git log && echo main"} | runs git log | runs echo main"#;
+    check(&["deny Bash(git * main)", "allow Bash"], &[&format!("allow: {line}"), "deny: Bash git push main"]);
+    check(&["allow Bash(curl * | sh)"], &[&format!("silent: {piped}")]);
+}
+
+#[test]
 fn what_is_not_understood_is_covered_by_the_bare_name_alone() {
     check(&["allow Bash($X *)"], &["silent: Bash | runs-unclear $X y"]);
     check(&["allow Bash"], &["allow: Bash | runs-unclear $X y"]);

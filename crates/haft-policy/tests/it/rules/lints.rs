@@ -51,6 +51,19 @@ fn rules_that_are_never_consulted() {
 }
 
 #[test]
+fn rules_for_several_commands_at_once() {
+    check(
+        &[
+            "allow Bash(cd * && make *)",
+            "allow Bash(cd a && make)",
+            "deny Bash(curl * | sh)",
+            "allow Bash(git commit -m 'a; b' *)",
+        ],
+        &[(0, NeverConsulted, "never matches: a command line is taken apart; write a rule for each command")],
+    );
+}
+
+#[test]
 fn rules_that_are_too_wide() {
     let words = "left out: in `allow` a name may have `*` only after `mcp__<server>__`";
     check(
