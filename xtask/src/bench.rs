@@ -9,8 +9,9 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 5] = [
+const BENCHES: [(&str, &str); 6] = [
     ("haft", "core"),
+    ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),

@@ -1,4 +1,6 @@
 //! Who may do what: rules, shell commands, settings, trust and hooks.
 #![warn(missing_docs)]
 
+pub mod rule;
 pub mod shell;
+pub mod source;
