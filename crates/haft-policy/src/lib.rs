@@ -4,3 +4,4 @@
 pub mod settings;
 pub mod shell;
 pub mod source;
+pub mod trust;

@@ -181,8 +181,12 @@ fn words(kind: &ParseErrorKind) -> String {
         K::ExpectedComma => "a `,` is missing here",
         K::MultipleRootJsonValues => "something follows the end of the object; a file holds one object",
         K::SingleQuotedStringsNotAllowed => "strings are accepted in double quotes only",
-        K::UnexpectedCloseBrace => "this `}` closes nothing",
-        K::UnexpectedCloseBracket => "this `]` closes nothing",
+        K::UnexpectedCloseBrace => {
+            "no `}` is accepted here; something before it isn't closed, or there is one too many"
+        }
+        K::UnexpectedCloseBracket => {
+            "no `]` is accepted here; something before it isn't closed, or there is one too many"
+        }
         K::UnexpectedColon => "this `:` follows no key",
         K::UnexpectedComma => "this `,` follows no value",
         K::UnexpectedWord => "this word is not JSON; strings go in double quotes",

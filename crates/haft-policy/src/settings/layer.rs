@@ -110,7 +110,8 @@ pub struct Layer {
     anchor: Arc<Path>,
     pub(crate) raw: RawSettings,
     pub(crate) hooks: Vec<HookGroup>,
-    pub(crate) sandbox: Option<Value>,
+    /// The whole file, without its places.
+    pub(crate) given: Value,
 }
 
 impl Layer {
@@ -123,11 +124,6 @@ impl Layer {
     /// Whether it lies in the workspace, so that anybody who writes there has written it.
     pub(crate) fn is_workspaces(&self) -> bool {
         is_workspaces(self.scope)
-    }
-
-    /// The file as a person finds it.
-    pub(crate) fn shown(&self) -> String {
-        self.shown.display().to_string()
     }
 }
 
@@ -261,11 +257,11 @@ impl Reading<'_> {
         let file = shown.display().to_string();
         let read = jsonc::parse(text).and_then(|root| {
             let (raw, unknown) = de::from_node::<RawSettings>(&root)?;
-            Ok((raw, unknown, root.get("sandbox").map(jsonc::Node::to_value)))
+            Ok((raw, unknown, root.to_value()))
         });
-        let layer = read.and_then(|(raw, unknown, sandbox)| {
+        let layer = read.and_then(|(raw, unknown, given)| {
             let mut layer =
-                Layer { scope, path, shown, anchor: anchor.clone(), raw, hooks: Vec::new(), sandbox };
+                Layer { scope, path, shown, anchor: anchor.clone(), raw, hooks: Vec::new(), given };
             self.note_unknown(&layer, unknown);
             layer.hooks = self.hooks(&layer)?;
             check(&layer.raw)?;

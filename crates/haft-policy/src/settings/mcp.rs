@@ -79,7 +79,6 @@ pub enum Remote {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct RawFile {
-    #[expect(dead_code, reason = "servers are read one by one, so that a wrong one is left out alone")]
     mcp_servers: Option<Table<Value>>,
 }
 
@@ -106,7 +105,8 @@ pub(crate) fn read(
     anchor: &Arc<Path>,
 ) -> Result<(Vec<Server>, Vec<(Spot, String)>), Fault> {
     let root = jsonc::parse(text)?;
-    let (_, unknown) = de::from_node::<RawFile>(&root)?;
+    // Servers are read one by one, so that a wrong one is left out alone; here only their table is asked for.
+    let (RawFile { mcp_servers: _ }, unknown) = de::from_node(&root)?;
     let mut warnings: Vec<(Spot, String)> = unknown
         .iter()
         .map(|unknown| (unknown.at, format!("`{}` is not known here; `mcpServers` is", unknown.key)))

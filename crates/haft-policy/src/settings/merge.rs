@@ -478,8 +478,7 @@ impl<'a> Merge<'a> {
                 continue;
             }
             loosen(&mut sandbox, raw, &source);
-            let given = layer.sandbox.clone();
-            sandbox.given.extend(given.map(|value| At { value, source }));
+            sandbox.given.push(At { value: layer.given["sandbox"].clone(), source });
         }
         sandbox
     }
