@@ -97,13 +97,11 @@ struct RawServer {
     always_load: Option<bool>,
 }
 
-/// The servers of a text, and what is wrong with the others, by place.
-pub(crate) fn read(
-    text: &str,
-    scope: Scope,
-    file: &Arc<Path>,
-    anchor: &Arc<Path>,
-) -> Result<(Vec<Server>, Vec<(Spot, String)>), Fault> {
+/// Servers, and what is wrong with the others, by place.
+type Found = (Vec<Server>, Vec<(Spot, String)>);
+
+/// The servers of a text.
+pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<Found, Fault> {
     let root = jsonc::parse(text)?;
     // Servers are read one by one, so that a wrong one is left out alone; here only their table is asked for.
     let (RawFile { mcp_servers: _ }, unknown) = de::from_node(&root)?;

@@ -12,7 +12,7 @@ use crate::settings::input::{self, Unreadable};
 /// The longest file that is hashed, in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How many files of a workspace are looked at for trust.
-pub const FILES_MAX: usize = 2_000;
+pub const FILES_MAX: usize = 5_000;
 /// How deep folders of tools, agents and skills may nest.
 pub const FOLDER_DEPTH_MAX: usize = 8;
 

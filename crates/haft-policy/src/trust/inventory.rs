@@ -14,7 +14,7 @@ use super::{collect, files};
 use crate::settings::Layers;
 
 /// How many items one workspace may have.
-pub const ITEMS_MAX: usize = 5_000;
+pub const ITEMS_MAX: usize = 10_000;
 /// How many characters of an item's name and text are kept.
 const ITEM_CHARS_MAX: usize = 400;
 

@@ -90,7 +90,7 @@ impl Judgement {
         };
         let summary = inventory.summary();
         if !summary.is_empty() {
-            let _ = write!(line, ": {summary} in it don't count, its deny and ask rules do");
+            let _ = write!(line, "; left out: {summary}; its deny and ask rules hold");
         }
         line += "; `haft trust` shows all of it";
         Some(line)

@@ -471,3 +471,39 @@ fn merging_needs_no_second_reading() {
     assert_eq!(rules(&layers.merge(Standing::Untrusted).permissions.rules), "-D");
     assert_eq!(layers.files().count(), 1);
 }
+
+#[test]
+fn a_variable_that_no_environment_takes_is_left_out() {
+    let room = Room::new()
+        .with("config/settings.json", r#"{"env": {"": "x", "A=B": "x", "C": "a\u0000b", "D": "ok"}}"#);
+    let settings = room.load().settings;
+    assert_eq!((settings.env.len(), settings.warnings.len()), (1, 3));
+}
+
+proptest::proptest! {
+    /// Whatever stands in a file, it is settings or an error with a place, and never a panic.
+    #[test]
+    fn any_text_is_settings_or_an_error(text in r#"(\{|\}|\[|\]|,|:|"|\\|/|\*|\n|null|true|1e9|-|"permissions"|"allow"|"hooks"|"Stop"|"env"|\\ud800|\PC){0,60}"#) {
+        let text = format!("{{{text}");
+        let room = Room::new();
+        if let Err(error) = room.try_load(&json_flag(&text)) {
+            proptest::prop_assert!(error.problems.iter().all(|problem| problem.at.is_some()), "{error}");
+        }
+    }
+
+    /// The same for files that are JSON of any shape below known keys.
+    #[test]
+    fn any_value_below_a_known_key_is_taken_or_refused(
+        key in proptest::sample::select(vec!["permissions", "hooks", "env", "effects", "sandbox", "classifier", "repetitionGuard", "allowedMcpServers"]),
+        inner in proptest::sample::select(vec!["allow", "Stop", "PATH", "network", "command", "hooks", "serverName"]),
+        value in proptest::sample::select(vec!["null", "[]", "{}", "[{}]", "[[]]", "3", "-1", "true", "\"x\"", "[\"x\", 1]", "{\"x\": [null]}", "[{\"hooks\": [{\"type\": \"command\"}]}]"]),
+    ) {
+        let room = Room::new();
+        for text in [format!("{{\"{key}\": {value}}}"), format!("{{\"{key}\": {{\"{inner}\": {value}}}}}"), format!("{{\"{key}\": [{{\"{inner}\": {value}}}]}}")] {
+            room.write("work/.haft/settings.json", &text);
+            if let Ok(loaded) = room.try_load(&Flags::default()) {
+                proptest::prop_assert_eq!(loaded.inventory.hash(), room.inventory().hash());
+            }
+        }
+    }
+}
