@@ -24,6 +24,8 @@ use crate::source::{Scope, Source};
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// How many warnings about settings are kept; the rest is counted.
 pub const WARNINGS_MAX: usize = 100;
+/// How many characters of an unknown key are shown.
+const KEY_CHARS_MAX: usize = 80;
 
 /// What flags say about settings.
 #[derive(Debug, Clone, Default)]
@@ -283,8 +285,11 @@ impl Reading<'_> {
                 continue;
             }
             let place = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
-            let near = closest(&key, known.iter().copied());
+            // Beyond what is shown nobody reads the closest name, and finding it takes time.
+            let few = self.warnings.len() < WARNINGS_MAX;
+            let near = few.then(|| closest(&key, known.iter().copied())).flatten();
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let key: String = key.chars().take(KEY_CHARS_MAX).collect();
             let message = format!("`{key}` is not a key of {place} and does nothing{near}");
             self.warnings.push(Warning { source: layer.source(at), message });
         }

@@ -480,13 +480,16 @@ fn a_variable_that_no_environment_takes_is_left_out() {
     assert_eq!((settings.env.len(), settings.warnings.len()), (1, 3));
 }
 
+/// Rooms for many cases each: making one takes longer than a case.
+static TEXTS: std::sync::LazyLock<Room> = std::sync::LazyLock::new(Room::new);
+static VALUES: std::sync::LazyLock<Room> = std::sync::LazyLock::new(Room::new);
+
 proptest::proptest! {
     /// Whatever stands in a file, it is settings or an error with a place, and never a panic.
     #[test]
     fn any_text_is_settings_or_an_error(text in r#"(\{|\}|\[|\]|,|:|"|\\|/|\*|\n|null|true|1e9|-|"permissions"|"allow"|"hooks"|"Stop"|"env"|\\ud800|\PC){0,60}"#) {
         let text = format!("{{{text}");
-        let room = Room::new();
-        if let Err(error) = room.try_load(&json_flag(&text)) {
+        if let Err(error) = TEXTS.try_load(&json_flag(&text)) {
             proptest::prop_assert!(error.problems.iter().all(|problem| problem.at.is_some()), "{error}");
         }
     }
@@ -498,11 +501,10 @@ proptest::proptest! {
         inner in proptest::sample::select(vec!["allow", "Stop", "PATH", "network", "command", "hooks", "serverName"]),
         value in proptest::sample::select(vec!["null", "[]", "{}", "[{}]", "[[]]", "3", "-1", "true", "\"x\"", "[\"x\", 1]", "{\"x\": [null]}", "[{\"hooks\": [{\"type\": \"command\"}]}]"]),
     ) {
-        let room = Room::new();
         for text in [format!("{{\"{key}\": {value}}}"), format!("{{\"{key}\": {{\"{inner}\": {value}}}}}"), format!("{{\"{key}\": [{{\"{inner}\": {value}}}]}}")] {
-            room.write("work/.haft/settings.json", &text);
-            if let Ok(loaded) = room.try_load(&Flags::default()) {
-                proptest::prop_assert_eq!(loaded.inventory.hash(), room.inventory().hash());
+            VALUES.write("work/.haft/settings.json", &text);
+            if let Ok(loaded) = VALUES.try_load(&Flags::default()) {
+                proptest::prop_assert_eq!(loaded.inventory.hash(), VALUES.inventory().hash());
             }
         }
     }
