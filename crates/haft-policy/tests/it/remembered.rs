@@ -86,19 +86,21 @@ fn answers_are_bounded() {
 }
 
 #[test]
-fn many_writers_lose_nothing() {
+fn many_writers_lose_nothing_and_double_nothing() {
     let room = Room::new();
+    let start = std::sync::Barrier::new(4);
     std::thread::scope(|scope| {
         for writer in 0..4 {
-            let answers = of(&room, "work");
+            let (answers, start) = (of(&room, "work"), &start);
             scope.spawn(move || {
-                for n in 0..10 {
+                for n in 0..40 {
+                    start.wait();
+                    answers.add(&format!("Bash(shared {n})"), List::Allow).unwrap();
                     answers.add(&format!("Bash(w{writer} n{n})"), List::Allow).unwrap();
-                    answers.add("Bash(shared)", List::Allow).unwrap();
                 }
             });
         }
     });
     let (found, warnings) = of(&room, "work").rules();
-    assert_eq!((found.len(), warnings.len()), (41, 0));
+    assert_eq!((found.len(), warnings.len()), (40 + 4 * 40, 0));
 }
