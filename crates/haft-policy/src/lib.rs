@@ -2,5 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod rule;
+pub mod settings;
 pub mod shell;
 pub mod source;
+pub mod trust;

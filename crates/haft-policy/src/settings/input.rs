@@ -1,0 +1,116 @@
+//! Reading a file that somebody else may have put there: regular files only, bounded, never waiting.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Why a file can't be used, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable(pub(crate) String);
+
+/// Opens a regular file. Nothing where there is none; a link that leads nowhere is an error, because somebody meant a
+/// file to be there.
+///
+/// Opening doesn't wait for the other end of a fifo and gives no terminal.
+pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened: OwnedFd = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT) if path.symlink_metadata().is_ok() => {
+            return Err(Unreadable("it is a link that leads nowhere".to_owned()));
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(Errno::ACCESS | Errno::PERM) => {
+            return Err(Unreadable("its permissions don't allow it".to_owned()));
+        }
+        Err(Errno::LOOP) => return Err(Unreadable("its links go round in a circle".to_owned())),
+        // What a socket answers.
+        Err(Errno::NXIO) => return Err(Unreadable(not_a_file("a socket"))),
+        Err(error) => return Err(Unreadable(error.to_string())),
+    };
+    let stat = rustix::fs::fstat(&opened).map_err(|error| Unreadable(error.to_string()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(Unreadable(not_a_file("a directory"))),
+        FileType::Fifo => return Err(Unreadable(not_a_file("a fifo"))),
+        FileType::Socket => return Err(Unreadable(not_a_file("a socket"))),
+        _ => return Err(Unreadable(not_a_file("a device"))),
+    }
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    Ok(Some((File::from(opened), size)))
+}
+
+fn not_a_file(what: &str) -> String {
+    format!("it is {what}; a regular file is accepted")
+}
+
+/// Reads a whole file of at most `max` bytes.
+pub(crate) fn bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Unreadable> {
+    let Some((file, size)) = open(path)? else { return Ok(None) };
+    let too_long = || Unreadable(format!("it is longer than {max} bytes"));
+    if size > max {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // The size may be a lie (`/proc`) or grow while it is read.
+    file.take(max + 1).read_to_end(&mut bytes).map_err(|error| Unreadable(error.to_string()))?;
+    if bytes.len() as u64 > max {
+        return Err(too_long());
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads a whole text of at most `max` bytes.
+pub(crate) fn text(path: &Path, max: u64) -> Result<Option<String>, Unreadable> {
+    let Some(bytes) = bytes(path, max)? else { return Ok(None) };
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Unreadable(format!("line {line} is not UTF-8"))
+    });
+    text.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_and_none_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let refused = |name: &str, part: &str| {
+            let Err(Unreadable(words)) = text(&at(name), 100) else { panic!("{name} was read") };
+            assert!(words.contains(part), "{name}: {words}");
+        };
+        std::fs::write(at("good"), "yes").unwrap();
+        assert_eq!(text(&at("good"), 3), Ok(Some("yes".to_owned())));
+        assert_eq!(text(&at("absent"), 100), Ok(None));
+        assert_eq!(text(&at("good/absent"), 100), Ok(None));
+
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).unwrap();
+        refused("fifo", "a fifo");
+        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        refused("socket", "a socket");
+        std::fs::create_dir(at("folder")).unwrap();
+        refused("folder", "a directory");
+        symlink("/dev/zero", at("device")).unwrap();
+        refused("device", "a device");
+        symlink("nowhere", at("dangling")).unwrap();
+        refused("dangling", "leads nowhere");
+        symlink("circle", at("circle")).unwrap();
+        refused("circle", "circle");
+        std::fs::write(at("long"), "x".repeat(101)).unwrap();
+        refused("long", "longer than 100 bytes");
+        std::fs::write(at("bytes"), b"a\nb\xff").unwrap();
+        refused("bytes", "line 2 is not UTF-8");
+        symlink("good", at("link")).unwrap();
+        assert_eq!(text(&at("link"), 100), Ok(Some("yes".to_owned())));
+    }
+}

@@ -1,0 +1,274 @@
+//! From the text of a settings file to values that know where they stand.
+//!
+//! The grammar is JSON with comments and trailing commas, and nothing laxer: what an editor marks as wrong is wrong
+//! here. A key that is given twice is an error, because one of the two would be lost, and it could be the one that
+//! denies.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use jsonc_parser::ast;
+use jsonc_parser::common::Ranged;
+use jsonc_parser::errors::ParseErrorKind;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::{Map, Number, Value};
+
+/// How deep objects and lists of a settings file may nest.
+pub const SETTINGS_DEPTH_MAX: usize = 64;
+
+/// A place in a text, from 1. Columns count characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Spot {
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+/// What is wrong with a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Not known until somebody who knows the place has added it.
+    pub(crate) at: Option<Spot>,
+    /// The keys on the way to the value, outermost first.
+    pub(crate) path: Vec<String>,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(at: Spot, message: impl Into<String>) -> Fault {
+        Fault { at: Some(at), path: Vec::new(), message: message.into() }
+    }
+}
+
+/// A value and its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) at: Spot,
+    pub(crate) json: Json,
+}
+
+/// The kinds of values. Keys keep the order of the file.
+#[derive(Debug, Clone)]
+pub(crate) enum Json {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    List(Vec<Node>),
+    Object(Vec<(Key, Node)>),
+}
+
+/// A key of an object and its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    pub(crate) at: Spot,
+    pub(crate) name: String,
+}
+
+impl Node {
+    /// The value of a key, where this is an object.
+    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+        let Json::Object(fields) = &self.json else { return None };
+        fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// The value without its places.
+    pub(crate) fn to_value(&self) -> Value {
+        match &self.json {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(value) => Value::Number(value.clone()),
+            Json::String(value) => Value::String(value.clone()),
+            Json::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
+            Json::Object(fields) => {
+                let fields = fields.iter().map(|(key, value)| (key.name.clone(), value.to_value()));
+                Value::Object(fields.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+/// Reads a text. A byte order mark at its beginning is skipped.
+pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = Lines::of(text);
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options)
+        .map_err(|error| Fault::new(lines.spot(error.range().start), words(error.kind())))?;
+    let root = parsed.value.ok_or_else(|| {
+        Fault::new(Spot { line: 1, column: 1 }, "there is no value; an object is accepted, at least `{}`")
+    })?;
+    convert(root, &lines, 0)
+}
+
+fn convert(value: ast::Value<'_>, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
+    let at = lines.spot(value.range().start);
+    if depth > SETTINGS_DEPTH_MAX {
+        return Err(Fault::new(at, format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}")));
+    }
+    let json = match value {
+        ast::Value::NullKeyword(_) => Json::Null,
+        ast::Value::BooleanLit(literal) => Json::Bool(literal.value),
+        ast::Value::StringLit(literal) => Json::String(literal.value.into_owned()),
+        ast::Value::NumberLit(literal) => {
+            let number = literal.value.parse();
+            Json::Number(number.map_err(|_| Fault::new(at, format!("{} is not a number", literal.value)))?)
+        }
+        ast::Value::Array(list) => {
+            let items = list.elements.into_iter().map(|item| convert(item, lines, depth + 1));
+            Json::List(items.collect::<Result<_, _>>()?)
+        }
+        ast::Value::Object(object) => Json::Object(fields(object, lines, depth)?),
+    };
+    Ok(Node { at, json })
+}
+
+fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Vec<(Key, Node)>, Fault> {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut fields = Vec::with_capacity(object.properties.len());
+    for property in object.properties {
+        let at = lines.spot(property.range.start);
+        let name = property.name.into_string();
+        if let Some(line) = seen.insert(name.clone(), at.line) {
+            let message = format!("`{name}` is given twice, first on line {line}; keep one of them");
+            return Err(Fault::new(at, message));
+        }
+        fields.push((Key { at, name }, convert(property.value, lines, depth + 1)?));
+    }
+    Ok(fields)
+}
+
+/// Where the lines of a text begin.
+///
+/// Places are asked for in the order of the text, so columns are counted on from the last one: a file of one long line
+/// would take forever otherwise.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+    /// The last place: bytes from the beginning, line (from 0), characters before it in the line.
+    last: Cell<(usize, usize, usize)>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Lines<'a> {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(after_breaks).collect();
+        Lines { text, starts, last: Cell::new((0, 0, 0)) }
+    }
+
+    fn spot(&self, at: usize) -> Spot {
+        let line = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
+        let (from, before) = match self.last.get() {
+            (last, same, column) if same == line && last <= at => (last, column),
+            _ => (self.starts[line], 0),
+        };
+        let column = before + self.text.get(from..at).unwrap_or_default().chars().count();
+        self.last.set((at, line, column));
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Spot { line: number(line + 1), column: number(column + 1) }
+    }
+}
+
+/// What is wrong, in the words of this project.
+fn words(kind: &ParseErrorKind) -> String {
+    use ParseErrorKind as K;
+    let words = match kind {
+        K::ExpectedColonAfterObjectKey => "a `:` is missing after the key",
+        K::ExpectedObjectValue => "the value is missing after the `:`",
+        K::ExpectedStringObjectProperty | K::UnexpectedTokenInObject => {
+            "a key in double quotes, or `}`, is accepted here"
+        }
+        K::ExpectedComma => "a `,` is missing here",
+        K::MultipleRootJsonValues => "something follows the end of the object; a file holds one object",
+        K::SingleQuotedStringsNotAllowed => "strings are accepted in double quotes only",
+        K::UnexpectedCloseBrace => {
+            "no `}` is accepted here; something before it isn't closed, or there is one too many"
+        }
+        K::UnexpectedCloseBracket => {
+            "no `]` is accepted here; something before it isn't closed, or there is one too many"
+        }
+        K::UnexpectedColon => "this `:` follows no key",
+        K::UnexpectedComma => "this `,` follows no value",
+        K::UnexpectedWord => "this word is not JSON; strings go in double quotes",
+        K::UnterminatedArray => "this list has no `]`",
+        K::UnterminatedObject => "this object has no `}`",
+        K::UnterminatedCommentBlock => "this comment has no `*/`",
+        K::NestingDepthExceeded => {
+            return format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}");
+        }
+        other => return format!("not JSON: {}", other.to_string().to_lowercase()),
+    };
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> (u32, u32, String) {
+        let fault = parse(text).expect_err(text);
+        let at = fault.at.unwrap();
+        (at.line, at.column, fault.message)
+    }
+
+    #[test]
+    fn comments_trailing_commas_marks_and_line_ends_are_accepted() {
+        let text = "\u{feff}{\r\n  // why\r\n  \"a\": [1, 2,], /* so */\r\n  \"b\": {\"ü\": null,},\r\n}\r\n";
+        let node = parse(text).unwrap();
+        assert_eq!(node.to_value(), serde_json::json!({"a": [1, 2], "b": {"ü": null}}));
+        assert_eq!(node.get("a").unwrap().at, Spot { line: 3, column: 8 });
+        assert_eq!(node.get("b").unwrap().get("ü").unwrap().at, Spot { line: 4, column: 14 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let check = |text: &str, line: u32, column: u32, part: &str| {
+            let found = fault(text);
+            assert!(found.2.contains(part), "{text}: {found:?}");
+            assert_eq!((found.0, found.1), (line, column), "{text}: {found:?}");
+        };
+        check("", 1, 1, "at least `{}`");
+        check(" // nothing\n", 1, 1, "at least `{}`");
+        check("{\n\"a\": 1\n \"b\": 2}", 2, 7, "`,` is missing");
+        check("{\"a\": 1, \n\"a\": 2}", 2, 1, "given twice, first on line 1");
+        check("{\"a\": yes}", 1, 7, "not JSON");
+        check("{'a': 1}", 1, 2, "double quotes");
+        check("{a: 1}", 1, 2, "double quotes");
+        check("{\"a\": 1", 1, 1, "no `}`");
+        check("{} {}", 1, 4, "one object");
+        check("{\"a\": 0x10}", 1, 7, "not JSON");
+    }
+
+    #[test]
+    fn columns_are_counted_in_any_order() {
+        let text = "{\"ä\": 1}\n x ö y";
+        let lines = Lines::of(text);
+        let spot = |at: usize| (lines.spot(at).line, lines.spot(at).column);
+        let in_order: Vec<_> = text.char_indices().map(|(at, _)| spot(at)).collect();
+        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (Lines::of(text).spot(at), at)).collect();
+        assert!(in_order.iter().zip(&fresh).all(|(a, (b, _))| *a == (b.line, b.column)), "{in_order:?}");
+        for (expected, at) in fresh.iter().rev() {
+            assert_eq!(lines.spot(*at), *expected);
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(&nested(SETTINGS_DEPTH_MAX)).is_ok());
+        assert!(fault(&nested(SETTINGS_DEPTH_MAX + 2)).2.contains("deeper than 64"));
+        assert!(fault(&nested(200_000)).2.contains("deeper than 64"));
+    }
+}

@@ -1,0 +1,247 @@
+//! Servers of `.mcp.json`, as data: what would be started or reached, nothing expanded, nothing started.
+//!
+//! A file that doesn't parse is an error like any settings file. One server that makes no sense is left out with a
+//! warning instead: a server that isn't there loosens nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::de::{self, Table};
+use super::jsonc::{self, Fault, Json, Node, Spot};
+use crate::source::{Scope, Source};
+
+/// How many servers one file may name.
+pub const SERVERS_MAX: usize = 200;
+/// The shortest time limit of a server's calls that counts, in milliseconds.
+pub const SERVER_TIMEOUT_MS_MIN: u64 = 1_000;
+
+/// Names that a server can't have, because something else has them.
+const RESERVED: [&str; 5] =
+    ["workspace", "claude-in-chrome", "computer-use", "Claude Preview", "Claude Browser"];
+
+/// A server that a file names. `${NAME}` and `${NAME:-default}` stand in it as they were written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// The time limit of one call, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Whether its tools are always shown whole.
+    pub always_load: Option<bool>,
+    /// Where it stands.
+    pub source: Source,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Transport {
+    /// A process, over its standard input and output.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables in its environment.
+        env: BTreeMap<String, String>,
+    },
+    /// An address.
+    Remote {
+        /// The protocol.
+        kind: Remote,
+        /// The address.
+        url: String,
+        /// Headers of each request.
+        headers: BTreeMap<String, String>,
+        /// A command that prints more headers.
+        headers_helper: Option<String>,
+        /// How to sign in, as given.
+        oauth: Option<Map<String, Value>>,
+    },
+}
+
+/// The protocols of remote servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Remote {
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, the older form.
+    Sse,
+    /// WebSocket.
+    Ws,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+struct RawFile {
+    mcp_servers: Option<Table<Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+struct RawServer {
+    r#type: Option<String>,
+    command: Option<String>,
+    args: Option<Vec<String>>,
+    env: Option<BTreeMap<String, String>>,
+    url: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    headers_helper: Option<String>,
+    oauth: Option<Map<String, Value>>,
+    timeout: Option<u64>,
+    always_load: Option<bool>,
+}
+
+/// Servers, and what is wrong with the others, by place.
+type Found = (Vec<Server>, Vec<(Spot, String)>);
+
+/// The servers of a text.
+pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<Found, Fault> {
+    let root = jsonc::parse(text)?;
+    // Servers are read one by one, so that a wrong one is left out alone; here only their table is asked for.
+    let (RawFile { mcp_servers: _ }, unknown) = de::from_node(&root)?;
+    let mut warnings: Vec<(Spot, String)> = unknown
+        .iter()
+        .map(|unknown| (unknown.at, format!("`{}` is not known here; `mcpServers` is", unknown.key)))
+        .collect();
+    let mut servers = Vec::new();
+    let Some(Node { json: Json::Object(entries), .. }) = root.get("mcpServers") else {
+        return Ok((servers, warnings));
+    };
+    for (key, node) in entries {
+        if servers.len() == SERVERS_MAX {
+            warnings.push((key.at, format!("more than {SERVERS_MAX} servers; the rest is left out")));
+            break;
+        }
+        let source =
+            Source { scope, file: Some(file.clone()), line: Some(key.at.line), anchor: anchor.clone() };
+        match server(&key.name, node, source) {
+            Ok((server, notes)) => {
+                servers.push(server);
+                warnings.extend(notes);
+            }
+            Err((at, words)) => {
+                warnings.push((at, format!("the server `{}` is left out: {words}", key.name)));
+            }
+        }
+    }
+    Ok((servers, warnings))
+}
+
+/// A server, and what is odd about it; or where and why it is none.
+type Understood = Result<(Server, Vec<(Spot, String)>), (Spot, String)>;
+
+fn server(name: &str, node: &Node, source: Source) -> Understood {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let refuse = |words: String| Err((node.at, words));
+    if RESERVED.contains(&name) {
+        return refuse("this name is reserved".to_owned());
+    }
+    if name.is_empty() || name.len() > haft::limits::NAME_CHARS_MAX || !name.chars().all(plain) {
+        return refuse("a name is made of letters, digits, `_` and `-`".to_owned());
+    }
+    let (raw, unknown) =
+        de::from_node::<RawServer>(node).map_err(|fault| (fault.at.unwrap_or(node.at), fault.to_string()))?;
+    let notes =
+        unknown.iter().map(|unknown| (unknown.at, format!("`{}` is not a key of a server", unknown.key)));
+    let mut notes: Vec<_> = notes.collect();
+    let kind = match (raw.r#type.as_deref(), &raw.url) {
+        (None, Some(_)) => return refuse("`url` needs a `type`: \"http\", \"sse\" or \"ws\"".to_owned()),
+        (None | Some("stdio"), None) => None,
+        (Some("stdio"), Some(_)) => {
+            return refuse("a server of type `stdio` has a `command`, not a `url`".to_owned());
+        }
+        (Some("http" | "streamable-http"), _) => Some(Remote::Http),
+        (Some("sse"), _) => Some(Remote::Sse),
+        (Some("ws"), _) => Some(Remote::Ws),
+        (Some(other), _) => {
+            return refuse(format!(
+                "the type {other:?} is not accepted; \"stdio\", \"http\", \"sse\" or \"ws\" is"
+            ));
+        }
+    };
+    let transport = match (kind, raw.command, raw.url) {
+        (None, Some(command), _) if !command.trim().is_empty() => {
+            Transport::Stdio { command, args: raw.args.unwrap_or_default(), env: raw.env.unwrap_or_default() }
+        }
+        (None, _, _) => return refuse("the key `command` is missing".to_owned()),
+        (Some(kind), _, Some(url)) => Transport::Remote {
+            kind,
+            url,
+            headers: raw.headers.unwrap_or_default(),
+            headers_helper: raw.headers_helper,
+            oauth: raw.oauth,
+        },
+        (Some(_), _, None) => return refuse("the key `url` is missing".to_owned()),
+    };
+    let timeout_ms = raw.timeout.filter(|limit| *limit >= SERVER_TIMEOUT_MS_MIN);
+    if raw.timeout.is_some() && timeout_ms.is_none() {
+        notes.push((node.at, format!("a `timeout` below {SERVER_TIMEOUT_MS_MIN} ms doesn't count")));
+    }
+    let server =
+        Server { name: name.to_owned(), transport, timeout_ms, always_load: raw.always_load, source };
+    Ok((server, notes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> (Vec<Server>, Vec<String>) {
+        let path: Arc<Path> = Path::new("/w/.mcp.json").into();
+        let (servers, warnings) = read(text, Scope::Project, &path, &Path::new("/w").into()).unwrap();
+        (servers, warnings.into_iter().map(|(at, words)| format!("{}: {words}", at.line)).collect())
+    }
+
+    #[test]
+    fn both_kinds_are_read_and_nothing_is_expanded() {
+        let (servers, warnings) = check(
+            r#"{"mcpServers": {
+                "fs": {"command": "${BIN:-npx}", "args": ["-y", "x"], "env": {"A": "${B}"}},
+                "hub": {"type": "http", "url": "https://x.example/mcp", "headersHelper": "./h.sh", "timeout": 5000}
+            }}"#,
+        );
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(servers[0].source.to_string(), "/w/.mcp.json:2");
+        let env = BTreeMap::from([("A".to_owned(), "${B}".to_owned())]);
+        let args = vec!["-y".to_owned(), "x".to_owned()];
+        assert_eq!(servers[0].transport, Transport::Stdio { command: "${BIN:-npx}".into(), args, env });
+        assert_eq!((servers[1].name.as_str(), servers[1].timeout_ms), ("hub", Some(5000)));
+        let Transport::Remote { kind, headers_helper, .. } = &servers[1].transport else { panic!() };
+        assert_eq!((*kind, headers_helper.as_deref()), (Remote::Http, Some("./h.sh")));
+    }
+
+    #[test]
+    fn a_server_that_makes_no_sense_is_left_out_alone() {
+        let one = |server: &str| {
+            let (servers, warnings) = check(&format!(
+                "{{\"mcpServers\": {{\"good\": {{\"command\": \"x\"}},\n\"bad\": {server}}}}}"
+            ));
+            assert_eq!(servers.len(), 1, "{server}");
+            warnings.join("; ")
+        };
+        assert!(one(r#"{"url": "https://x"}"#).contains("needs a `type`"));
+        assert!(one(r#"{"type": "http"}"#).contains("`url` is missing"));
+        assert!(one("{}").contains("2: the server `bad` is left out: the key `command` is missing"));
+        assert!(one(r#"{"type": "carrier-pigeon", "url": "x"}"#).contains("carrier-pigeon"));
+        assert!(one(r#"{"command": ["x"]}"#).contains("a list is not accepted"));
+        assert!(one("3").contains("an object is"));
+        let (servers, warnings) =
+            check(r#"{"mcpServers": {"a b": {"command": "x"}, "workspace": {"command": "x"}}}"#);
+        assert!(servers.is_empty() && warnings.len() == 2, "{warnings:?}");
+    }
+
+    #[test]
+    fn oddities_are_told() {
+        let (servers, warnings) =
+            check(r#"{"mcpServers": {"a": {"command": "x", "timeout": 5, "colour": "red"}}, "x": 1}"#);
+        assert_eq!(servers[0].timeout_ms, None);
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(check("{}").0.is_empty());
+    }
+}

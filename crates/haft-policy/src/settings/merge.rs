@@ -1,0 +1,621 @@
+//! One set of settings out of all layers, and what a workspace has no say in.
+//!
+//! Lists are put together, scalars are the strongest layer's. A workspace's files are different from all others: they
+//! came with the files that an agent works on. What they tighten always counts; what they loosen or run counts once the
+//! workspace is trusted; endpoints, keys, the program path and a looser mode never count.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::de::Spanned;
+use super::hook::HookGroup;
+use super::known::is_refused_variable;
+use super::layer::{Layer, Layers, Warning, bound, is_workspaces};
+use super::mcp::Server;
+use super::mode::Mode;
+use super::places::lexical;
+use super::raw::{Classifier, DeclaredEffects, RawSandbox, RawServerMatch, RepetitionGuard};
+use crate::source::{List, Scope, Source, WrittenRule};
+
+/// Whether a workspace may run and loosen what its files say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The user saw it and said yes.
+    Trusted,
+    /// Its files only tighten.
+    Untrusted,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub source: Source,
+}
+
+/// Everything that settings say.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Rules and the mode.
+    pub permissions: PermissionSettings,
+    /// Hooks.
+    pub hooks: HookSettings,
+    /// Environment variables for commands.
+    pub env: BTreeMap<String, At<String>>,
+    /// Effects of tools that declare none, by name or glob; the strongest first.
+    pub effects: Vec<At<ToolEffects>>,
+    /// The sandbox.
+    pub sandbox: SandboxSettings,
+    /// Servers.
+    pub mcp: McpSettings,
+    /// The command that decides before the user is asked.
+    pub classifier: Option<At<Classifier>>,
+    /// When a repeated call asks.
+    pub repetition_guard: Option<At<RepetitionGuard>>,
+    /// What a person should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Rules and the mode.
+#[derive(Debug, Clone, Default)]
+pub struct PermissionSettings {
+    /// All rules, the strongest layer's first, in each the order of the file.
+    pub rules: Vec<WrittenRule>,
+    /// The mode, where one is set.
+    pub default_mode: Option<At<Mode>>,
+    /// Directories beside the working directory, absolute.
+    pub additional_directories: Vec<At<PathBuf>>,
+    /// Where the mode `bypassPermissions` is forbidden.
+    pub bypass_disabled: Option<Source>,
+    /// Where the mode `auto` is forbidden.
+    pub auto_disabled: Option<Source>,
+    /// Where reads outside are forbidden.
+    pub block_reads_outside: Option<Source>,
+    /// Where writes outside are forbidden.
+    pub block_writes_outside: Option<Source>,
+    /// Where asking is turned into denying.
+    pub deny_instead_of_prompting: Option<Source>,
+    /// Where all but managed allow rules are dropped. Answers of the user don't allow either, then.
+    pub managed_rules_only: Option<Source>,
+}
+
+impl PermissionSettings {
+    /// Where a mode is forbidden, if it is.
+    pub fn forbids(&self, mode: Mode) -> Option<&Source> {
+        match mode {
+            Mode::BypassPermissions => self.bypass_disabled.as_ref(),
+            Mode::Auto => self.auto_disabled.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Hooks.
+#[derive(Debug, Clone, Default)]
+pub struct HookSettings {
+    /// All groups, the weakest layer's first: of several rewrites the last one counts.
+    pub groups: Vec<HookGroup>,
+    /// Where hooks are turned off, those that are turned off being gone from `groups`.
+    pub disabled: Option<Source>,
+    /// The only addresses that hooks may use; none given means any.
+    pub allowed_urls: Option<Vec<At<String>>>,
+    /// The only variables that headers may use; none given means those that a hook lists.
+    pub allowed_env_vars: Option<Vec<At<String>>>,
+}
+
+/// What a tool touches, declared by the user for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolEffects {
+    /// The tool's name, or a glob.
+    pub tool: String,
+    /// What it touches.
+    pub effects: DeclaredEffects,
+}
+
+/// The sandbox.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxSettings {
+    /// Whether commands run in it.
+    pub enabled: Option<At<bool>>,
+    /// Whether commands run unasked because they run in it.
+    pub auto_allow_bash: Option<At<bool>>,
+    /// Whether a session ends where it can't be had.
+    pub fail_if_unavailable: Option<At<bool>>,
+    /// Whether a command may ask to run without it.
+    pub allow_unsandboxed: Option<At<bool>>,
+    /// Commands that run without it.
+    pub excluded_commands: Vec<At<String>>,
+    /// Paths that may be written.
+    pub allow_write: Vec<At<String>>,
+    /// Paths that are never written.
+    pub deny_write: Vec<At<String>>,
+    /// Paths that may be read.
+    pub allow_read: Vec<At<String>>,
+    /// Paths that are never read.
+    pub deny_read: Vec<At<String>>,
+    /// Hosts that may be reached.
+    pub allowed_domains: Vec<At<String>>,
+    /// Hosts that are never reached.
+    pub denied_domains: Vec<At<String>>,
+    /// Presets of hosts.
+    pub presets: Vec<At<String>>,
+    /// Each layer's object as given, the strongest first, for what isn't named above.
+    pub given: Vec<At<Value>>,
+}
+
+/// Servers.
+#[derive(Debug, Clone, Default)]
+pub struct McpSettings {
+    /// Servers that may be started, the strongest scope first; of two with one name the first counts.
+    pub servers: Vec<Server>,
+    /// Servers that may not, and why.
+    pub withheld: Vec<(Server, Withheld)>,
+    /// Whether every server of `.mcp.json` is approved.
+    pub enable_all_project: Option<At<bool>>,
+    /// Approved servers of `.mcp.json`, by name.
+    pub enabled: Vec<At<String>>,
+    /// Servers of `.mcp.json` that stay off, by name.
+    pub disabled: Vec<At<String>>,
+    /// The only servers that may be used; none given means any.
+    pub allowed: Option<Vec<At<ServerMatch>>>,
+    /// Servers that are never used.
+    pub denied: Vec<At<ServerMatch>>,
+}
+
+/// Why a server may not be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withheld {
+    /// The workspace that names it isn't trusted.
+    Untrusted,
+    /// Settings turn it off.
+    Disabled(Source),
+}
+
+/// Which servers are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerMatch {
+    /// By name.
+    Name(String),
+    /// By the whole command.
+    Command(Vec<String>),
+    /// By address, with `*`.
+    Url(String),
+}
+
+impl Layers {
+    /// Puts the layers together.
+    pub fn merge(&self, standing: Standing) -> Settings {
+        let mut settings = Settings { warnings: self.warnings.clone(), ..Settings::default() };
+        let mut merge = Merge { layers: self, standing, warnings: Vec::new() };
+        settings.permissions = merge.permissions();
+        settings.hooks = merge.hooks();
+        settings.env = merge.env();
+        settings.effects = merge.list(
+            |layer| Some(layer.raw.effects.as_ref()?.0.as_slice()),
+            |(tool, effects)| (tool.at, ToolEffects { tool: tool.value.clone(), effects: effects.clone() }),
+        );
+        settings.sandbox = merge.sandbox();
+        settings.mcp = merge.mcp();
+        settings.classifier = merge.first(|layer| layer.raw.classifier.as_ref());
+        settings.repetition_guard = merge.repetition_guard();
+        settings.warnings.append(&mut merge.warnings);
+        bound(&mut settings.warnings);
+        settings
+    }
+}
+
+struct Merge<'a> {
+    layers: &'a Layers,
+    standing: Standing,
+    warnings: Vec<Warning>,
+}
+
+impl<'a> Merge<'a> {
+    fn all(&self) -> impl DoubleEndedIterator<Item = &'a Layer> + use<'a> {
+        self.layers.layers.iter()
+    }
+
+    /// The layers that may run and loosen.
+    fn trusted(&self) -> impl DoubleEndedIterator<Item = &'a Layer> + use<'a> {
+        let standing = self.standing;
+        self.all().filter(move |layer| standing == Standing::Trusted || !layer.is_workspaces())
+    }
+
+    fn flag(&self) -> Source {
+        Source::of(Scope::CommandLine, &*self.layers.places.cwd)
+    }
+
+    fn warn(&mut self, source: Source, message: impl Into<String>) {
+        self.warnings.push(Warning { source, message: message.into() });
+    }
+
+    /// A list that loosens: those of all layers that may.
+    fn list<T: 'a, V>(
+        &self,
+        get: impl Fn(&'a Layer) -> Option<&'a [T]>,
+        read: impl Fn(&T) -> (super::jsonc::Spot, V),
+    ) -> Vec<At<V>> {
+        let of_layer =
+            |layer: &'a Layer| get(layer).unwrap_or_default().iter().map(move |item| (layer, item));
+        let items = self.trusted().flat_map(of_layer);
+        items
+            .map(|(layer, item)| {
+                let (at, value) = read(item);
+                At { value, source: layer.source(at) }
+            })
+            .collect()
+    }
+
+    /// A list that is no list but a restriction, once anybody gives it.
+    fn restriction<T: 'a, V>(
+        &self,
+        get: impl Fn(&'a Layer) -> Option<&'a [Spanned<T>]> + Copy,
+        read: impl Fn(&T) -> V,
+    ) -> Option<Vec<At<V>>> {
+        let given = self.trusted().any(|layer| get(layer).is_some());
+        given.then(|| self.list(get, |item| (item.at, read(&item.value))))
+    }
+
+    /// The strongest of a scalar that loosens.
+    fn first<T: Clone + 'a>(&self, get: impl Fn(&'a Layer) -> Option<&'a Spanned<T>>) -> Option<At<T>> {
+        self.trusted().find_map(|layer| {
+            let found = get(layer)?;
+            Some(At { value: found.value.clone(), source: layer.source(found.at) })
+        })
+    }
+
+    /// Where any layer says so; nothing takes it back.
+    fn any(&self, says: impl Fn(&'a Layer) -> Option<super::jsonc::Spot>) -> Option<Source> {
+        self.all().find_map(|layer| says(layer).map(|at| layer.source(at)))
+    }
+
+    /// A key that only the machine's owner has.
+    fn managed_only(
+        &mut self,
+        key: &str,
+        get: impl Fn(&'a Layer) -> Option<&'a Spanned<bool>>,
+    ) -> Option<Source> {
+        let mut found = None;
+        for layer in self.all() {
+            let Some(given) = get(layer) else { continue };
+            if layer.scope != Scope::Managed {
+                self.warn(layer.source(given.at), format!("`{key}` counts in managed settings only"));
+            } else if given.value {
+                found = Some(layer.source(given.at));
+            }
+        }
+        found
+    }
+
+    fn permissions(&mut self) -> PermissionSettings {
+        fn permission<T>(
+            get: fn(&super::raw::RawPermissions) -> &Option<T>,
+        ) -> impl Fn(&Layer) -> Option<&T> {
+            move |layer| layer.raw.permissions.as_ref().and_then(|permissions| get(permissions).as_ref())
+        }
+        let is_true = |given: &Spanned<bool>| given.value.then_some(given.at);
+        let reads = permission(|p| &p.block_reads_outside_working_directories);
+        let writes = permission(|p| &p.block_writes_outside_working_directories);
+        let bypass = permission(|p| &p.disable_bypass_permissions_mode);
+        let auto = permission(|p| &p.disable_auto_mode);
+        let mut permissions = PermissionSettings {
+            bypass_disabled: self.any(|layer| bypass(layer).map(|given| given.at)),
+            auto_disabled: self.any(|layer| auto(layer).map(|given| given.at)),
+            block_reads_outside: self.any(|layer| reads(layer).and_then(is_true)),
+            block_writes_outside: self.any(|layer| writes(layer).and_then(is_true)),
+            deny_instead_of_prompting: self.deny_instead_of_prompting(),
+            managed_rules_only: self.managed_only(
+                "allowManagedPermissionRulesOnly",
+                permission(|p| &p.allow_managed_permission_rules_only),
+            ),
+            ..PermissionSettings::default()
+        };
+        permissions.rules = self.rules(permissions.managed_rules_only.is_some());
+        permissions.additional_directories = self.directories();
+        permissions.default_mode = self.mode(&permissions);
+        permissions
+    }
+
+    /// A workspace may say `true` and not take it back.
+    fn deny_instead_of_prompting(&self) -> Option<Source> {
+        let mut denies = None;
+        for layer in self.all().rev() {
+            let given = layer.raw.permissions.as_ref().and_then(|p| p.deny_instead_of_prompting.as_ref());
+            match given {
+                Some(given) if given.value => denies = Some(layer.source(given.at)),
+                Some(_) if !layer.is_workspaces() => denies = None,
+                _ => {}
+            }
+        }
+        denies
+    }
+
+    fn rules(&self, managed_only: bool) -> Vec<WrittenRule> {
+        let flags = &self.layers.flags;
+        let lists = [(List::Deny, &flags.deny), (List::Ask, &flags.ask), (List::Allow, &flags.allow)];
+        let mut flagged: Vec<WrittenRule> = Vec::new();
+        for (list, given) in lists.into_iter().filter(|(list, _)| *list != List::Allow || !managed_only) {
+            flagged.extend(given.iter().map(|rule| WrittenRule::plain(rule, list, self.flag())));
+        }
+        // Flags stand between the machine's owner and everybody else.
+        let (mut rules, mut weaker) = (Vec::new(), Vec::new());
+        for layer in self.all() {
+            let may_allow = (self.standing == Standing::Trusted || !layer.is_workspaces())
+                && (!managed_only || layer.scope == Scope::Managed);
+            let list = if layer.scope == Scope::Managed { &mut rules } else { &mut weaker };
+            list.extend(rules_of(layer).filter(|rule| may_allow || rule.list != List::Allow));
+        }
+        rules.append(&mut flagged);
+        rules.append(&mut weaker);
+        rules
+    }
+
+    fn directories(&self) -> Vec<At<PathBuf>> {
+        let places = &self.layers.places;
+        let flags = self.layers.flags.add_dirs.iter();
+        let flags = flags.map(|dir| At { value: lexical(&places.cwd, dir), source: self.flag() });
+        let files = self.list(
+            |layer| layer.raw.permissions.as_ref()?.additional_directories.as_deref(),
+            |dir| (dir.at, self.directory(&dir.value)),
+        );
+        flags.chain(files).collect()
+    }
+
+    /// `~` is the home; what is relative starts in the working directory.
+    fn directory(&self, given: &str) -> PathBuf {
+        let places = &self.layers.places;
+        let in_home = given.strip_prefix("~/").or_else(|| (given == "~").then_some(""));
+        match (in_home, &places.home) {
+            (Some(rest), Some(home)) => lexical(home, Path::new(rest)),
+            _ => lexical(&places.cwd, Path::new(given)),
+        }
+    }
+
+    fn mode(&mut self, permissions: &PermissionSettings) -> Option<At<Mode>> {
+        let given = |layer: &'a Layer| Some((layer, layer.raw.permissions.as_ref()?.default_mode.as_ref()?));
+        let of_flag = self.layers.flags.permission_mode.map(|value| At { value, source: self.flag() });
+        let mut mode: Option<At<Mode>> = None;
+        for (layer, given) in self.all().rev().filter_map(given) {
+            let source = layer.source(given.at);
+            if layer.scope == Scope::Managed && of_flag.is_some() {
+                // The machine's owner is stronger than the flag; see below.
+                continue;
+            }
+            let before = mode.as_ref().map_or(Mode::Default, |mode| mode.value);
+            if layer.is_workspaces() && !given.value.is_within(before) {
+                let words = format!(
+                    "a workspace can't turn the mode from `{before}` to `{}`; give --permission-mode, or set it in your own settings",
+                    given.value
+                );
+                self.warn(source, words);
+                continue;
+            }
+            mode = Some(At { value: given.value, source });
+        }
+        mode = of_flag.or(mode);
+        let managed = self.all().filter(|layer| layer.scope == Scope::Managed).find_map(given);
+        if let Some((layer, given)) = managed {
+            mode = Some(At { value: given.value, source: layer.source(given.at) });
+        }
+        let forbidden = mode.as_ref().and_then(|mode| permissions.forbids(mode.value).cloned());
+        if let (Some(by), Some(At { value, source })) = (forbidden, &mode) {
+            self.warn(
+                source.clone(),
+                format!("the mode `{value}` is disabled by {by}; the mode is `default`"),
+            );
+            mode = None;
+        }
+        mode
+    }
+
+    fn hooks(&mut self) -> HookSettings {
+        let managed_only = self
+            .managed_only("allowManagedHooksOnly", |layer| layer.raw.allow_managed_hooks_only.as_ref())
+            .is_some();
+        let off = |layer: &Layer| {
+            layer.raw.disable_all_hooks.as_ref().filter(|given| given.value).map(|given| given.at)
+        };
+        let users_off = self.trusted().filter(|layer| !layer.is_workspaces()).find_map(|layer| {
+            let at = off(layer)?;
+            Some((layer.scope, layer.source(at)))
+        });
+        let workspaces_off =
+            self.all().filter(|layer| layer.is_workspaces()).any(|layer| off(layer).is_some());
+        let mut groups: Vec<HookGroup> = Vec::new();
+        for layer in self.trusted().rev() {
+            let managed = layer.scope == Scope::Managed;
+            let off = match &users_off {
+                Some((by, _)) => !managed || *by == Scope::Managed,
+                None => workspaces_off && layer.is_workspaces(),
+            };
+            if off || (managed_only && !managed) {
+                continue;
+            }
+            for group in &layer.hooks {
+                add(&mut groups, group);
+            }
+        }
+        HookSettings {
+            groups,
+            disabled: users_off.map(|(_, source)| source),
+            allowed_urls: self
+                .restriction(|layer| layer.raw.allowed_http_hook_urls.as_deref(), String::clone),
+            allowed_env_vars: self
+                .restriction(|layer| layer.raw.http_hook_allowed_env_vars.as_deref(), String::clone),
+        }
+    }
+
+    fn env(&mut self) -> BTreeMap<String, At<String>> {
+        let mut env = BTreeMap::new();
+        for layer in self.trusted().rev() {
+            for (name, value) in layer.raw.env.iter().flat_map(|table| &table.0) {
+                let source = layer.source(name.at);
+                if name.value.is_empty() || name.value.contains(['=', '\0']) || value.0.contains('\0') {
+                    self.warn(
+                        source,
+                        "a variable has a name without `=`, and no zero byte anywhere; it is left out",
+                    );
+                    continue;
+                }
+                if layer.is_workspaces() && is_refused_variable(&name.value) {
+                    let words = format!(
+                        "a workspace can't set the variable `{}`; set it in your own settings",
+                        name.value
+                    );
+                    self.warn(source, words);
+                    continue;
+                }
+                env.insert(name.value.clone(), At { value: value.0.clone(), source });
+            }
+        }
+        env
+    }
+
+    fn sandbox(&self) -> SandboxSettings {
+        let mut sandbox = SandboxSettings::default();
+        for layer in self.all() {
+            let Some(Spanned { value: raw, at }) = &layer.raw.sandbox else { continue };
+            let source = layer.source(*at);
+            tighten(&mut sandbox, raw, &source);
+            if layer.is_workspaces() && self.standing == Standing::Untrusted {
+                continue;
+            }
+            loosen(&mut sandbox, raw, &source);
+            sandbox.given.push(At { value: layer.given["sandbox"].clone(), source });
+        }
+        sandbox
+    }
+
+    fn mcp(&self) -> McpSettings {
+        let disabled: Vec<At<String>> = self
+            .all()
+            .flat_map(|layer| {
+                layer.raw.disabled_mcpjson_servers.iter().flatten().map(move |name| (layer, name))
+            })
+            .map(|(layer, name)| At { value: name.value.clone(), source: layer.source(name.at) })
+            .collect();
+        let denied = self
+            .all()
+            .flat_map(|layer| {
+                layer.raw.denied_mcp_servers.iter().flatten().map(move |server| (layer, server))
+            })
+            .filter_map(|(layer, server)| {
+                Some(At { value: which(&server.value)?, source: layer.source(server.at) })
+            })
+            .collect();
+        let mut mcp = McpSettings {
+            enable_all_project: self.first(|layer| layer.raw.enable_all_project_mcp_servers.as_ref()),
+            enabled: self.list(
+                |layer| layer.raw.enabled_mcpjson_servers.as_deref(),
+                |name| (name.at, name.value.clone()),
+            ),
+            allowed: self.restriction(|layer| layer.raw.allowed_mcp_servers.as_deref(), which).map(|all| {
+                all.into_iter()
+                    .filter_map(|At { value, source }| Some(At { value: value?, source }))
+                    .collect()
+            }),
+            denied,
+            ..McpSettings::default()
+        };
+        for server in &self.layers.servers {
+            let of_workspace = is_workspaces(server.source.scope);
+            let off = disabled.iter().find(|name| of_workspace && name.value == server.name);
+            match off {
+                Some(off) => mcp.withheld.push((server.clone(), Withheld::Disabled(off.source.clone()))),
+                None if of_workspace && self.standing == Standing::Untrusted => {
+                    mcp.withheld.push((server.clone(), Withheld::Untrusted));
+                }
+                None => mcp.servers.push(server.clone()),
+            }
+        }
+        mcp.disabled = disabled;
+        mcp
+    }
+
+    /// An untrusted workspace may make it ask sooner.
+    fn repetition_guard(&self) -> Option<At<RepetitionGuard>> {
+        let mut guard: Option<At<RepetitionGuard>> = None;
+        for layer in self.all().rev() {
+            let Some(given) = &layer.raw.repetition_guard else { continue };
+            let free = self.standing == Standing::Trusted || !layer.is_workspaces();
+            let before = guard.as_ref().map_or(RepetitionGuard::default(), |guard| guard.value);
+            if free || given.value.is_within(before) {
+                guard = Some(At { value: given.value, source: layer.source(given.at) });
+            }
+        }
+        guard
+    }
+}
+
+fn rules_of(layer: &Layer) -> impl Iterator<Item = WrittenRule> {
+    let lists = layer.raw.permissions.iter().flat_map(|permissions| {
+        [(List::Deny, &permissions.deny), (List::Ask, &permissions.ask), (List::Allow, &permissions.allow)]
+    });
+    let each = lists.flat_map(|(list, given)| given.iter().flatten().map(move |rule| (list, rule)));
+    each.map(|(list, given)| {
+        let raw = given.value.clone();
+        let (rule, matches, not_matches, message) = (raw.rule, raw.matches, raw.not_matches, raw.message);
+        WrittenRule { rule, list, matches, not_matches, message, source: layer.source(given.at) }
+    })
+}
+
+/// Adds a group without the handlers that are there already for the same event and matcher.
+fn add(groups: &mut Vec<HookGroup>, group: &HookGroup) {
+    let known = |handler: &super::hook::Handler| {
+        let same_place = |other: &&HookGroup| other.event == group.event && other.matcher == group.matcher;
+        groups.iter().filter(same_place).flat_map(|other| &other.handlers).any(|other| other.same_as(handler))
+    };
+    let mut handlers: Vec<super::hook::Handler> = Vec::new();
+    for handler in &group.handlers {
+        if !known(handler) && !handlers.iter().any(|other| other.same_as(handler)) {
+            handlers.push(handler.clone());
+        }
+    }
+    if !handlers.is_empty() {
+        groups.push(HookGroup { event: group.event.clone(), matcher: group.matcher.clone(), handlers });
+    }
+}
+
+fn texts(list: &mut Vec<At<String>>, given: Option<&Vec<String>>, source: &Source) {
+    list.extend(given.into_iter().flatten().map(|value| At { value: value.clone(), source: source.clone() }));
+}
+
+/// What any layer may add.
+fn tighten(sandbox: &mut SandboxSettings, raw: &RawSandbox, source: &Source) {
+    let files = raw.filesystem.as_ref();
+    texts(&mut sandbox.deny_read, files.and_then(|files| files.deny_read.as_ref()), source);
+    texts(&mut sandbox.deny_write, files.and_then(|files| files.deny_write.as_ref()), source);
+    let network = raw.network.as_ref();
+    texts(&mut sandbox.denied_domains, network.and_then(|network| network.denied_domains.as_ref()), source);
+}
+
+/// What only a layer adds that may loosen. Layers come strongest first: a scalar that is set stays.
+fn loosen(sandbox: &mut SandboxSettings, raw: &RawSandbox, source: &Source) {
+    let set = |to: &mut Option<At<bool>>, given: Option<bool>| {
+        if let (None, Some(value)) = (&to, given) {
+            *to = Some(At { value, source: source.clone() });
+        }
+    };
+    set(&mut sandbox.enabled, raw.enabled);
+    set(&mut sandbox.auto_allow_bash, raw.auto_allow_bash_if_sandboxed);
+    set(&mut sandbox.fail_if_unavailable, raw.fail_if_unavailable);
+    set(&mut sandbox.allow_unsandboxed, raw.allow_unsandboxed_commands);
+    texts(&mut sandbox.excluded_commands, raw.excluded_commands.as_ref(), source);
+    texts(&mut sandbox.presets, raw.presets.as_ref(), source);
+    let files = raw.filesystem.as_ref();
+    texts(&mut sandbox.allow_read, files.and_then(|files| files.allow_read.as_ref()), source);
+    texts(&mut sandbox.allow_write, files.and_then(|files| files.allow_write.as_ref()), source);
+    let network = raw.network.as_ref();
+    texts(&mut sandbox.allowed_domains, network.and_then(|network| network.allowed_domains.as_ref()), source);
+}
+
+fn which(raw: &RawServerMatch) -> Option<ServerMatch> {
+    let name = raw.server_name.clone().map(ServerMatch::Name);
+    let command = || raw.server_command.clone().map(ServerMatch::Command);
+    let url = || raw.server_url.clone().map(ServerMatch::Url);
+    name.or_else(command).or_else(url)
+}

@@ -1,0 +1,218 @@
+//! Where settings, trust and answers are kept, all given: nothing here looks at the environment by itself.
+//!
+//! The root of a git repository is found by reading, never by running git, whose configuration comes from the
+//! repository itself. A `.git` file can say anything: it counts only if the place that it points to points back.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use haft::env::Lookup;
+
+use super::input;
+
+/// Where Claude Code keeps the user's settings. Default: `~/.claude`.
+pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
+
+/// The settings of the machine's owner.
+pub const MANAGED_SETTINGS: &str = "/etc/haft/settings.json";
+
+/// How many bytes a `.git` file, or one that it names, may have.
+const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
+
+/// All places that settings come from or go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The file of the machine's owner.
+    pub managed: Option<PathBuf>,
+    /// The user's folder of settings.
+    pub config_dir: Option<PathBuf>,
+    /// The user's folder of settings for Claude Code.
+    pub claude_dir: Option<PathBuf>,
+    /// The folder for trust and remembered answers.
+    pub state_dir: Option<PathBuf>,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// The working directory, absolute and without links: the workspace.
+    pub cwd: PathBuf,
+    /// The root of the repository around it, of the main checkout where it is a worktree.
+    pub git_root: Option<PathBuf>,
+}
+
+/// A place that can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadPlace(String);
+
+impl fmt::Display for BadPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadPlace {}
+
+impl Places {
+    /// The usual places, for a workspace.
+    ///
+    /// # Errors
+    /// A working directory that there isn't, and folders in the environment that are relative: they would mean
+    /// another folder in every workspace, one of the workspace's choice.
+    pub fn from_env(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, BadPlace> {
+        let set = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {
+            if let Some(dir) = set(name).filter(|dir| !dir.is_absolute()) {
+                let dir = dir.display();
+                return Err(BadPlace(format!(
+                    "the environment variable `{name}`: `{dir}` is relative and would lead into the workspace; give an absolute path"
+                )));
+            }
+        }
+        let home = set("HOME").filter(|home| home.is_absolute());
+        let claude_dir = set(CLAUDE_CONFIG_DIR).or_else(|| home.as_ref().map(|home| home.join(".claude")));
+        let real = cwd.canonicalize();
+        let cwd = real.map_err(|error| BadPlace(format!("the directory `{}`: {error}", cwd.display())))?;
+        Ok(Places {
+            managed: Some(MANAGED_SETTINGS.into()),
+            config_dir: haft::env::config_dir(lookup),
+            claude_dir,
+            state_dir: haft::env::state_dir(lookup),
+            home,
+            git_root: git_root(&cwd),
+            cwd,
+        })
+    }
+
+    /// A path as a person finds it again: relative to the workspace, or from the home.
+    pub fn show(&self, path: &Path) -> String {
+        if let Ok(inside) = path.strip_prefix(&self.cwd) {
+            return inside.display().to_string();
+        }
+        let in_home = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok());
+        in_home.map_or_else(|| path.display().to_string(), |path| format!("~/{}", path.display()))
+    }
+}
+
+/// The root of the repository around a directory; that of the main checkout where it is a worktree of it.
+pub fn git_root(cwd: &Path) -> Option<PathBuf> {
+    for dir in cwd.ancestors() {
+        let git = dir.join(".git");
+        let Ok(found) = git.symlink_metadata() else { continue };
+        if found.is_dir() {
+            return Some(dir.to_owned());
+        }
+        if found.is_file() {
+            return Some(main_checkout(dir, &git).unwrap_or_else(|| dir.to_owned()));
+        }
+        // A link or something stranger is not what git makes; it is no root and hides none.
+    }
+    None
+}
+
+/// The main checkout of a worktree, if the repository knows this worktree: `.git` names `MAIN/.git/worktrees/NAME`, and
+/// the file `gitdir` there names this `.git`.
+fn main_checkout(dir: &Path, git: &Path) -> Option<PathBuf> {
+    let text = input::text(git, GIT_FILE_BYTES_MAX).ok()??;
+    let named = text.strip_prefix("gitdir:")?.trim();
+    let entry = dir.join(named).canonicalize().ok()?;
+    let worktrees = entry.parent()?;
+    let common = worktrees.parent()?;
+    if worktrees.file_name()? != "worktrees" || common.file_name()? != ".git" {
+        return None;
+    }
+    let back = input::text(&entry.join("gitdir"), GIT_FILE_BYTES_MAX).ok()??;
+    let back = entry.join(back.trim());
+    (back.canonicalize().ok()? == git.canonicalize().ok()?).then(|| common.parent().map(Path::to_owned))?
+}
+
+/// A path without `.` and `..`, by its text alone.
+pub(crate) fn lexical(base: &Path, path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in base.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use super::*;
+
+    fn dir() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        (dir, real)
+    }
+
+    fn file(path: PathBuf, text: impl AsRef<str>) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.as_ref()).unwrap();
+    }
+
+    #[test]
+    fn the_root_is_found_from_below() {
+        let (_keep, at) = dir();
+        fs::create_dir_all(at.join("repo/.git")).unwrap();
+        fs::create_dir_all(at.join("repo/a/b")).unwrap();
+        assert_eq!(git_root(&at.join("repo/a/b")), Some(at.join("repo")));
+        assert_eq!(git_root(&at.join("repo")), Some(at.join("repo")));
+        let outside = git_root(&at);
+        assert!(outside.is_none_or(|root| at.starts_with(root)));
+    }
+
+    #[test]
+    fn a_worktree_leads_to_the_main_checkout() {
+        let (_keep, at) = dir();
+        file(at.join("main/.git/worktrees/w/gitdir"), format!("{}\n", at.join("w/.git").display()));
+        file(at.join("w/.git"), format!("gitdir: {}\n", at.join("main/.git/worktrees/w").display()));
+        fs::create_dir_all(at.join("w/src")).unwrap();
+        assert_eq!(git_root(&at.join("w/src")), Some(at.join("main")));
+    }
+
+    /// codex #39616: a `.git` file that names another repository's worktree takes nothing from it.
+    #[test]
+    fn a_forged_git_file_leads_nowhere_else() {
+        let (_keep, at) = dir();
+        file(at.join("trusted/.git/worktrees/w/gitdir"), format!("{}\n", at.join("w/.git").display()));
+        let forge = |text: String| {
+            file(at.join("evil/.git"), text);
+            assert_eq!(git_root(&at.join("evil")), Some(at.join("evil")));
+        };
+        forge(format!("gitdir: {}\n", at.join("trusted/.git/worktrees/w").display()));
+        forge(format!("gitdir: {}\n", at.join("trusted/.git").display()));
+        forge("gitdir: ../trusted/.git/worktrees/w\n".to_owned());
+        forge("gitdir: /\n".to_owned());
+        forge("nonsense".repeat(10_000));
+        fs::remove_file(at.join("evil/.git")).unwrap();
+        std::os::unix::fs::symlink(at.join("trusted/.git"), at.join("evil/.git")).unwrap();
+        assert_ne!(git_root(&at.join("evil")), Some(at.join("trusted")));
+    }
+
+    #[test]
+    fn relative_folders_are_refused() {
+        let (_keep, at) = dir();
+        let places = |name: &'static str, value: &'static str| {
+            Places::from_env(&at, &move |asked| match asked {
+                "HOME" => Some(OsString::from("/home/me")),
+                asked => (asked == name).then(|| value.into()),
+            })
+        };
+        // CVE-2025-61260: a relative folder lets each workspace bring its own.
+        for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {
+            let error = places(name, "./.haft").unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("absolute"), "{error}");
+        }
+        let usual = places("-", "").unwrap();
+        assert_eq!(usual.config_dir, Some("/home/me/.config/haft".into()));
+        assert_eq!(usual.claude_dir, Some("/home/me/.claude".into()));
+        assert_eq!(places(CLAUDE_CONFIG_DIR, "/c").unwrap().claude_dir, Some("/c".into()));
+        assert_eq!(places(haft::env::HAFT_STATE_DIR, "/s").unwrap().state_dir, Some("/s".into()));
+        assert_eq!(usual.show(&at.join("a/b")), "a/b");
+        assert_eq!(usual.show(Path::new("/home/me/x")), "~/x");
+    }
+}
