@@ -236,10 +236,11 @@ pub(super) fn check(
 }
 
 fn unknown(tool: &str, all: &[(&haft::AnyTool, &Origin)]) -> BadCall {
-    let names = all.iter().map(|(known, _)| known.name()).chain(conventions::names());
+    let mut names: Vec<&str> = conventions::names().collect();
+    names.extend(all.iter().map(|(known, _)| known.name()));
     let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(tool);
-    let near = names.filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let near = names.into_iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
     let mut near: Vec<String> = near.map(str::to_owned).collect();
     near.sort();
     near.dedup();
