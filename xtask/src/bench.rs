@@ -5,11 +5,18 @@
 use serde_json::Value;
 
 use crate::Done;
-use crate::cargo::{cargo, metadata, root};
+use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 2] = [("haft", "core"), ("haft-cli", "start")];
+const BENCHES: [(&str, &str); 6] = [
+    ("haft", "core"),
+    ("haft-policy", "rules"),
+    ("haft-provider", "definitions"),
+    ("haft-tools", "files"),
+    ("haft-tools", "scripts"),
+    ("haft-cli", "start"),
+];
 const PAGE: &str = "docs/proof/bench.md";
 
 pub(crate) fn run() -> Done {
@@ -19,7 +26,11 @@ pub(crate) fn run() -> Done {
         if !exists(&metadata, package, bench) {
             return Err(format!("there is no benchmark `{bench}` in the crate `{package}`"));
         }
-        cargo(["bench", "--package", package, "--bench", bench]).run_lines(|line| {
+        let mut call = cargo(["bench", "--package", package, "--bench", bench]);
+        if (package, bench) == ("haft-tools", "files") {
+            call = call.with_env("RG", &ripgrep(&metadata)?);
+        }
+        call.run_lines(|line| {
             println!("{line}");
             printed.push_str(line);
             printed.push('\n');
@@ -27,6 +38,22 @@ pub(crate) fn run() -> Done {
         printed.push('\n');
     }
     write(&root()?, PAGE, &page(&printed))
+}
+
+/// The ripgrep that searches are measured against: the one on the path, or one of our own, installed once.
+fn ripgrep(metadata: &Value) -> Result<String, String> {
+    let works = |program: &str| Call::new(program.into(), program, ["--version"]).read().is_ok();
+    if works("rg") {
+        return Ok("rg".to_string());
+    }
+    let target = metadata["target_directory"].as_str().ok_or("`cargo metadata` names no target directory")?;
+    let tools = format!("{target}/tools");
+    let own = format!("{tools}/bin/rg");
+    if !works(&own) {
+        let build = format!("{tools}/build");
+        cargo(["install", "--locked", "ripgrep", "--root", &tools, "--target-dir", &build]).run()?;
+    }
+    Ok(own)
 }
 
 fn exists(metadata: &Value, package: &str, bench: &str) -> bool {

@@ -22,6 +22,7 @@ pub(crate) fn run() -> Done {
         let tests = cargo(["test", "--workspace", "--all-features"]);
         tests.with_env(python::VARIABLE, &python.to_string_lossy()).run()
     })?;
+    steps.run("map order", map_order)?;
     steps.run("model", model_check)?;
     steps.run("features", features::run)?;
     steps.run("rustdoc", rustdoc)?;
@@ -50,6 +51,12 @@ fn model_check() -> Done {
     ])
     .with_env("RUSTFLAGS", "--cfg shuttle")
     .run()
+}
+
+/// Definitions again, with maps that keep the order of their keys: what is sent must not depend on it, and a dependency
+/// may turn that on for the whole program.
+fn map_order() -> Done {
+    cargo(["test", "--package", "haft-provider", "--features", "serde_json/preserve_order"]).run()
 }
 
 fn rustdoc() -> Done {

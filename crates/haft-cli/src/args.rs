@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::{BadRule, ConflictRule, PermissionMode, Permissions};
+use haft_provider::Wire;
 
 /// The tool system of a language-model agent.
 #[derive(Debug, Parser)]
@@ -18,7 +19,7 @@ use haft::{BadRule, ConflictRule, PermissionMode, Permissions};
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n\n\
+    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n\n\
                   Exit codes: 0 done, 1 the call got an error result, 2 wrong usage or unreadable input, 130 interrupted.\n\
                   Standard output carries results only; everything else goes to standard error."
 )]
@@ -33,6 +34,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Call one tool and print its result.
     Call(CallArgs),
+    /// Run the calls of a model's message and print the message that answers.
+    Dispatch(DispatchArgs),
     /// List the tools that a model would be offered.
     Tools(ToolsArgs),
 }
@@ -58,13 +61,49 @@ pub(crate) enum Form {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DispatchArgs {
+    /// File with the message; `-`, or none, reads it from standard input.
+    #[arg(value_name = "FILE|-")]
+    pub(crate) file: Option<PathBuf>,
+    /// The provider whose message it is. Default: what its shape says.
+    #[arg(long, value_enum, value_name = "WIRE")]
+    pub(crate) from: Option<Provider>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Provider {
+    Anthropic,
+    #[value(name = "openai")]
+    OpenAi,
+    #[value(name = "openai-chat")]
+    OpenAiChat,
+    Gemini,
+}
+
+impl From<Provider> for Wire {
+    fn from(provider: Provider) -> Wire {
+        match provider {
+            Provider::Anthropic => Wire::Anthropic,
+            Provider::OpenAi => Wire::OpenAi,
+            Provider::OpenAiChat => Wire::OpenAiChat,
+            Provider::Gemini => Wire::Gemini,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Form of the list.
+    /// Form of the list: a table, JSON, or the `tools` array of a provider.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
     pub(crate) format: Format,
-    /// Also list tools that are not offered, and why.
+    /// Also list tools that are not offered, and why. Of a provider's form: also those found by searching.
     #[arg(long)]
     pub(crate) all: bool,
+    /// Whether a provider's form uses strict mode where a schema fits it. Default: yes for OpenAI, no for Anthropic.
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pub(crate) strict: Option<Strict>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -73,6 +112,19 @@ pub(crate) struct ToolsArgs {
 pub(crate) enum Format {
     Table,
     Json,
+    Anthropic,
+    #[value(name = "openai")]
+    OpenAi,
+    #[value(name = "openai-chat")]
+    OpenAiChat,
+    Gemini,
+    Mcp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strict {
+    Yes,
+    No,
 }
 
 /// Flags that every subcommand takes.
@@ -85,6 +137,9 @@ pub(crate) struct Common {
     /// Another directory to work in; repeatable.
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
+    /// Folder with script tools, or the folder of one; repeatable.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tools_dir: Vec<PathBuf>,
     /// How much runs unasked: default, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<PermissionMode>,
@@ -106,6 +161,9 @@ pub(crate) struct Common {
     /// Ask nobody, also at a terminal; what would ask is denied.
     #[arg(long)]
     pub(crate) non_interactive: bool,
+    /// Run programs unconfined. (They are not confined yet in any case.)
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -134,6 +192,7 @@ impl Common {
         Common {
             cwd: later.cwd.or(self.cwd),
             add_dir: both(self.add_dir, later.add_dir),
+            tools_dir: both(self.tools_dir, later.tools_dir),
             permission_mode: later.permission_mode.or(self.permission_mode),
             allow: both(self.allow, later.allow),
             ask: both(self.ask, later.ask),
@@ -141,6 +200,7 @@ impl Common {
             schedule: later.schedule.or(self.schedule),
             max_concurrency: later.max_concurrency.or(self.max_concurrency),
             non_interactive: self.non_interactive || later.non_interactive,
+            no_sandbox: self.no_sandbox || later.no_sandbox,
         }
     }
 }

@@ -2,15 +2,12 @@
 
 use std::io::{self, Read as _};
 
-use haft::{Engine, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
-use crate::{Exit, Usage, output, session};
-
-/// The worker threads of the runtime: one for the call, one for its time limit while the call keeps the first busy.
-const WORKERS: usize = 2;
+use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
@@ -19,7 +16,8 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let input = input(args.input.as_deref())?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
-    let result = call(&engine, ToolCall::new("call-1", args.tool.as_str(), input), &interrupts)?;
+    let call = ToolCall::new("call-1", args.tool.as_str(), input);
+    let result = turn::run(&engine, vec![call], &interrupts)?.pop().expect("one call has one result");
     let written = match args.output {
         Form::Text => text(&result),
         Form::Json => json(&result),
@@ -30,18 +28,6 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
         Ok(()) if result.is_error() => Exit::Failed,
         Ok(()) => Exit::Done,
     })
-}
-
-fn call(engine: &Engine, call: ToolCall, interrupts: &Interrupts) -> Result<ToolResult, Usage> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_time().build();
-    let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
-    let turn = engine.turn();
-    interrupts.tell(Some(turn.handle()));
-    let result = runtime.block_on(turn.run([call])).pop().expect("one call has one result");
-    interrupts.tell(None);
-    // A thread that a tool keeps busy is not waited for.
-    runtime.shutdown_background();
-    Ok(result)
 }
 
 /// The input as text. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.

@@ -1,5 +1,8 @@
 //! Ctrl-C: the first interrupts the turn, the second stops what would rather finish, the third ends the program.
 //!
+//! Being told to end (SIGTERM), or losing the terminal (SIGHUP), counts as the second: what the program started has to end
+//! with it, and would not if the kernel ended it at once.
+//!
 //! Signals are taken by a thread of their own, so that they are heard while a tool keeps all others busy.
 
 use std::io;
@@ -7,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft::{Cause, TurnHandle};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{Exit, output};
+use crate::{Exit, output, session};
 
 /// How long calls that were stopped by force have to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -28,10 +31,10 @@ struct State {
 impl Interrupts {
     /// Begins to listen. As long as there is no turn, an interrupt ends the program.
     pub(crate) fn listen() -> io::Result<Interrupts> {
-        let mut signals = Signals::new([SIGINT])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let interrupts = Interrupts::default();
         let heard = interrupts.clone();
-        let listen = move || signals.forever().for_each(|_| heard.hear());
+        let listen = move || signals.forever().for_each(|signal| heard.hear(signal));
         std::thread::Builder::new().name("haft-interrupt".into()).spawn(listen)?;
         Ok(interrupts)
     }
@@ -46,9 +49,9 @@ impl Interrupts {
         self.state(|state| state.heard > 0)
     }
 
-    fn hear(&self) {
+    fn hear(&self, signal: i32) {
         let (heard, turn) = self.state(|state| {
-            state.heard += 1;
+            state.heard = (state.heard + 1).max(if signal == SIGINT { 1 } else { 2 });
             (state.heard, state.turn.clone())
         });
         match (heard, turn) {
@@ -79,5 +82,6 @@ impl Interrupts {
 }
 
 fn end() -> ! {
+    session::close();
     std::process::exit(Exit::Interrupted as i32)
 }

@@ -8,11 +8,13 @@
 
 mod args;
 mod call;
+mod dispatch;
 mod interrupt;
 mod output;
 mod session;
 mod terminal;
 mod tools;
+mod turn;
 
 use std::process::ExitCode;
 
@@ -49,11 +51,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
+        Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
     };
     let exit = done.unwrap_or_else(|Usage(words)| {
         output::error(&words);
         Exit::Usage
     });
+    session::close();
     exit.into()
 }

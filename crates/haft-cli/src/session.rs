@@ -1,6 +1,7 @@
 //! From flags and environment to an engine that is ready for calls.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft::env::Lookup;
@@ -8,6 +9,8 @@ use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
 use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft_sandbox::LocalProcesses;
+use haft_tools::scripts::{self, Loaded};
 
 use crate::Usage;
 use crate::args::Common;
@@ -16,6 +19,16 @@ use crate::terminal::Terminal;
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The children of this program, of which nothing may be left when it ends.
+static PROCESSES: OnceLock<Arc<LocalProcesses>> = OnceLock::new();
+
+/// Ends what was started. To be called before the program ends.
+pub(crate) fn close() {
+    if let Some(processes) = PROCESSES.get() {
+        processes.shutdown();
+    }
+}
 
 /// Puts an engine together. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
@@ -33,6 +46,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
 
     let mut workspace = workspace(common)?;
+    let registry = with_scripts(registry, common, config.as_deref(), workspace.cwd())?;
     for dir in [&state, &config].into_iter().flatten() {
         workspace = workspace.with_protected(dir);
     }
@@ -41,6 +55,9 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
     let mut engine = Engine::new(registry).workspace(workspace).permissions(permissions).events(Warnings);
+    // Costs nothing until something is started.
+    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
+    engine = engine.ports(|ports| ports.processes = Some(processes.clone()));
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
     }
@@ -83,6 +100,53 @@ fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => "its permissions don't allow it".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// These tools and the user's script tools: those of the settings, and of the folders that flags name.
+///
+/// Scripts of the project itself are left alone: nothing in it runs before the user says that it may be trusted.
+fn with_scripts(
+    mut registry: Registry,
+    common: &Common,
+    config: Option<&Path>,
+    cwd: &Path,
+) -> Result<Registry, Usage> {
+    let mut seen: Vec<PathBuf> = Vec::new();
+    if let Some(dir) = config.map(|config| config.join("tools")).filter(|dir| dir.exists()) {
+        match scripts::load(&dir) {
+            Ok(loaded) => registry = add(registry, "script:user", loaded)?,
+            // Not said by the user just now, so no reason to do nothing.
+            Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
+        }
+        seen.push(real(&dir));
+    }
+    for given in &common.tools_dir {
+        let dir = real(&cwd.join(given));
+        if seen.contains(&dir) {
+            continue;
+        }
+        let loaded = scripts::load(&dir).map_err(|error| {
+            let given = output::one_line(&given.display().to_string());
+            Usage(format!("--tools-dir `{given}`: {}; give a directory that exists", reason(&error)))
+        })?;
+        if loaded.tools.is_empty() && loaded.problems.is_empty() {
+            let given = output::one_line(&given.display().to_string());
+            output::warning(&format!(
+                "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
+            ));
+        }
+        registry = add(registry, format!("script:{}", dir.display()), loaded)?;
+        seen.push(dir);
+    }
+    Ok(registry)
+}
+
+/// The tools that could be loaded; of the others, why not.
+fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Result<Registry, Usage> {
+    for problem in &loaded.problems {
+        output::warning(&format!("script tool left out: {problem}"));
+    }
+    registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {

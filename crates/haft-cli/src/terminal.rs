@@ -149,6 +149,8 @@ fn question(approval: &Approval, cwd: &Path) -> String {
     }
     if approval.unconfined && approval.effects.unknown {
         row("believed", "nothing confines this tool, and it doesn't say what it touches");
+    } else if approval.unconfined {
+        row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
     row("why", &approval.reason);
     if let Some(rule) = &approval.proposed_rule {

@@ -3,22 +3,51 @@
 use std::collections::BTreeMap;
 
 use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot};
+use haft_provider::{Definitions, Form};
 use serde::Serialize;
 
-use crate::args::{Common, Format, ToolsArgs};
+use crate::args::{Common, Format, Strict, ToolsArgs};
 use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     let snapshot = session::open(common)?.snapshot();
+    if let Some(form) = form(args.format) {
+        return Ok(definitions(args, form, &snapshot));
+    }
     let mut rows = rows(&snapshot);
     if !args.all {
         rows.retain(|row| row.offered);
     }
     let text = match args.format {
         Format::Table => table(&rows),
-        Format::Json => serde_json::to_string(&rows).expect("rows have text keys"),
+        _ => serde_json::to_string(&rows).expect("rows have text keys"),
     };
     Ok(output::result(&text).err().unwrap_or(Exit::Done))
+}
+
+/// The provider's form, if it is one.
+fn form(format: Format) -> Option<Form> {
+    match format {
+        Format::Table | Format::Json => None,
+        Format::Anthropic => Some(Form::Anthropic),
+        Format::OpenAi => Some(Form::OpenAi),
+        Format::OpenAiChat => Some(Form::OpenAiChat),
+        Format::Gemini => Some(Form::Gemini),
+        Format::Mcp => Some(Form::Mcp),
+    }
+}
+
+/// Prints the bare `tools` array of a provider; tools that it can't take are said.
+fn definitions(args: &ToolsArgs, form: Form, snapshot: &Snapshot) -> Exit {
+    let mut definitions = Definitions::new(form).with_deferred(args.all);
+    if let Some(strict) = args.strict {
+        definitions = definitions.strict(strict == Strict::Yes);
+    }
+    let tools = definitions.of(snapshot);
+    for left_out in tools.left_out() {
+        output::warning(&output::one_line(&left_out.to_string()));
+    }
+    output::result(tools.json()).err().unwrap_or(Exit::Done)
 }
 
 /// A tool, as `--format json` prints it.
@@ -36,6 +65,8 @@ pub(crate) struct Row {
     /// How many characters of a result the model sees at once; a longer result goes to a file.
     #[cfg_attr(test, schemars(schema_with = "limit_schema"))]
     max_result_chars: ResultLimit,
+    /// Whether its calls run a program that nothing holds to what they declare.
+    unconfined: bool,
     /// Other names that find it.
     aliases: Vec<String>,
     /// What the model is told of it.
@@ -111,6 +142,7 @@ impl Row {
             origin: origin.to_string(),
             class: tool.listed_class().into(),
             max_result_chars: tool.result_limit(),
+            unconfined: tool.spec().runs_in_child(),
             aliases: tool.aliases().to_vec(),
             description: tool.description().to_owned(),
             deferred: false,
@@ -131,7 +163,8 @@ fn table(rows: &[Row]) -> String {
     for (group, rows) in groups {
         let tools: Vec<String> =
             rows.iter().map(|row| format!("{} {}", row.name, row.class.marker())).collect();
-        text.push_str(&format!("{group:width$}{}\n", tools.join("  ")));
+        let believed = if rows.iter().any(|row| row.unconfined) { "     not confined" } else { "" };
+        text.push_str(&format!("{group:width$}{}{believed}\n", tools.join("  ")));
     }
     for row in rows {
         if let Some(why) = &row.withheld {

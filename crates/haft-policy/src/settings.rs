@@ -20,6 +20,7 @@ mod mcp;
 mod merge;
 mod mode;
 mod places;
+mod protected;
 mod raw;
 mod schema;
 
@@ -34,6 +35,7 @@ pub use merge::{
 };
 pub use mode::{Mode, NoSuchMode};
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, MANAGED_SETTINGS, Places, git_root};
+pub use protected::{PROTECTED_FILES, PROTECTED_FOLDERS, Protected, Protection, UNPROTECTED_FOLDERS};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use schema::schema;
 

@@ -1,1 +1,393 @@
 //! What a shell command would do, found by parsing it.
+//!
+//! [`analyse`] reads a command as bash would and answers with every program that could be started, wherever it
+//! hides, every file that is redirected to, and what of it is known to touch what. Nothing is run, and no file is
+//! looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and is denied where nobody can
+//! be asked.
+//!
+//! The analysis serves rules, display and concurrency. It isn't a gate: a program does what it does, and only the
+//! sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
+//!
+//! ```
+//! use haft_policy::shell::{Place, analyse};
+//!
+//! let found = analyse("cd src && grep -r TODO . | wc -l", &Place::new("/repo"));
+//! assert!(found.doubts.is_empty() && found.is_read_only());
+//! assert_eq!(found.commands[1].text, "grep -r TODO .");
+//!
+//! let found = analyse("echo $(rm -rf /)", &Place::new("/repo"));
+//! assert_eq!(found.commands[0].text, "rm -rf /");
+//! assert!(found.commands[0].critical.is_some() && !found.is_read_only());
+//!
+//! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
+//! ```
+
+mod critical;
+mod environment;
+mod git;
+mod options;
+mod parse;
+mod programs;
+mod readers;
+mod redirect;
+mod script;
+mod show;
+mod told;
+mod touch;
+mod tree;
+mod walk;
+mod word;
+mod wrap;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use haft::Effects;
+
+pub use show::Line;
+
+/// The longest command that is read, in characters.
+pub const CHARS_MAX: usize = 10_000;
+/// How deep commands, substitutions and expansions may nest, over all texts that are parsed.
+pub const DEPTH_MAX: usize = 48;
+/// How many commands one command may hold.
+pub const COMMANDS_MAX: usize = 200;
+/// How many folders a relative path may count from, after `cd`s that may have failed.
+pub const FOLDERS_MAX: usize = 4;
+
+/// Where a command would run. Used to tell critical paths; nothing is looked up.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The working directory, absolute.
+    pub cwd: PathBuf,
+    /// The home directory, if there is one.
+    pub home: Option<PathBuf>,
+    /// Folders that were added to the working directory.
+    pub added: Vec<PathBuf>,
+}
+
+impl Place {
+    /// A place without a home and with nothing added.
+    pub fn new(cwd: impl Into<PathBuf>) -> Place {
+        Place { cwd: cwd.into(), home: None, added: Vec::new() }
+    }
+
+    /// The same place with a home.
+    #[must_use]
+    pub fn with_home(mut self, home: impl Into<PathBuf>) -> Place {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// The same place with another folder.
+    #[must_use]
+    pub fn with_added(mut self, folder: impl Into<PathBuf>) -> Place {
+        self.added.push(folder.into());
+        self
+    }
+}
+
+/// What was found in a command.
+#[derive(Debug, Clone, Default)]
+pub struct Analysis {
+    /// Every command that could be started, in the order of the text; inner ones before what uses their output.
+    pub commands: Vec<SubCommand>,
+    /// Every file that is opened by a redirection.
+    pub redirects: Vec<Redirect>,
+    /// What could not be understood. Not empty: the command asks, whatever was found.
+    pub doubts: Vec<Doubt>,
+}
+
+/// One command that could be started.
+#[derive(Debug, Clone)]
+pub struct SubCommand {
+    /// The words as written, without redirections, one blank between them.
+    pub text: String,
+    /// Assignments in front of it, or all that it is.
+    pub assignments: Vec<Assignment>,
+    /// The command and what it starts in turn: `timeout 5 rm x`, then `rm x`. Empty for a bare assignment.
+    pub layers: Vec<Layer>,
+    /// The command that holds this one in an argument, as `sh -c '…'` and `find … -exec` do.
+    pub within: Option<usize>,
+    /// Whether it changes nothing, or why it may.
+    pub read_only: Result<(), String>,
+    /// Why a rule with a wildcard doesn't allow it, if so.
+    pub exact_only: Option<&'static str>,
+    /// What it removes that nobody may remove unasked, if so.
+    pub critical: Option<String>,
+    /// What it touches, if that is known; redirections count apart.
+    pub effects: Option<Effects>,
+}
+
+/// One layer of a command: what a wrapper was given to start, or the command itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// The words as written, one blank between them.
+    pub text: String,
+    /// The words as the program gets them.
+    pub argv: Vec<Word>,
+    /// How it is started by the layer before; nothing for the first.
+    pub started: Started,
+}
+
+/// How a layer is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// As written.
+    Directly,
+    /// By a wrapper that changes nothing but time, priority or buffers: rules of every kind look past it.
+    Wrapped,
+    /// By a program that starts others in another way (`env`, `sudo`, `xargs -n1` …): deny and ask rules look past it.
+    Executed,
+}
+
+/// A variable that is set in front of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The name.
+    pub name: String,
+    /// As written.
+    pub text: String,
+    /// Whether allow rules look past it: a setting of language, colour or the like.
+    pub harmless: bool,
+}
+
+/// One argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// Known: quotes removed, nothing expanded.
+    Literal(String),
+    /// Known only when it runs.
+    Dynamic(Open),
+}
+
+/// A word with something to expand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// As written.
+    pub written: String,
+    /// The text with a mark for each thing that is expanded; see [`marks`].
+    shape: String,
+    /// Whether it may become no word, or several.
+    splits: bool,
+}
+
+/// What stands for an expansion in the shape of a word: characters that no command may hold.
+pub(crate) mod marks {
+    pub(crate) const EXPANSION: char = '\u{1}';
+    pub(crate) const BRACE: char = '\u{2}';
+    pub(crate) const HOME: char = '\u{3}';
+    pub(crate) const GLOB: char = '\u{4}';
+}
+
+/// A file that a redirection opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// What is done with it.
+    pub access: FileAccess,
+    /// The target.
+    pub target: Word,
+    /// Where it is, relative to the working directory if not absolute; several after a `cd` that may have failed.
+    /// Nothing if that isn't known: such a redirection asks.
+    pub paths: Option<Vec<PathBuf>>,
+}
+
+/// What a redirection does with its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileAccess {
+    /// Reads it.
+    Read,
+    /// Creates or changes it.
+    Write,
+}
+
+/// What could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// More than [`CHARS_MAX`] characters.
+    TooLong,
+    /// Nests deeper than [`DEPTH_MAX`].
+    TooDeep,
+    /// Holds more than [`COMMANDS_MAX`] commands.
+    TooMany,
+    /// A character that is invisible, or shown elsewhere than it stands.
+    Character(char),
+    /// Not the grammar, or a part of it that shells read in different ways.
+    Syntax {
+        /// What was expected.
+        what: &'static str,
+        /// Where, in bytes of the text that was parsed.
+        at: usize,
+    },
+    /// Which program is started is known only when it runs.
+    Command(String),
+    /// A program that starts others, and what it starts isn't known.
+    Starts(String),
+    /// Commands come from a place that isn't looked at, or change what later ones mean.
+    Elsewhere(String),
+    /// Sets a variable that changes what programs do.
+    Environment(String),
+    /// Text that holds a command, beside something that evaluates text.
+    Evaluates,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::TooLong => write!(f, "longer than {CHARS_MAX} characters"),
+            Doubt::TooDeep => write!(f, "nested deeper than {DEPTH_MAX} levels"),
+            Doubt::TooMany => write!(f, "more than {COMMANDS_MAX} commands"),
+            Doubt::Character(c) => write!(f, "holds the character {}", c.escape_unicode()),
+            Doubt::Syntax { what, at } => write!(f, "can't be parsed at byte {at}: expected {what}"),
+            Doubt::Command(text) => write!(f, "which program `{text}` starts is known only when it runs"),
+            Doubt::Starts(text) => write!(f, "what `{text}` starts isn't known"),
+            Doubt::Elsewhere(text) => {
+                write!(f, "`{text}` takes commands from elsewhere or changes later ones")
+            }
+            Doubt::Environment(name) => write!(f, "sets `{name}`, which changes what programs do"),
+            Doubt::Evaluates => f.write_str("holds a command in quotes beside something that evaluates text"),
+        }
+    }
+}
+
+impl std::error::Error for Doubt {}
+
+/// Finds what a command would do.
+pub fn analyse(command: &str, place: &Place) -> Analysis {
+    walk::analyse(command, place)
+}
+
+impl Analysis {
+    /// Whether all of it was understood and changes nothing. For display and concurrency, never for permission.
+    pub fn is_read_only(&self) -> bool {
+        self.doubts.is_empty()
+            && self.commands.iter().all(|command| command.read_only.is_ok())
+            && self.redirects.iter().all(|redirect| redirect.access == FileAccess::Read)
+    }
+
+    /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
+    /// if anything was not understood.
+    pub fn effects(&self) -> Effects {
+        touch::whole(self)
+    }
+
+    /// The first removal that nobody may make unasked.
+    pub fn critical(&self) -> Option<&str> {
+        self.commands.iter().find_map(|command| command.critical.as_deref())
+    }
+}
+
+impl SubCommand {
+    /// The texts of which one has to be matched by an allow rule: as written, and past assignments and wrappers that
+    /// change nothing. None if an assignment in front changes what it does.
+    pub fn texts_for_allow(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        let front = self.assignments.iter().map(|assignment| &*assignment.text).collect::<Vec<_>>().join(" ");
+        let Some(first) = self.layers.first() else { return vec![self.text.clone()] };
+        if front.is_empty() {
+            texts.push(first.text.clone());
+        } else {
+            texts.push(self.text.clone());
+            if self.assignments.iter().all(|assignment| assignment.harmless) {
+                texts.push(first.text.clone());
+            } else {
+                return texts;
+            }
+        }
+        let wrapped = self.layers.iter().skip(1).take_while(|layer| layer.started == Started::Wrapped);
+        texts.extend(wrapped.map(|layer| layer.text.clone()));
+        texts
+    }
+
+    /// The texts that deny and ask rules look at: past every assignment and every wrapper, as written and with
+    /// quotes removed, with the program by its path and by its name alone.
+    pub fn texts_for_deny(&self) -> Vec<String> {
+        let mut texts = vec![self.text.clone()];
+        for layer in &self.layers {
+            texts.push(layer.text.clone());
+            let plain: Vec<&str> = layer.argv.iter().map(Word::plain).collect();
+            texts.push(plain.join(" "));
+            if let Some((program, rest)) = plain.split_first()
+                && let Some((_, name)) = program.rsplit_once('/')
+                && !name.is_empty()
+            {
+                texts.push([&[name], rest].concat().join(" "));
+            }
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        texts
+    }
+
+    /// The words of the program that does the work, past all wrappers.
+    pub fn argv(&self) -> &[Word] {
+        self.layers.last().map_or(&[], |layer| &layer.argv)
+    }
+
+    /// The name of the program that does the work, without its folder.
+    pub fn program(&self) -> Option<&str> {
+        self.argv().first()?.literal().map(base_name)
+    }
+
+    /// Whether some argument is known only when it runs.
+    pub fn is_open(&self) -> bool {
+        self.argv().iter().any(|word| word.literal().is_none())
+    }
+}
+
+impl Word {
+    /// The text, if it is known.
+    pub fn literal(&self) -> Option<&str> {
+        match self {
+            Word::Literal(text) => Some(text),
+            Word::Dynamic(_) => None,
+        }
+    }
+
+    /// The text, or what was written where that isn't known.
+    pub fn plain(&self) -> &str {
+        match self {
+            Word::Literal(text) => text,
+            Word::Dynamic(open) => &open.written,
+        }
+    }
+
+    /// The text before the first thing that is expanded.
+    fn prefix(&self) -> &str {
+        match self {
+            Word::Literal(text) => text,
+            Word::Dynamic(open) => open.shape.split(|c| c <= marks::GLOB).next().unwrap_or(""),
+        }
+    }
+
+    /// A word of which nothing is known.
+    fn anything() -> Word {
+        Word::Dynamic(Open { written: "…".to_owned(), shape: marks::EXPANSION.to_string(), splits: true })
+    }
+}
+
+/// The last name of a path.
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A path with `.` and `..` taken out by the text alone.
+fn normal(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
+}
+
+/// Its examples are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/shell.md")]
+struct Page;

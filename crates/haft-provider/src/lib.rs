@@ -1,2 +1,48 @@
 //! The wires of model providers: the only place that knows their JSON.
+//!
+//! Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
+//! [`Message::answer`] makes the message that answers them, and [`encode`] writes one result.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft::{Effects, Engine, Registry, tool};
+//! use haft_provider::{Definitions, Wire, decode};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//! let add = tool("add", "Adds two numbers.", |Add { a, b }, _cx| async move { Ok(a + b) })
+//!     .effects(|_| Effects::none());
+//! let engine = Engine::new(Registry::new().with(add)?);
+//! let definitions = Definitions::new(Wire::Anthropic);
+//!
+//! let turn = engine.turn();
+//! let tools = definitions.of(&engine.snapshot());       // goes out under `tools`
+//! # let _ = tools;
+//! let reply = r#"{"role": "assistant", "content": [
+//!     {"type": "text", "text": "Let me see."},
+//!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1, "b": 2}}]}"#;
+//!
+//! let message = decode(reply, None)?;                   // the wire is seen from the shape
+//! let results = turn.run(message.calls()).await;
+//! assert_eq!(
+//!     message.answer(&results),
+//!     serde_json::json!({"role": "user", "content": [
+//!         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}]})
+//! );
+//! # Ok(()) }
+//! ```
+//!
+//! Requests, streams and the loop around them are not here.
 #![warn(missing_docs)]
+
+pub mod encode;
+pub mod limits;
+
+mod decode;
+mod definitions;
+mod schema;
+mod wire;
+
+pub use decode::{BadMessage, Message, decode};
+pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use wire::{UnknownWire, Wire};

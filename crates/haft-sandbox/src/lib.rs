@@ -28,6 +28,7 @@ mod program;
 mod start;
 mod watch;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
@@ -69,7 +70,19 @@ impl LocalProcesses {
 
     /// How many children there are, those included that are about to end.
     pub fn running(&self) -> usize {
-        *self.children.count()
+        self.children.state().orders.len()
+    }
+
+    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be called before the
+    /// program ends, which would end the threads that do this.
+    pub fn shutdown(&self) {
+        let orders: Vec<Orders> = {
+            let mut state = self.children.state();
+            state.closed = true;
+            state.orders.values().cloned().collect()
+        };
+        orders.iter().for_each(Orders::abandon);
+        self.children.wait(limits::GRACE_ABANDONED + limits::KILL_WAIT);
     }
 }
 
@@ -98,7 +111,7 @@ impl LocalProcesses {
             return Ok(ProcessOutcome { exit: Exit::Cancelled, stdout, stderr });
         }
         let orders = Orders::new().map_err(|error| refused(format!("no process can be started: {error}")))?;
-        let place = Place::take(&self.children)?;
+        let place = Place::take(&self.children, &orders)?;
         let (send, mut answer) = oneshot::channel();
         let (environment, watched) = (self.environment.clone(), orders.clone());
         let whole_life = move || {
@@ -150,50 +163,68 @@ impl Drop for Abandon<'_> {
     }
 }
 
-/// How many children there are.
+/// The children that there are.
 #[derive(Default)]
 struct Children {
-    count: Mutex<usize>,
+    state: Mutex<State>,
     fewer: Condvar,
 }
 
+#[derive(Default)]
+struct State {
+    /// How to reach each of them, by number.
+    orders: HashMap<u64, Orders>,
+    started: u64,
+    closed: bool,
+}
+
 impl Children {
-    fn count(&self) -> MutexGuard<'_, usize> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there are none, at most this long.
     fn wait(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
-        let mut count = self.count();
-        while *count > 0 {
+        let mut state = self.state();
+        while !state.orders.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            count = self.fewer.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 /// The place of one child among [`limits::CHILDREN_MAX`].
-struct Place(Arc<Children>);
+struct Place {
+    children: Arc<Children>,
+    number: u64,
+}
 
 impl Place {
-    fn take(children: &Arc<Children>) -> Result<Place, ProcessError> {
-        let mut count = children.count();
-        if *count >= limits::CHILDREN_MAX {
-            let words = format!("{count} processes run already, and no more may; wait until one ends");
-            return Err(refused(words));
+    fn take(children: &Arc<Children>, orders: &Orders) -> Result<Place, ProcessError> {
+        let mut state = children.state();
+        if state.closed {
+            return Err(refused("no process is started any more: this program ends".into()));
         }
-        *count += 1;
-        Ok(Place(children.clone()))
+        if state.orders.len() >= limits::CHILDREN_MAX {
+            let count = limits::CHILDREN_MAX;
+            return Err(refused(format!(
+                "{count} processes run already, and no more may; wait until one ends"
+            )));
+        }
+        state.started += 1;
+        let number = state.started;
+        state.orders.insert(number, orders.clone());
+        Ok(Place { children: children.clone(), number })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.count() -= 1;
-        self.0.fewer.notify_all();
+        self.children.state().orders.remove(&self.number);
+        self.children.fewer.notify_all();
     }
 }

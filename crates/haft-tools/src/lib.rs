@@ -15,16 +15,46 @@
 #![warn(missing_docs)]
 
 #[cfg(feature = "files")]
+mod blocking;
+#[cfg(feature = "files")]
+mod diff;
+#[cfg(feature = "files")]
+pub mod edit;
+#[cfg(feature = "files")]
+pub mod glob;
+#[cfg(feature = "files")]
+pub mod grep;
+#[cfg(feature = "files")]
+mod ignores;
+#[cfg(feature = "files")]
 mod near;
+#[cfg(feature = "files")]
+mod paths;
 #[cfg(feature = "files")]
 pub mod read;
 #[cfg(feature = "scripts")]
 pub mod scripts;
+#[cfg(feature = "files")]
+mod seen;
+#[cfg(feature = "files")]
+mod walk;
+#[cfg(feature = "files")]
+pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
 #[cfg(feature = "files")]
+pub use edit::Edit;
+#[cfg(feature = "files")]
+pub use glob::Glob;
+#[cfg(feature = "files")]
+pub use grep::Grep;
+#[cfg(feature = "files")]
 pub use read::Read;
+#[cfg(feature = "files")]
+pub use seen::Seen;
+#[cfg(feature = "files")]
+pub use write::Write;
 
 /// The tools that every agent wants: all of those that this build has.
 pub fn core() -> Vec<AnyTool> {
@@ -33,11 +63,22 @@ pub fn core() -> Vec<AnyTool> {
 
 /// Every tool of this build, by name.
 ///
-/// The list is written out: a tool that isn't here isn't there.
+/// The list is written out: a tool that isn't here isn't there. Those of one list share what they have seen of files, by
+/// session: `Edit` knows what `Read` has read.
 pub fn all() -> Vec<AnyTool> {
+    #[cfg(feature = "files")]
+    let seen = Seen::default();
     vec![
         #[cfg(feature = "files")]
-        built_in(read::Read),
+        built_in(edit::Edit::new(&seen)),
+        #[cfg(feature = "files")]
+        built_in(glob::Glob),
+        #[cfg(feature = "files")]
+        built_in(grep::Grep),
+        #[cfg(feature = "files")]
+        built_in(read::Read::new(&seen)),
+        #[cfg(feature = "files")]
+        built_in(write::Write::new(&seen)),
     ]
 }
 
@@ -49,6 +90,11 @@ fn built_in(tool: impl Tool) -> AnyTool {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "files")]
+    mod racer;
+    #[cfg(feature = "files")]
+    pub(crate) mod room;
+
     use super::*;
 
     #[test]

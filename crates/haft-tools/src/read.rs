@@ -17,7 +17,8 @@ use haft::{Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::near;
+use crate::seen::{Hash, Seen};
+use crate::{near, paths};
 
 /// Lines of a page, if the call doesn't say.
 const LINES: u64 = 2_000;
@@ -33,7 +34,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// leaves room for others and can be cancelled.
 const SKIP_BYTES: usize = 2 * haft::limits::INLINE_IO_BYTES;
 /// Bytes at the beginning by which binary files are known.
-const SNIFF_BYTES: usize = 8 * 1024;
+pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
 /// Reads a text file and returns its lines, each as its number, a tab and the text.
 ///
@@ -56,7 +57,17 @@ pub struct ReadInput {
 }
 
 /// The tool `Read`.
-pub struct Read;
+#[derive(Default)]
+pub struct Read {
+    seen: Seen,
+}
+
+impl Read {
+    /// The tool with a memory that others share: what it reads, they know.
+    pub fn new(seen: &Seen) -> Read {
+        Read { seen: seen.clone() }
+    }
+}
 
 impl Tool for Read {
     type Input = ReadInput;
@@ -78,14 +89,7 @@ impl Tool for Read {
     }
 
     async fn check(&self, input: &ReadInput, _: &Context) -> Result<(), ToolError> {
-        let path = input.file_path.as_os_str();
-        if path.is_empty() {
-            return Err(ToolError::senseless("`file_path` is empty; give the path of a file"));
-        }
-        if path.as_encoded_bytes().contains(&0) {
-            return Err(ToolError::senseless("`file_path` contains a NUL byte; no path can"));
-        }
-        Ok(())
+        paths::check("file_path", &input.file_path)
     }
 
     async fn call(&self, input: ReadInput, cx: &Context) -> Result<String, ToolError> {
@@ -96,7 +100,16 @@ impl Tool for Read {
         };
         let first = u64::from(input.offset.unwrap_or(1)).max(1);
         let limit = input.limit.map_or(LINES, u64::from).max(1);
-        page(file, &visible(&path.display().to_string()).replace('\n', "\\n"), first, limit).await
+        let mut reader = Reader::new(file);
+        let shown = visible(&path.display().to_string()).replace('\n', "\\n");
+        let page = page(&mut reader, &shown, first, limit).await?;
+        let metadata = reader.file.metadata();
+        if reader.is_over {
+            self.seen.whole(cx, path, metadata, reader.hash.content());
+        } else {
+            self.seen.part(cx, path, metadata);
+        }
+        Ok(page)
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -135,9 +148,8 @@ enum End {
 }
 
 /// Reads one page: `limit` lines from line `first` on.
-async fn page(file: Box<dyn OpenFile>, path: &str, first: u64, limit: u64) -> Result<String, ToolError> {
-    let len = file.metadata().len;
-    let mut reader = Reader::new(file);
+async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<String, ToolError> {
+    let len = reader.file.metadata().len;
     reader.fill(CHUNK_BYTES).await?;
     reader.recognise(path, len)?;
     if reader.is_at_end().await? {
@@ -205,11 +217,15 @@ struct Reader {
     at: usize,
     /// Where in the file the next byte is.
     position: u64,
+    /// Of everything that was read.
+    hash: Hash,
+    /// The end of the file was read.
+    is_over: bool,
 }
 
 impl Reader {
     fn new(file: Box<dyn OpenFile>) -> Reader {
-        Reader { file, buffer: Vec::new(), at: 0, position: 0 }
+        Reader { file, buffer: Vec::new(), at: 0, position: 0, hash: Hash::default(), is_over: false }
     }
 
     /// Makes sure that there are bytes to look at, if the file has more.
@@ -217,6 +233,8 @@ impl Reader {
         if self.at == self.buffer.len() {
             self.buffer = self.file.read(bytes).await?;
             self.at = 0;
+            self.hash.add(&self.buffer);
+            self.is_over |= self.buffer.is_empty();
         }
         Ok(&self.buffer[self.at..])
     }
@@ -393,7 +411,7 @@ impl Odd {
     }
 }
 
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Formats that are known by their first bytes. Those that a text could begin with are only believed of a file that
 /// has NUL bytes too, but for PDF, which may have none for long.

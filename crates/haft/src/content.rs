@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::error::ToolError;
 use crate::limits;
 use crate::results::Preview;
+use crate::view::View;
 
 /// One block of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +80,8 @@ impl Content {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Output {
     blocks: Blocks,
+    /// Boxed, because nearly no output has one.
+    view: Option<Box<View>>,
     /// Where the text is a preview already, of a file that the tool itself wrote.
     kept: Option<Box<Preview>>,
 }
@@ -113,14 +116,29 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output { blocks: Blocks::One(block), kept: None }
+        Output { blocks: Blocks::One(block), view: None, kept: None }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks: Blocks::List(blocks), kept: None }
+        Output { blocks: Blocks::List(blocks), view: None, kept: None }
+    }
+
+    /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
+    ///
+    /// For what the model need not read, such as the lines of a change that it wrote itself. It stays in the process:
+    /// a result that is kept in a file, or comes from an isolated tool, has none.
+    #[must_use]
+    pub fn with_view(mut self, view: View) -> Output {
+        self.view = Some(Box::new(view));
+        self
+    }
+
+    /// What a person sees of it, where the tool said so.
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_deref()
     }
 
     /// The blocks, in order.
@@ -138,7 +156,7 @@ impl Output {
 
     /// A text that stands for a file of whole results.
     pub(crate) fn previewing(text: String, preview: Preview) -> Output {
-        Output { blocks: Blocks::One(Content::text(text)), kept: Some(Box::new(preview)) }
+        Output { blocks: Blocks::One(Content::text(text)), view: None, kept: Some(Box::new(preview)) }
     }
 
     /// Takes what the text is a preview of.
@@ -214,6 +232,11 @@ impl Content {
 }
 
 impl Blob {
+    /// The bytes in standard base64 with padding.
+    pub fn to_base64(&self) -> String {
+        base64(&self.bytes)
+    }
+
     fn to_json(&self, kind: &str) -> Value {
         serde_json::json!({
             "type": kind,

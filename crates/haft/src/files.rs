@@ -19,8 +19,10 @@ mod nolink;
 mod replace;
 pub mod resolve;
 pub mod scoped;
+pub(crate) mod tree;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -181,6 +183,15 @@ pub trait Files: Send + Sync + 'static {
     fn list<'a>(&'a self, access: &'a Access, path: &'a Path)
     -> BoxFuture<'a, Result<Vec<Entry>, FileError>>;
 
+    /// Opens a directory, to walk what is beneath it. Needs a read grant for the whole subtree.
+    ///
+    /// Links on the way to it are followed as by [`open`](Files::open); beneath it none are.
+    fn open_dir<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>>;
+
     /// Writes a whole file, all of it or nothing, and creates missing parent directories.
     ///
     /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at the
@@ -224,6 +235,35 @@ pub trait OpenFile: Send {
 
     /// Sets the offset of the next read, in bytes from the start; beyond the end the next read is empty.
     fn seek(&mut self, offset: u64);
+}
+
+/// A directory that was opened for walking what is beneath it.
+///
+/// # Who calls it
+/// A tool that walks a tree, from threads of its own: the methods block, and several threads may share one directory.
+/// Never from a task of the runtime, which may be the one that has to answer.
+///
+/// # What an implementer promises
+/// What [`Files`] promises, and: everything is found by its name in this very directory, whatever happens to the path
+/// that led here. No link is followed. A name is one name: with a slash in it, or `.` or `..`, it is refused.
+pub trait OpenDir: Send + Sync {
+    /// Shows every entry but `.` and `..`, in no particular order.
+    fn each(&self, show: &mut dyn FnMut(&OsStr, Kind)) -> Result<(), FileError>;
+
+    /// Opens a directory in this one.
+    fn open_dir(&self, name: &OsStr) -> Result<Box<dyn OpenDir>, FileError>;
+
+    /// Opens a regular file in this directory. Links, pipes, sockets and devices are refused.
+    fn open(&self, name: &OsStr) -> Result<Box<dyn ReadFile>, FileError>;
+
+    /// Says what an entry is; a link is a link.
+    fn metadata(&self, name: &OsStr) -> Result<Metadata, FileError>;
+}
+
+/// A regular file that was opened in a walk. It ends where it ended when it was opened.
+pub trait ReadFile: io::Read + Send {
+    /// What was known when it was opened.
+    fn metadata(&self) -> &Metadata;
 }
 
 /// What is at a path.

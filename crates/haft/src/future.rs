@@ -4,7 +4,9 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// A boxed future that may be sent between threads.
@@ -38,6 +40,24 @@ pub(crate) async fn within<T>(limit: Duration, mut work: impl Future<Output = T>
     match at_once.await {
         Some(value) => Some(value),
         None => Box::pin(tokio::time::timeout(limit, work)).await.ok(),
+    }
+}
+
+/// Waits for a future on a thread that may block: not one of the runtime's own, which may be the one that has to go on.
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut work = std::pin::pin!(work);
+    loop {
+        match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }
 

@@ -278,6 +278,11 @@ impl Snapshot {
         self.0.offers.iter().filter(|offer| offer.deferred)
     }
 
+    /// Whether this is the same snapshot, and not only one of the same tools.
+    pub fn is(&self, other: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The tools that are not offered, and why.
     pub fn withheld(&self) -> impl Iterator<Item = (&Entry, &Withheld)> {
         self.0.withheld.iter().map(|(entry, why)| (&**entry, why))

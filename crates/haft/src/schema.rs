@@ -209,7 +209,8 @@ impl InputSchema {
 
     /// Holds an input against the schema and gives it back, untouched if it fits.
     ///
-    /// An input that does not fit is coerced where that is unambiguous, see [`Self::coerced`].
+    /// An input that does not fit is coerced where that is unambiguous, see [`Self::coerced`]. What is not an
+    /// object does not fit, whatever the schema says: the arguments of a call are one.
     ///
     /// # Errors
     /// The problems of the input, by path, at least one.
@@ -217,14 +218,14 @@ impl InputSchema {
         check_depth(&input)?;
         let inner = &*self.inner;
         if inner.validator.is_valid(&input) {
-            return Ok(input);
+            return object(input);
         }
         let input = match coerce::coerce(&inner.raw, &input) {
             None => input,
             Some(coerced) => {
                 check_depth(&coerced)?;
                 if inner.validator.is_valid(&coerced) {
-                    return Ok(coerced);
+                    return object(coerced);
                 }
                 // What is still wrong is easier to see without the dress.
                 coerced
@@ -237,8 +238,8 @@ impl InputSchema {
         Err(violations)
     }
 
-    /// Returns the input with integral floats as integers and JSON in strings as JSON, where the
-    /// schema wants that. `None` if nothing changed or the result does not fit.
+    /// Returns the input with integral floats as integers, JSON in strings as JSON and without the nulls that stand
+    /// for what was left out, where the schema wants that. `None` if nothing changed or the result does not fit.
     ///
     /// JSON Schema takes `5.0` for an integer and serde does not, so a valid input can still fail
     /// to decode; this is what to try then.
@@ -254,6 +255,15 @@ impl fmt::Debug for InputSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("InputSchema").field(&self.inner.raw).finish()
     }
+}
+
+/// The input if it is an object.
+fn object(input: Value) -> Result<Value, Vec<Violation>> {
+    if input.is_object() {
+        return Ok(input);
+    }
+    let message = format!("{} came; a JSON object is accepted", show::shown(&input));
+    Err(vec![Violation::new("", message)])
 }
 
 fn check_depth(input: &Value) -> Result<(), Vec<Violation>> {

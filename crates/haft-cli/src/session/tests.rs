@@ -80,12 +80,14 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert_eq!(kept.parent(), Some(results.as_path()));
     assert_eq!(fs::metadata(&results).unwrap().permissions().mode() & 0o777, 0o700);
     let text = result.outcome().unwrap().to_text();
-    assert!(text.contains("Read") && !text.contains("Grep"), "only tools that there are: {text}");
+    assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
     let session = Session { engine: session.engine.clone().permissions(Permissions::new()), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
+    let found = session.call("Grep", json!({"pattern": "word", "path": kept, "output_mode": "count"}));
+    assert!(found.outcome().unwrap().to_text().ends_with(":1000"));
     let beside = session.path("real/state/other");
     fs::write(&beside, "x").unwrap();
     assert_eq!(session.call("Read", json!({"file_path": beside})).error_kind(), Some(ErrorKind::Denied));

@@ -80,3 +80,29 @@ fn while_a_call_runs() {
     assert_eq!(result["error"]["message"], "Read was cancelled: the user interrupted this turn");
     assert_eq!(stderr, "");
 }
+
+/// Every call has its result in the answer, also those that never began.
+#[test]
+fn while_a_message_is_dispatched() {
+    let room = Room::new();
+    endless(&room);
+    let call = |id: &str, file: &str| serde_json::json!({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": file, "offset": 9000}});
+    let message = serde_json::json!({"role": "assistant", "content": [call("a", "endless.txt"), call("b", "endless.txt")]});
+    let mut command = room.haft(["dispatch", "--max-concurrency", "1"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(message.to_string().as_bytes()).unwrap();
+    wait_until_it_listens(&child);
+    wait_until_it_reads(&child, "endless.txt");
+    interrupt(&child);
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stdout} {stderr}");
+    let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    for (at, id) in ["a", "b"].iter().enumerate() {
+        let result = &answer["content"][at];
+        assert_eq!((&result["tool_use_id"], &result["is_error"]), (&(*id).into(), &true.into()), "{answer}");
+        assert!(result["content"].as_str().unwrap().contains("interrupted this turn"), "{answer}");
+    }
+    assert_eq!(stderr, "");
+}

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
 
 mod commands;
+mod dispatch;
 mod examples;
 mod interrupt;
 mod json;
+mod pages;
 mod python;
 mod room;
+mod scripts;
 mod terminal;

@@ -4,6 +4,7 @@
 //! here. A key that is given twice is an error, because one of the two would be lost, and it could be the one that
 //! denies.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use jsonc_parser::ast;
@@ -150,22 +151,33 @@ fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Ve
 }
 
 /// Where the lines of a text begin.
+///
+/// Places are asked for in the order of the text, so columns are counted on from the last one: a file of one long line
+/// would take forever otherwise.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
+    /// The last place: bytes from the beginning, line (from 0), characters before it in the line.
+    last: Cell<(usize, usize, usize)>,
 }
 
 impl<'a> Lines<'a> {
     fn of(text: &'a str) -> Lines<'a> {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+        let starts = std::iter::once(0).chain(after_breaks).collect();
+        Lines { text, starts, last: Cell::new((0, 0, 0)) }
     }
 
     fn spot(&self, at: usize) -> Spot {
         let line = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
-        let before = self.text.get(self.starts[line]..at).unwrap_or_default();
+        let (from, before) = match self.last.get() {
+            (last, same, column) if same == line && last <= at => (last, column),
+            _ => (self.starts[line], 0),
+        };
+        let column = before + self.text.get(from..at).unwrap_or_default().chars().count();
+        self.last.set((at, line, column));
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Spot { line: number(line + 1), column: number(before.chars().count() + 1) }
+        Spot { line: number(line + 1), column: number(column + 1) }
     }
 }
 
@@ -181,8 +193,12 @@ fn words(kind: &ParseErrorKind) -> String {
         K::ExpectedComma => "a `,` is missing here",
         K::MultipleRootJsonValues => "something follows the end of the object; a file holds one object",
         K::SingleQuotedStringsNotAllowed => "strings are accepted in double quotes only",
-        K::UnexpectedCloseBrace => "this `}` closes nothing",
-        K::UnexpectedCloseBracket => "this `]` closes nothing",
+        K::UnexpectedCloseBrace => {
+            "no `}` is accepted here; something before it isn't closed, or there is one too many"
+        }
+        K::UnexpectedCloseBracket => {
+            "no `]` is accepted here; something before it isn't closed, or there is one too many"
+        }
         K::UnexpectedColon => "this `:` follows no key",
         K::UnexpectedComma => "this `,` follows no value",
         K::UnexpectedWord => "this word is not JSON; strings go in double quotes",
@@ -233,6 +249,19 @@ mod tests {
         check("{\"a\": 1", 1, 1, "no `}`");
         check("{} {}", 1, 4, "one object");
         check("{\"a\": 0x10}", 1, 7, "not JSON");
+    }
+
+    #[test]
+    fn columns_are_counted_in_any_order() {
+        let text = "{\"ä\": 1}\n x ö y";
+        let lines = Lines::of(text);
+        let spot = |at: usize| (lines.spot(at).line, lines.spot(at).column);
+        let in_order: Vec<_> = text.char_indices().map(|(at, _)| spot(at)).collect();
+        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (Lines::of(text).spot(at), at)).collect();
+        assert!(in_order.iter().zip(&fresh).all(|(a, (b, _))| *a == (b.line, b.column)), "{in_order:?}");
+        for (expected, at) in fresh.iter().rev() {
+            assert_eq!(lines.spot(*at), *expected);
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ use crate::source::{Scope, Source};
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// How many warnings about settings are kept; the rest is counted.
 pub const WARNINGS_MAX: usize = 100;
+/// How many characters of an unknown key are shown.
+const KEY_CHARS_MAX: usize = 80;
 
 /// What flags say about settings.
 #[derive(Debug, Clone, Default)]
@@ -110,7 +112,8 @@ pub struct Layer {
     anchor: Arc<Path>,
     pub(crate) raw: RawSettings,
     pub(crate) hooks: Vec<HookGroup>,
-    pub(crate) sandbox: Option<Value>,
+    /// The whole file, without its places.
+    pub(crate) given: Value,
 }
 
 impl Layer {
@@ -123,11 +126,6 @@ impl Layer {
     /// Whether it lies in the workspace, so that anybody who writes there has written it.
     pub(crate) fn is_workspaces(&self) -> bool {
         is_workspaces(self.scope)
-    }
-
-    /// The file as a person finds it.
-    pub(crate) fn shown(&self) -> String {
-        self.shown.display().to_string()
     }
 }
 
@@ -261,11 +259,11 @@ impl Reading<'_> {
         let file = shown.display().to_string();
         let read = jsonc::parse(text).and_then(|root| {
             let (raw, unknown) = de::from_node::<RawSettings>(&root)?;
-            Ok((raw, unknown, root.get("sandbox").map(jsonc::Node::to_value)))
+            Ok((raw, unknown, root.to_value()))
         });
-        let layer = read.and_then(|(raw, unknown, sandbox)| {
+        let layer = read.and_then(|(raw, unknown, given)| {
             let mut layer =
-                Layer { scope, path, shown, anchor: anchor.clone(), raw, hooks: Vec::new(), sandbox };
+                Layer { scope, path, shown, anchor: anchor.clone(), raw, hooks: Vec::new(), given };
             self.note_unknown(&layer, unknown);
             layer.hooks = self.hooks(&layer)?;
             check(&layer.raw)?;
@@ -287,8 +285,11 @@ impl Reading<'_> {
                 continue;
             }
             let place = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
-            let near = closest(&key, known.iter().copied());
+            // Beyond what is shown nobody reads the closest name, and finding it takes time.
+            let few = self.warnings.len() < WARNINGS_MAX;
+            let near = few.then(|| closest(&key, known.iter().copied())).flatten();
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let key: String = key.chars().take(KEY_CHARS_MAX).collect();
             let message = format!("`{key}` is not a key of {place} and does nothing{near}");
             self.warnings.push(Warning { source: layer.source(at), message });
         }

@@ -79,7 +79,6 @@ pub enum Remote {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct RawFile {
-    #[expect(dead_code, reason = "servers are read one by one, so that a wrong one is left out alone")]
     mcp_servers: Option<Table<Value>>,
 }
 
@@ -98,15 +97,14 @@ struct RawServer {
     always_load: Option<bool>,
 }
 
-/// The servers of a text, and what is wrong with the others, by place.
-pub(crate) fn read(
-    text: &str,
-    scope: Scope,
-    file: &Arc<Path>,
-    anchor: &Arc<Path>,
-) -> Result<(Vec<Server>, Vec<(Spot, String)>), Fault> {
+/// Servers, and what is wrong with the others, by place.
+type Found = (Vec<Server>, Vec<(Spot, String)>);
+
+/// The servers of a text.
+pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<Found, Fault> {
     let root = jsonc::parse(text)?;
-    let (_, unknown) = de::from_node::<RawFile>(&root)?;
+    // Servers are read one by one, so that a wrong one is left out alone; here only their table is asked for.
+    let (RawFile { mcp_servers: _ }, unknown) = de::from_node(&root)?;
     let mut warnings: Vec<(Spot, String)> = unknown
         .iter()
         .map(|unknown| (unknown.at, format!("`{}` is not known here; `mcpServers` is", unknown.key)))

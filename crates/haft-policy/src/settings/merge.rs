@@ -454,6 +454,13 @@ impl<'a> Merge<'a> {
         for layer in self.trusted().rev() {
             for (name, value) in layer.raw.env.iter().flat_map(|table| &table.0) {
                 let source = layer.source(name.at);
+                if name.value.is_empty() || name.value.contains(['=', '\0']) || value.0.contains('\0') {
+                    self.warn(
+                        source,
+                        "a variable has a name without `=`, and no zero byte anywhere; it is left out",
+                    );
+                    continue;
+                }
                 if layer.is_workspaces() && is_refused_variable(&name.value) {
                     let words = format!(
                         "a workspace can't set the variable `{}`; set it in your own settings",
@@ -478,8 +485,7 @@ impl<'a> Merge<'a> {
                 continue;
             }
             loosen(&mut sandbox, raw, &source);
-            let given = layer.sandbox.clone();
-            sandbox.given.extend(given.map(|value| At { value, source }));
+            sandbox.given.push(At { value: layer.given["sandbox"].clone(), source });
         }
         sandbox
     }

@@ -120,6 +120,24 @@ async fn nothing_outlives_its_owner() {
     assert!(!lives(pids));
 }
 
+/// Also what somebody still waits for; and then nothing is started any more.
+#[tokio::test]
+async fn shutting_down_ends_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let processes = Arc::new(processes());
+    let (own, cwd) = (processes.clone(), dir.path().to_owned());
+    let script = "sleep 1000 & echo $! > started; wait";
+    let run = tokio::spawn(async move { own.run(ProcessRequest::new(["sh", "-c", script], cwd)).await });
+    tokio::task::yield_now().await;
+    let started = pid_in(&dir.path().join("started"));
+    processes.shutdown();
+    assert_eq!(processes.running(), 0);
+    until("the grandchild is gone", || !lives(started));
+    assert_eq!(run.await.unwrap().unwrap().exit, Exit::Cancelled);
+    let refused = processes.run(sh("true")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "no process is started any more: this program ends");
+}
+
 /// A background child that keeps standard output open holds nobody up, and does not survive.
 #[tokio::test]
 async fn a_leaked_pipe_does_not_hang_the_call() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::effects::table::Facts;
-use haft::files::{Access, DirFiles, Entry, FileError, Files, Metadata, WriteMode, Written};
+use haft::files::{Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, WriteMode, Written};
 use haft::{
     BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
 };
@@ -31,7 +31,7 @@ impl Room {
 
     fn engine(&self) -> Engine {
         let workspace = Workspace::new(self.0.path()).unwrap();
-        Engine::new(Registry::new().with(Read).unwrap()).workspace(workspace)
+        Engine::new(Registry::new().with(Read::default()).unwrap()).workspace(workspace)
     }
 
     fn read(&self, input: Value) -> ToolResult {
@@ -336,6 +336,13 @@ impl Files for Counting {
     fn list<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
         self.0.list(a, p)
     }
+    fn open_dir<'a>(
+        &'a self,
+        a: &'a Access,
+        p: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
+        self.0.open_dir(a, p)
+    }
     fn write<'a>(
         &'a self,
         a: &'a Access,
@@ -449,9 +456,9 @@ fn a_person_sees_the_path_and_what_came_of_it() {
 
 #[test]
 fn it_is_listed_as_what_its_effects_say() {
-    let tool = haft::AnyTool::typed(Read).unwrap();
+    let tool = haft::AnyTool::typed(Read::default()).unwrap();
     let input = ReadInput { file_path: "f".into(), offset: None, limit: None };
-    let class = Read.effects(&input).judge(&Facts::unresolved()).class;
+    let class = Read::default().effects(&input).judge(&Facts::unresolved()).class;
     assert_eq!(tool.listed_class(), class.into());
     assert_eq!(
         (tool.group(), tool.aliases(), tool.result_limit()),

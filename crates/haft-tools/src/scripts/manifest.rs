@@ -21,6 +21,9 @@ use super::effects::Declared;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "tool.json of a script tool")]
 pub struct Manifest {
+    /// The schema of this file, for editors.
+    #[serde(default, rename = "$schema")]
+    pub schema: Option<String>,
     /// The name by which a model calls it.
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"))]
     pub name: String,

@@ -263,8 +263,7 @@ async fn a_script_runs_only_where_it_is_allowed() {
     let place = Place::new();
     place.script("t", "echo ran", json!({"effects": {}}));
     let engine = place.engine(&[]);
-    let words = "t was denied: nothing confines the program that it runs, so what it declares is only believed, so it needs \
-                 a yes, and nobody can be asked here\nto allow it: --allow t";
+    let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a yes, and nobody can be asked here\nto allow it: --allow t";
     assert_eq!(outcome(&one(&engine, "t", json!({})).await), Err((ErrorKind::Denied, words.into())));
     assert_eq!(outcome(&place.call("t", json!({})).await), Ok("ran".into()));
     let bypass = engine.clone().permissions(Permissions::new().mode(PermissionMode::BypassPermissions));
@@ -372,8 +371,8 @@ fn a_bad_manifest_says_where_and_why() {
     };
     check(
         json!({"comand": ["x"], "command": null}),
-        "2 problems\n  /comand: unknown field; did you mean `command`? accepted: aliases, always_load, command, concurrency_safe, \
-         defer, description, destructive, effects, env, input_schema, interrupt, max_concurrency, … (20 in all)\n  /command: \
+        "2 problems\n  /comand: unknown field; did you mean `command`? accepted: $schema, aliases, always_load, command, concurrency_safe, \
+         defer, description, destructive, effects, env, input_schema, interrupt, … (21 in all)\n  /command: \
          missing; an array of 1 or more strings of 1 or more characters is required",
     );
     check(

@@ -36,7 +36,8 @@ use super::nolink::{self, Kernel, is_dir, is_link};
 use super::replace::replace;
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
-use super::{Access, Entry, Extent, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written};
+use super::tree::LocalDir;
+use super::{Access, Entry, Extent, Files, Kind, Metadata, Need, OpenDir, OpenFile, WriteMode, Written};
 use crate::future::BoxFuture;
 use crate::limits;
 
@@ -89,6 +90,20 @@ impl Files for DirFiles {
             let large = metadata(&stat_of(&dir, path)?).len > limits::INLINE_IO_BYTES as u64;
             let path = path.to_owned();
             if large { offload(move || entries(dir, &path)).await } else { entries(dir, &path) }
+        })
+    }
+
+    fn open_dir<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
+        Box::pin(async move {
+            // A grant for one file says nothing about what is beneath a directory of that name.
+            let read = access.roots(Need::Read).filter(|root| root.extent == Extent::Subtree);
+            let whole = Access { read: read.cloned().collect(), ..Access::default() };
+            let dir = self.reach(&whole, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
+            Ok(Box::new(LocalDir::new(dir, path)) as Box<dyn OpenDir>)
         })
     }
 
@@ -189,24 +204,7 @@ impl DirFiles {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.reach(access, path, flags)?;
         let stat = stat_of(&file, path)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => {
-                let text = format!("`{}` is a directory, not a file; list it instead", show(path));
-                return Err(FileError::new(FileErrorKind::IsDirectory, text));
-            }
-            FileType::Fifo => return Err(not_a_file(path, "a pipe")),
-            FileType::Socket => return Err(not_a_file(path, "a socket")),
-            FileType::CharacterDevice | FileType::BlockDevice => return Err(not_a_file(path, "a device")),
-            _ => return Err(not_a_file(path, "of an unknown kind")),
-        }
-        // `/proc/PID/mem` and `/proc/PID/environ` call themselves regular files of length 0. They are the memory
-        // and the secrets of processes, our own among them.
-        let procfs =
-            stat.st_size == 0 && on_procfs(&file).map_err(|errno| FileError::from_io("read", path, errno))?;
-        if procfs {
-            return Err(not_a_file(path, "a view of the kernel"));
-        }
+        must_be_regular(&file, &stat, path)?;
         Ok(LocalFile { file: Arc::new(file), path: path.to_owned(), metadata: metadata(&stat), offset: 0 })
     }
 
@@ -356,6 +354,26 @@ fn covered(
     }
 }
 
+/// Refuses everything but regular files that are what they say.
+pub(super) fn must_be_regular(file: &OwnedFd, stat: &Stat, path: &Path) -> Result<(), FileError> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => {
+            let text = format!("`{}` is a directory, not a file; list it instead", show(path));
+            return Err(FileError::new(FileErrorKind::IsDirectory, text));
+        }
+        FileType::Fifo => return Err(not_a_file(path, "a pipe")),
+        FileType::Socket => return Err(not_a_file(path, "a socket")),
+        FileType::CharacterDevice | FileType::BlockDevice => return Err(not_a_file(path, "a device")),
+        _ => return Err(not_a_file(path, "of an unknown kind")),
+    }
+    // `/proc/PID/mem` and `/proc/PID/environ` call themselves regular files of length 0. They are the memory
+    // and the secrets of processes, our own among them.
+    let procfs =
+        stat.st_size == 0 && on_procfs(file).map_err(|errno| FileError::from_io("read", path, errno))?;
+    if procfs { Err(not_a_file(path, "a view of the kernel")) } else { Ok(()) }
+}
+
 fn not_a_file(path: &Path, what: &str) -> FileError {
     let text = format!("`{}` is {what}; only regular files can be read", show(path));
     FileError::new(FileErrorKind::NotAFile, text)
@@ -365,7 +383,7 @@ fn stat_of(file: &OwnedFd, path: &Path) -> Result<Stat, FileError> {
     fstat(file).map_err(|errno| FileError::from_io("read", path, errno))
 }
 
-fn metadata(stat: &Stat) -> Metadata {
+pub(super) fn metadata(stat: &Stat) -> Metadata {
     Metadata {
         kind: kind(FileType::from_raw_mode(stat.st_mode)),
         len: u64::try_from(stat.st_size).unwrap_or(0),
@@ -383,7 +401,7 @@ fn modified(stat: &Stat) -> Option<SystemTime> {
     base?.checked_add(Duration::from_nanos(nanos))
 }
 
-fn kind(of: FileType) -> Kind {
+pub(super) fn kind(of: FileType) -> Kind {
     match of {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,

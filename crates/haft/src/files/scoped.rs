@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{FileError, FileErrorKind, show};
-use super::{Access, Entry, Files, Metadata, OpenFile, WriteMode, Written};
+use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written};
 use crate::limits;
 
 /// The files that one call may touch.
@@ -91,6 +91,11 @@ impl<'a> ScopedFiles<'a> {
     /// Lists one directory, sorted by name.
     pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, FileError> {
         self.files.list(self.access, &self.absolute(path.as_ref())?).await
+    }
+
+    /// Opens a directory, to walk what is beneath it; see [`OpenDir`].
+    pub async fn open_dir(&self, path: impl AsRef<Path>) -> Result<Box<dyn OpenDir>, FileError> {
+        self.files.open_dir(self.access, &self.absolute(path.as_ref())?).await
     }
 
     /// Writes a whole file, all of it or nothing; see [`Files::write`].

@@ -3,6 +3,8 @@
 //! The access that comes with each operation is not sent. The host has the one that counts; the copy in here is for
 //! tools that look at it.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +12,12 @@ use super::frames::Fault;
 use super::link::{Answer, Link, Ticket, Unanswered};
 use super::wire::{Ask, Packer, Reply, Unpacker};
 use crate::files::error::show;
-use crate::files::{Access, Entry, FileError, FileErrorKind, Files, Metadata, OpenFile, WriteMode, Written};
-use crate::future::BoxFuture;
+use crate::files::tree::must_be_a_name;
+use crate::files::{
+    Access, Entry, FileError, FileErrorKind, Files, Kind, Metadata, OpenDir, OpenFile, ReadFile, WriteMode,
+    Written,
+};
+use crate::future::{BoxFuture, wait};
 use crate::limits;
 use crate::ports::{self, Approval, Asker, UserQuestion};
 
@@ -80,10 +86,7 @@ impl Files for RemoteFiles {
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
         Box::pin(async move {
-            let (ticket, answer) = self.ask(path, |packer| Ask::Open(packer.path(path))).await?;
-            let Reply::Opened(metadata) = answer.reply else { return Err(unexpected(path)) };
-            let file =
-                RemoteFile { ticket: ticket.keep(), path: path.into(), metadata: metadata.into(), offset: 0 };
+            let file = RemoteFile::open(&self.0, path).await?;
             Ok(Box::new(file) as Box<dyn OpenFile>)
         })
     }
@@ -99,10 +102,17 @@ impl Files for RemoteFiles {
     }
 
     fn list<'a>(&'a self, _: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+        Box::pin(list(&self.0, path))
+    }
+
+    fn open_dir<'a>(
+        &'a self,
+        _: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
         Box::pin(async move {
-            let (_, answer) = self.ask(path, |packer| Ask::List(packer.path(path))).await?;
-            let Reply::Entries(entries) = answer.reply else { return Err(unexpected(path)) };
-            Unpacker::new(&answer.tail).entries(&entries).map_err(|fault| misunderstood(path, fault))
+            let dir = RemoteDir::open(self.0.clone(), path.into()).await?;
+            Ok(Box::new(dir) as Box<dyn OpenDir>)
         })
     }
 
@@ -145,12 +155,97 @@ impl Files for RemoteFiles {
     }
 }
 
+async fn list(link: &Arc<Link>, path: &Path) -> Result<Vec<Entry>, FileError> {
+    let (_, answer) = ask_file(link, path, |packer| Ask::List(packer.path(path))).await?;
+    let Reply::Entries(entries) = answer.reply else { return Err(unexpected(path)) };
+    Unpacker::new(&answer.tail).entries(&entries).map_err(|fault| misunderstood(path, fault))
+}
+
+/// A directory of the host, as it was listed when it was opened.
+///
+/// The host has no descriptor of it: each entry is asked for by its path, and held against the access of this call
+/// like every path. So nothing leads out of what was granted; what was listed as a link is not opened here.
+struct RemoteDir {
+    link: Arc<Link>,
+    path: Box<Path>,
+    /// Sorted by name, as the host lists them.
+    entries: Vec<Entry>,
+}
+
+impl RemoteDir {
+    async fn open(link: Arc<Link>, path: Box<Path>) -> Result<RemoteDir, FileError> {
+        let entries = list(&link, &path).await?;
+        Ok(RemoteDir { link, path, entries })
+    }
+
+    /// The path of an entry that was no link.
+    fn child(&self, name: &OsStr) -> Result<Box<Path>, FileError> {
+        must_be_a_name(name, &self.path)?;
+        let path = self.path.join(name);
+        let found = self.entries.binary_search_by(|entry| entry.name.as_os_str().cmp(name));
+        if found.is_ok_and(|at| self.entries[at].kind == Kind::Link) {
+            let text = format!("`{}` is a link, and links are not followed here", show(&path));
+            return Err(FileError::new(FileErrorKind::NotAFile, text));
+        }
+        Ok(path.into())
+    }
+}
+
+impl OpenDir for RemoteDir {
+    fn each(&self, show: &mut dyn FnMut(&OsStr, Kind)) -> Result<(), FileError> {
+        self.entries.iter().for_each(|entry| show(&entry.name, entry.kind));
+        Ok(())
+    }
+
+    fn open_dir(&self, name: &OsStr) -> Result<Box<dyn OpenDir>, FileError> {
+        let dir = wait(RemoteDir::open(self.link.clone(), self.child(name)?))?;
+        Ok(Box::new(dir))
+    }
+
+    fn open(&self, name: &OsStr) -> Result<Box<dyn ReadFile>, FileError> {
+        Ok(Box::new(wait(RemoteFile::open(&self.link, &self.child(name)?))?))
+    }
+
+    fn metadata(&self, name: &OsStr) -> Result<Metadata, FileError> {
+        let path = self.child(name)?;
+        let (_, answer) = wait(ask_file(&self.link, &path, |packer| Ask::Metadata(packer.path(&path))))?;
+        match answer.reply {
+            Reply::Metadata(metadata) => Ok(metadata.into()),
+            _ => Err(unexpected(&path)),
+        }
+    }
+}
+
 /// A file that the host has open for us, until this is dropped. The offset is kept here.
 struct RemoteFile {
     ticket: Ticket,
     path: Box<Path>,
     metadata: Metadata,
     offset: u64,
+}
+
+impl RemoteFile {
+    async fn open(link: &Arc<Link>, path: &Path) -> Result<RemoteFile, FileError> {
+        let (ticket, answer) = ask_file(link, path, |packer| Ask::Open(packer.path(path))).await?;
+        let Reply::Opened(metadata) = answer.reply else { return Err(unexpected(path)) };
+        Ok(RemoteFile { ticket: ticket.keep(), path: path.into(), metadata: metadata.into(), offset: 0 })
+    }
+}
+
+impl ReadFile for RemoteFile {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl io::Read for RemoteFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let max = usize::try_from(self.metadata.len.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        let bytes = wait(OpenFile::read(self, buffer.len().min(max))).map_err(io::Error::other)?;
+        let count = bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
 }
 
 impl OpenFile for RemoteFile {

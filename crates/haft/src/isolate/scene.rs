@@ -75,6 +75,14 @@ impl Tool for Worker {
                 let listed = files.list(&path).await?;
                 listed.iter().map(|entry| format!("{:?} {:?}\n", entry.name, entry.kind)).collect()
             }
+            "walk" => {
+                let dir = files.open_dir(&path).await?;
+                let walked = tokio::task::spawn_blocking(move || {
+                    let mut found = String::new();
+                    walk(&*dir, &mut found).map(|()| found)
+                });
+                walked.await??
+            }
             "look" => format!("{:?}", files.metadata(&path).await?),
             "tidy" => {
                 files.create_dir(&path.join("new/dir")).await?;
@@ -193,6 +201,37 @@ impl Tool for Worker {
         };
         Ok(Output::new(vec![Content::text(said)]))
     }
+}
+
+/// Every entry with its kind, files with their text; links and `..` are tried and refused.
+fn walk(dir: &dyn crate::files::OpenDir, found: &mut String) -> Result<(), crate::files::FileError> {
+    use crate::files::Kind;
+    use std::io::Read as _;
+    let mut entries = Vec::new();
+    dir.each(&mut |name, kind| entries.push((name.to_owned(), kind)))?;
+    entries.sort_by(|one, other| one.0.cmp(&other.0));
+    for (name, kind) in entries {
+        found.push_str(&format!("{name:?} {kind:?}"));
+        match kind {
+            Kind::Directory => {
+                found.push_str(" (\n");
+                walk(&*dir.open_dir(&name)?, found)?;
+                found.push(')');
+            }
+            Kind::File => {
+                let mut text = String::new();
+                dir.open(&name)?.read_to_string(&mut text).expect("it is text");
+                found.push_str(&format!(" {text} {}", dir.metadata(&name)?.len));
+            }
+            Kind::Link | Kind::Other => {
+                let refused = [dir.open(&name).is_err(), dir.open_dir(&name).is_err()];
+                found.push_str(&format!(" refused {refused:?}"));
+            }
+        }
+        found.push('\n');
+    }
+    assert!(dir.open_dir(std::ffi::OsStr::new("..")).is_err());
+    Ok(())
 }
 
 async fn poll_once<K, F: Future + Unpin>(mut works: Vec<(K, F)>) -> Vec<(K, F)> {

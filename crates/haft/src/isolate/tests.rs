@@ -66,6 +66,22 @@ async fn names_need_not_be_text() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tree_is_walked_over_the_pipe_and_links_are_not_followed() {
+    let scene = scene();
+    std::fs::create_dir(scene.inside.join("sub")).unwrap();
+    std::fs::write(scene.inside.join("sub/f"), "text").unwrap();
+    std::fs::write(scene.inside.join("sub/empty"), "").unwrap();
+    std::os::unix::fs::symlink("f", scene.inside.join("sub/inner")).unwrap();
+    assert_eq!(
+        say(&scene, "walk", Path::new(".")).await,
+        "\"in\" File granted 7\n\"link\" Link refused [true, true]\n\"sub\" Directory (\n\"empty\" File  0\n\
+         \"f\" File text 4\n\"inner\" Link refused [true, true]\n)\n"
+    );
+    let refused = say(&scene, "walk", &scene.outside).await;
+    assert!(refused.contains("what this call may read"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn files_can_be_read_in_pieces_and_held_only_so_many_at_once() {
     let scene = scene();
     std::fs::write(scene.inside.join("abc"), "abcdefghij").unwrap();

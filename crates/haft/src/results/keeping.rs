@@ -114,7 +114,6 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::super::OffloadStore;
-    use super::*;
 
     #[test]
     fn what_is_finished_stays_and_what_is_not_goes() {

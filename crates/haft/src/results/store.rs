@@ -469,7 +469,10 @@ mod tests {
         fs::write(folder.path().join("half"), "ha").expect("a file");
         let read_only = File::open(folder.path().join("half")).expect("a file");
         let handle = store.open().expect("our folder");
-        fill(&handle, "half", read_only, b"half").expect_err("it was opened for reading");
+        let path = folder.path().join("half");
+        let mut keeping = Keeping::new(handle, "half".to_owned(), path, read_only, u64::MAX);
+        keeping.write(b"half").expect_err("it was opened for reading");
+        drop(keeping);
         assert_eq!(names(folder.path()), [""; 0]);
     }
 

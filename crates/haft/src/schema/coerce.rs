@@ -1,9 +1,10 @@
 //! Inputs that are right but for their dress.
 //!
-//! Models write `5.0` for `5`, and send a nested object as a string that holds its JSON. Both are
-//! understood here, and only where nothing else could be meant: a place that also accepts a string
-//! keeps its string. Whatever comes out is validated again by the caller, so that a wrong guess
-//! costs a message and never changes a meaning.
+//! Models write `5.0` for `5`, send a nested object as a string that holds its JSON, and give `null`
+//! for an argument that they leave out; in some strict modes they have to. All are understood here,
+//! and only where nothing else could be meant: a place that also accepts a string keeps its string,
+//! one that accepts null keeps its null. Whatever comes out is validated again by the caller, so that
+//! a wrong guess costs a message and never changes a meaning.
 
 use serde_json::{Map, Number, Value};
 
@@ -104,7 +105,11 @@ impl<'s> Walk<'s> {
             if schemas.is_empty() {
                 continue;
             }
-            if let Some(field) = self.value(field, &schemas, depth + 1) {
+            if field.is_null() {
+                if !self.types(&schemas).meets(Types::NULL) && is_optional(views, name) {
+                    changed.get_or_insert_with(|| fields.clone()).remove(name);
+                }
+            } else if let Some(field) = self.value(field, &schemas, depth + 1) {
                 changed.get_or_insert_with(|| fields.clone()).insert(name.clone(), field);
             }
         }
@@ -128,6 +133,16 @@ fn schema_of_field<'s>(view: &'s Value, name: &str) -> Option<&'s Value> {
         return None;
     }
     view.get("additionalProperties").filter(|schema| schema.is_object())
+}
+
+/// Says whether one of the views knows the field by name and doesn't require it. Of alternatives, one
+/// that could do without it is enough: the validator decides which of them is meant.
+fn is_optional(views: &[&Value], name: &str) -> bool {
+    views.iter().any(|view| {
+        let named = view.get("properties").and_then(|properties| properties.get(name)).is_some();
+        let required = view.get("required").and_then(Value::as_array);
+        named && !required.is_some_and(|required| required.iter().any(|other| other == name))
+    })
 }
 
 #[cfg(test)]
@@ -216,6 +231,32 @@ mod tests {
         let tree =
             json!({"type": "object", "properties": {"n": {"type": "integer"}, "child": {"$ref": "#"}}});
         check(tree, json!({"child": {"child": {"n": 2.0}}}), Some(json!({"child": {"child": {"n": 2}}})));
+    }
+
+    #[test]
+    fn null_for_what_is_left_out() {
+        let schema = json!({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": ["string", "null"]},
+            "d": {}, "e": {"enum": ["x", null]}, "f": {"anyOf": [{"type": "object"}, {"type": "array"}]}},
+            "required": ["a"], "additionalProperties": {"type": "integer"}});
+        check(schema.clone(), json!({"a": "x", "b": null}), Some(json!({"a": "x"})));
+        check(schema.clone(), json!({"a": "x", "f": null}), Some(json!({"a": "x"})));
+        check(schema.clone(), json!({"a": null, "b": 1}), None);
+        check(schema.clone(), json!({"a": "x", "c": null, "d": null, "e": null}), None);
+        check(schema, json!({"a": "x", "other": null}), None);
+        let nested = json!({"properties": {"list": {"type": "array", "items": {"$ref": "#/$defs/o"}}},
+            "$defs": {"o": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}}, "n": {"type": "integer"}}});
+        check(
+            nested,
+            json!({"list": [{"n": null}, {"n": 2.0}, null]}),
+            Some(json!({"list": [{}, {"n": 2}, null]})),
+        );
+        let forms = json!({"anyOf": [
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]},
+            {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+        ]});
+        check(forms, json!({"a": "x", "b": null}), Some(json!({"a": "x"})));
+        let together = json!({"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"a": {"minLength": 1}}}]});
+        check(together, json!({"a": null}), None);
     }
 
     #[test]

@@ -68,7 +68,11 @@ fn fields() {
 #[test]
 fn types() {
     field(json!({"type": "integer"}), json!(1.5), &["/f: 1.5 is a number; an integer is accepted"]);
-    field(json!({"type": "string"}), json!(null), &["/f: null is not accepted; a string is"]);
+    check(
+        json!({"type": "object", "properties": {"f": {"type": "string"}}, "required": ["f"]}),
+        json!({"f": null}),
+        &["/f: null is not accepted; a string is"],
+    );
     field(json!({"type": "string"}), json!({"a": 1}), &["/f: {\"a\":1} is an object; a string is accepted"]);
     field(json!({"type": ["string", "null"]}), json!(true), &["/f: true is a boolean; a string is accepted"]);
     check(json!({"type": "object"}), json!([1]), &["[1] is an array; an object is accepted"]);

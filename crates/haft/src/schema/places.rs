@@ -28,7 +28,7 @@ impl Types {
     /// Numbers with a fraction.
     const FRACTION: Types = Types(1 << 4);
     const BOOLEAN: Types = Types(1 << 5);
-    const NULL: Types = Types(1 << 6);
+    pub(super) const NULL: Types = Types(1 << 6);
 
     pub(super) fn of(value: &Value) -> Types {
         match value {
@@ -155,14 +155,17 @@ fn views_within<'s>(
 }
 
 /// Says whether a branch may be the one that is meant by `value`: it has an acceptable type and no
-/// constant field differs.
+/// field with known values differs from all of them.
 fn is_plausible(root: &Value, branch: &Value, value: &Value) -> bool {
     let Some(fields) = value.as_object() else { return true };
     types(root, branch).meets(Types::OBJECT)
         && branch.get("properties").and_then(Value::as_object).is_none_or(|properties| {
-            properties.iter().all(|(name, schema)| match (schema.get("const"), fields.get(name)) {
-                (Some(constant), Some(field)) => constant == field,
-                _ => true,
+            properties.iter().all(|(name, schema)| {
+                // A null may stand for what was left out, so it rules nothing out.
+                let Some(field) = fields.get(name).filter(|field| !field.is_null()) else { return true };
+                let values = schema.get("enum").and_then(Value::as_array);
+                schema.get("const").is_none_or(|constant| constant == field)
+                    && values.is_none_or(|values| values.contains(field))
             })
         })
 }

@@ -316,3 +316,16 @@ fn timing() {
     time("validate", || value = Some(schema.validate(value.take().unwrap()).unwrap()));
     time("decode", || decode::<Small>(value.as_ref().unwrap()).unwrap());
 }
+
+/// A schema that says nothing of its type would let anything through; a call's arguments are an object all the same.
+#[test]
+fn what_is_no_object_is_refused() {
+    let open = InputSchema::given(json!({})).unwrap();
+    assert_eq!(open.validate(json!({"a": 1})), Ok(json!({"a": 1})));
+    for input in [json!(5), json!([]), json!(null), json!("{}")] {
+        let violations = open.validate(input.clone()).unwrap_err();
+        assert_eq!(violations, [Violation::new("", format!("{input} came; a JSON object is accepted"))]);
+    }
+    let maybe = InputSchema::given(json!({"type": ["object", "integer"]})).unwrap();
+    assert!(maybe.validate(json!(5.0)).is_err() && maybe.validate(json!("{}")) == Ok(json!({})));
+}

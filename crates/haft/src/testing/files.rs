@@ -7,8 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use crate::files::tree::must_be_a_name;
 use crate::files::{
-    Access, Entry, FileError, FileId, Files, Kind, Metadata, Need, OpenFile, WriteMode, Written,
+    Access, Entry, FileError, FileId, Files, Kind, Metadata, Need, OpenDir, OpenFile, ReadFile, Root,
+    WriteMode, Written,
 };
 use crate::future::BoxFuture;
 use crate::sync::lock;
@@ -245,6 +247,12 @@ impl MemoryFiles {
         Ok(Written { existed: disk.place(path, Some(bytes.into())) })
     }
 
+    fn folder(&self, path: PathBuf) -> Result<Box<dyn OpenDir>, FileError> {
+        let access = Access { read: vec![Root::subtree(&path)], ..Access::default() };
+        self.listed(&access, &path)?;
+        Ok(Box::new(Folder { files: self.clone(), path, access }))
+    }
+
     fn removed(&self, access: &Access, path: &Path) -> Result<(), FileError> {
         let path = granted(access, Need::Write, path)?;
         let failed = |error: io::Error| FileError::from_io("removed", &path, error);
@@ -330,6 +338,20 @@ impl Files for MemoryFiles {
         done(self.listed(access, path))
     }
 
+    fn open_dir<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
+        done(granted(access, Need::Read, path).and_then(|path| {
+            let whole = |root: &Root| root.extent == crate::Extent::Subtree && root.covers(&path);
+            if !access.roots(Need::Read).any(whole) {
+                return Err(FileError::not_granted(access, Need::Read, &path, false));
+            }
+            self.folder(path)
+        }))
+    }
+
     fn write<'a>(
         &'a self,
         access: &'a Access,
@@ -355,6 +377,63 @@ impl Files for MemoryFiles {
 
     fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
         done(self.created(access, path))
+    }
+}
+
+/// A folder is its path: nothing here is ever moved in a way that a test could see.
+struct Folder {
+    files: MemoryFiles,
+    path: PathBuf,
+    access: Access,
+}
+
+impl Folder {
+    fn child(&self, name: &OsStr) -> Result<PathBuf, FileError> {
+        must_be_a_name(name, &self.path).map(|()| self.path.join(name))
+    }
+}
+
+impl OpenDir for Folder {
+    fn each(&self, show: &mut dyn FnMut(&OsStr, Kind)) -> Result<(), FileError> {
+        let entries = self.files.listed(&self.access, &self.path)?;
+        entries.iter().for_each(|entry| show(&entry.name, entry.kind));
+        Ok(())
+    }
+
+    fn open_dir(&self, name: &OsStr) -> Result<Box<dyn OpenDir>, FileError> {
+        self.files.folder(self.child(name)?)
+    }
+
+    fn open(&self, name: &OsStr) -> Result<Box<dyn ReadFile>, FileError> {
+        let path = self.child(name)?;
+        let failed = |error: io::Error| FileError::from_io("read", &path, error);
+        let node = lock(&self.files.0).get(&path).map_err(failed)?;
+        let metadata = Disk::metadata(&node);
+        let bytes = node.bytes.ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
+        Ok(Box::new(Walked { metadata, bytes: io::Cursor::new(bytes) }))
+    }
+
+    fn metadata(&self, name: &OsStr) -> Result<Metadata, FileError> {
+        let path = self.child(name)?;
+        let node = lock(&self.files.0).get(&path);
+        node.map(|node| Disk::metadata(&node)).map_err(|error| FileError::from_io("read", &path, error))
+    }
+}
+
+struct Walked {
+    metadata: Metadata,
+    bytes: io::Cursor<Arc<[u8]>>,
+}
+
+impl io::Read for Walked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.bytes.read(buffer)
+    }
+}
+
+impl ReadFile for Walked {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 }
 
@@ -384,7 +463,7 @@ impl OpenFile for Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{FileErrorKind, Root, ScopedFiles};
+    use crate::files::{FileErrorKind, ScopedFiles};
 
     #[tokio::test]
     async fn operations_say_what_the_real_files_say() {
@@ -427,6 +506,33 @@ mod tests {
             scoped.write(at("e/f/a"), b"", WriteMode::Replace).await.map_err(kind),
             Err(FileErrorKind::NoSpace)
         );
+    }
+
+    #[tokio::test]
+    async fn folders_open_as_the_real_ones_do() {
+        let files = MemoryFiles::new().with("/w/d/a", "abc").with("/w/b", "b").with("/x", "x");
+        let access = Access {
+            read: vec![Root::subtree("/w"), Root::file("/x")],
+            write: vec![],
+            never_written: vec![],
+        };
+        let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
+        let kind = |error: FileError| error.kind();
+        assert_eq!(scoped.open_dir("/").await.map(drop).map_err(kind), Err(FileErrorKind::NotGranted));
+        assert_eq!(scoped.open_dir("/x").await.map(drop).map_err(kind), Err(FileErrorKind::NotGranted));
+        assert_eq!(scoped.open_dir("b").await.map(drop).map_err(kind), Err(FileErrorKind::NotADirectory));
+        let dir = scoped.open_dir(".").await.unwrap();
+        let mut seen = Vec::new();
+        dir.each(&mut |name, kind| seen.push((name.to_owned(), kind))).unwrap();
+        assert_eq!(seen, [("b".into(), Kind::File), ("d".into(), Kind::Directory)]);
+        let mut text = String::new();
+        let inner = dir.open_dir(OsStr::new("d")).unwrap();
+        io::Read::read_to_string(&mut inner.open(OsStr::new("a")).unwrap(), &mut text).unwrap();
+        assert_eq!((text.as_str(), inner.metadata(OsStr::new("a")).unwrap().len), ("abc", 3));
+        for name in ["..", ".", "", "d/a", "/x"] {
+            let refused = dir.open(OsStr::new(name)).map(drop).map_err(kind);
+            assert_eq!(refused, Err(FileErrorKind::NotGranted), "{name}");
+        }
     }
 
     #[tokio::test]

@@ -86,6 +86,11 @@ impl AnyTool {
         Ok(AnyTool(Arc::new(Inner { spec, description, schema, output_schema, body })))
     }
 
+    /// Whether this is the same tool, and not only an equal one.
+    pub fn is(&self, other: &AnyTool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The name by which it is called.
     pub fn name(&self) -> &str {
         &self.0.spec.name
@@ -144,8 +149,13 @@ impl AnyTool {
         self.0.body.invoke(input)
     }
 
-    /// What a person sees; the default view where the tool has none or panics.
+    /// What a person sees: what came with the result, else the tool's view, else the default one.
     pub fn view(&self, stage: &Stage<'_>) -> View {
+        if let Stage::Result { output, .. } = stage
+            && let Some(view) = output.view()
+        {
+            return view.clone().harmless();
+        }
         let own = crate::future::guarded(|| self.0.body.view(stage)).ok().flatten();
         own.unwrap_or_else(|| View::default_for(self.name(), stage)).harmless()
     }

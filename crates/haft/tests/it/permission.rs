@@ -80,6 +80,61 @@ impl<'a> Case<'a> {
     }
 }
 
+/// A tool that runs a program in a child that nothing confines asks, however harmless it claims to be, unless somebody
+/// allows it; where the child is confined its effects count.
+#[tokio::test]
+async fn a_child_that_nothing_confines_always_asks() {
+    let dir = Dir::new();
+    dir.file("w/a", "");
+    let check =
+        async |effects: Effects, confined: bool, rules: Permissions, opinion: Opinion, expected: &str| {
+            let asker = ScriptedAsker::new().then(Answer::Once);
+            let processes = ScriptedProcesses::new();
+            let processes = if confined { processes.confining() } else { processes };
+            let recorder = MemoryRecorder::new();
+            let tool = plain("t", effects)
+                .permission(move |_| opinion.clone())
+                .spec(|spec| spec.in_child().group("x"));
+            let workspace = dir.workspace();
+            let caller = Caller::new().tool(tool).engine(|engine| {
+                engine.workspace(workspace).permissions(rules).ask(asker.clone()).ports(|ports| {
+                    ports.recorder = Some(Arc::new(recorder.clone()));
+                    ports.processes = Some(Arc::new(processes));
+                })
+            });
+            assert_eq!(caller.call("t", "{}").await.error_kind(), None);
+            let Some(Note::Before { allowed_by, .. }) = recorder.notes().into_iter().next() else {
+                panic!("it ran")
+            };
+            let asked = asker
+                .approvals()
+                .into_iter()
+                .map(|approval| format!("asks ({}, unconfined: {}), ", approval.reason, approval.unconfined));
+            assert_eq!(format!("{}{allowed_by}", asked.collect::<String>()), expected);
+        };
+    let believed = "what it declares is only believed, as nothing confines the program that it runs";
+    let asks = format!("asks ({believed}, unconfined: true), the user");
+    let (none, rules) = (Effects::none, Permissions::new);
+    check(none(), false, rules(), Opinion::Silent, &asks).await;
+    check(Effects::reads("a"), false, rules(), Opinion::Silent, &asks).await;
+    check(none(), false, rules(), Opinion::Allow, &asks).await;
+    check(none(), true, rules(), Opinion::Silent, "its effects").await;
+    check(none(), false, rules().allow("t").unwrap(), Opinion::Silent, "rule `t` (--allow)").await;
+    let bypass = rules().mode(PermissionMode::BypassPermissions);
+    check(none(), false, bypass, Opinion::Silent, "mode `bypassPermissions`").await;
+    let unknown = "asks (nothing is known of what it touches, unconfined: true), the user";
+    check(Effects::unknown(), false, rules(), Opinion::Silent, unknown).await;
+    check(Effects::unknown(), false, rules(), Opinion::Allow, unknown).await;
+    check(
+        Effects::writes("a"),
+        false,
+        rules(),
+        Opinion::Allow,
+        "asks (it writes a, unconfined: true), the user",
+    )
+    .await;
+}
+
 /// Where no rule speaks the effects do: mode `default` with a user, the same without one, `dontAsk`,
 /// `bypassPermissions`.
 #[tokio::test]

@@ -1,0 +1,77 @@
+//! `haft dispatch`: a model's message in, the message with the results out, in the same provider's JSON.
+//!
+//! Whose JSON that is, is known to `haft-provider` alone; here a message is read, run as one turn and printed.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+
+use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
+
+use crate::args::{Common, DispatchArgs};
+use crate::interrupt::Interrupts;
+use crate::{Exit, Usage, output, session, turn};
+
+pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
+    let interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let engine = session::open(common)?;
+    let message = message(args)?;
+    for kind in message.passed_over() {
+        output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
+    }
+    // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+    let _ = engine.clean_results(session::RESULTS_KEPT);
+    let results = turn::run(&engine, message.calls(), &interrupts)?;
+    let written = output::result(&haft::canonical::to_string(&message.answer(&results)));
+    Ok(match written {
+        _ if interrupts.any() => Exit::Interrupted,
+        Err(exit) => exit,
+        Ok(()) => Exit::Done,
+    })
+}
+
+fn message(args: &DispatchArgs) -> Result<Message, Usage> {
+    let (bytes, source) = match args.file.as_deref() {
+        None if io::stdin().is_terminal() => {
+            let words = "no message; give a file, or pipe an assistant message to standard input";
+            return Err(Usage(words.to_owned()));
+        }
+        None => (read(io::stdin().lock(), "standard input")?, "standard input".to_owned()),
+        Some(path) if path.as_os_str() == "-" => {
+            (read(io::stdin().lock(), "standard input")?, "standard input".to_owned())
+        }
+        Some(path) => {
+            let name = format!("`{}`", output::one_line(&path.display().to_string()));
+            let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
+            (read(file, &name)?, name)
+        }
+    };
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Usage(format!("{source} is not JSON: the bytes from offset {at} on are not valid UTF-8"))
+    })?;
+    // Some editors and shells put a mark before the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    decode(text, args.from.map(Into::into))
+        .map_err(|bad| Usage(format!("{source}: {}", output::one_line(&bad.to_string()))))
+}
+
+fn read(from: impl Read, name: &str) -> Result<Vec<u8>, Usage> {
+    let mut bytes = Vec::new();
+    let read = from.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(name, &error))?;
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return Err(Usage(format!("{name} has more than {MESSAGE_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Usage {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "its permissions don't allow it".to_owned(),
+        _ => error.to_string(),
+    };
+    Usage(format!("{name} can't be read: {reason}; give a file with an assistant message, or `-`"))
+}

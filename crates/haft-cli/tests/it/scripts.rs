@@ -1,0 +1,147 @@
+//! Script tools on the command line: where they come from, what is said of bad ones, and what is left of them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::room::{Ran, Room};
+
+/// Variables that programs are found by; a room has none of its own.
+const PATH: &str = "PATH";
+
+fn write(room: &Room, path: &str, text: &str) {
+    let path = room.path(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn script(room: &Room, folder: &str, name: &str, body: &str, more: &str) {
+    let manifest = format!(
+        r#"{{"name": "{name}", "description": "A tool of a test.", "input_schema": {{"type": "object"}}, "command": ["./run"]{more}}}"#
+    );
+    write(room, &format!("{folder}/tool.json"), &manifest);
+    write(room, &format!("{folder}/run"), &format!("#!/bin/bash\n{body}\n"));
+}
+
+fn run(room: &Room, args: &[&str]) -> Ran {
+    let mut command = room.haft(args);
+    command.env(PATH, std::env::var_os(PATH).unwrap());
+    room.run(command, "")
+}
+
+fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
+    Ran { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
+}
+
+#[test]
+fn tools_of_the_settings_and_of_flags_are_there() {
+    let room = Room::new();
+    script(&room, "home/.config/haft/tools/mine", "mine", "echo user", r#", "read_only": true"#);
+    script(&room, "tools/a", "given", "echo flag", r#", "effects": {"writes": ["x"]}"#);
+    script(&room, "one", "single", "echo one", "");
+    // A project's own scripts wait until it is trusted.
+    script(&room, "work/.haft/tools/theirs", "theirs", "echo theirs", "");
+    let listed = run(
+        &room,
+        &["tools", "--tools-dir", "../tools", "--tools-dir", "../one", "--tools-dir", "../tools/."],
+    );
+    let expected = "scripts    given !  mine ≡  single !     not confined\n";
+    assert!(
+        listed.code == Some(0) && listed.stdout.contains(expected) && listed.stderr.is_empty(),
+        "{listed:?}"
+    );
+
+    let json = run(&room, &["tools", "--tools-dir", "../tools", "--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let row = |name: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        (row["group"].clone(), row["origin"].clone())
+    };
+    assert_eq!(row("mine"), ("scripts".into(), "script:user".into()));
+    assert_eq!(row("given"), ("scripts".into(), "script:ROOM/tools".into()));
+
+    let called = run(&room, &["call", "mine", "--allow", "mine", "--no-sandbox"]);
+    assert_eq!(called, ran(0, "user\n", ""));
+    let called =
+        run(&room, &["--tools-dir", "../tools", "call", "given", "--permission-mode", "bypassPermissions"]);
+    assert_eq!(called, ran(0, "flag\n", ""));
+}
+
+#[test]
+fn what_is_not_allowed_says_how_it_would_be() {
+    let room = Room::new();
+    script(&room, "tools/t", "t", "echo ran > made", r#", "effects": {}"#);
+    let denied = run(&room, &["--tools-dir", "../tools", "call", "t"]);
+    let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a \
+                 yes, and nobody can be asked here\nto allow it: --allow t\n";
+    assert_eq!(denied, ran(1, "", words));
+    assert!(!room.path("work/made").exists());
+}
+
+#[test]
+fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
+    let room = Room::new();
+    script(&room, "tools/good", "good", "echo fine", "");
+    write(&room, "tools/bad/tool.json", "{\"name\": 7}");
+    let warned = run(&room, &["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
+    assert_eq!((warned.code, warned.stdout.as_str()), (Some(0), "fine\n"));
+    let expected =
+        "warning: script tool left out: ROOM/tools/bad/tool.json: 4 problems\n  /command: missing;";
+    assert!(warned.stderr.starts_with(expected), "{}", warned.stderr);
+    for (dir, why) in [("../nowhere", "it does not exist"), ("notes.txt", "not a directory")] {
+        let refused = run(&room, &["--tools-dir", dir, "call", "good"]);
+        let words = format!("error: --tools-dir `{dir}`: {why}; give a directory that exists\n");
+        assert_eq!(refused, ran(2, "", &words));
+    }
+    let empty = run(&room, &["tools", "--tools-dir", "src"]);
+    let words = "warning: --tools-dir `src` has no tool; a tool is a folder in it with a `tool.json`\n";
+    assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
+}
+
+/// Whatever ends the program ends what it started.
+#[test]
+fn nothing_is_left_of_an_interrupted_script() {
+    let room = Room::new();
+    let body = "sleep 1000 & echo $$ > own; echo $! > started; wait";
+    script(&room, "tools/t", "t", body, r#", "interrupt": "cancel", "effects": {}"#);
+    for signal in ["INT", "TERM", "HUP"] {
+        for name in ["own", "started"] {
+            let _ = fs::remove_file(room.path("work").join(name));
+        }
+        let mut command = room.haft(["--tools-dir", "../tools", "--allow", "t", "call", "t"]);
+        let mut child = command.env(PATH, std::env::var_os(PATH).unwrap()).spawn().unwrap();
+        let pids = ["own", "started"].map(|name| pid_in(&room.path("work").join(name)));
+        let kill =
+            std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        for pid in pids {
+            until(&format!("{pid} is gone after {signal}"), || !lives(pid));
+        }
+    }
+}
+
+#[track_caller]
+fn until(what: &str, so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < end, "it never came to be: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn pid_in(file: &Path) -> u32 {
+    let read = || fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
+    until("a number in the file", || read().is_some());
+    read().unwrap()
+}
+
+/// Whether a process runs; one that is dead and not collected doesn't.
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
+}

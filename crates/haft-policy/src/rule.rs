@@ -1,0 +1,211 @@
+//! Permission rules: what people write in `allow`, `ask` and `deny`, and what it says of a call.
+//!
+//! [`Rule::parse`] understands one rule, [`RuleSet::compile`] puts many into one set, and the set answers for a
+//! [`Subject`]: [`decide`](RuleSet::decide) quickly, [`explain`](RuleSet::explain) with every rule that had something to
+//! say. Both are one walk, so that they can't disagree.
+//!
+//! Rules reach what a call *does* and not only what it is called: `Edit(/secrets/**)` in `deny` stops every tool that
+//! declares a write there. Letting through is narrower: a path rule lets through only where the effect is
+//! [enforced](Subject::enforced), and a call is let through only if every effect is covered.
+//!
+//! Nothing here looks at the disk, parses a shell command or knows a mode: a subject comes with paths resolved and
+//! commands taken apart, and a [`Decision`] that is [silent](Verdict::Silent) leaves the rest to the mode.
+//!
+//! ```
+//! use haft_policy::rule::{Anchors, Rule, RuleSet, Subject, Verdict};
+//! use haft_policy::source::{List, Scope, Source, WrittenRule};
+//! use serde_json::json;
+//!
+//! let source = Source::of(Scope::Project, "/w");
+//! let rule = |text: &str, list| Rule::parse(WrittenRule::plain(text, list, source.clone()));
+//! let rules = vec![rule("Edit(/secrets/**)", List::Deny)?, rule("mcp__notes", List::Allow)?];
+//! let (set, lints) = RuleSet::compile(rules, &Anchors::new("/home/me", "/w"));
+//! assert!(lints.is_empty());
+//!
+//! let input = json!({"file": "secrets/key"});
+//! let call = Subject::new("mcp__notes__save", &input).writing("/w/secrets/key");
+//! let decision = set.decide(&call);
+//! assert_eq!(decision.verdict, Verdict::Deny);
+//! assert_eq!(set.rule(decision.by.unwrap()).to_string(), "Edit(/secrets/**)");
+//! # Ok::<(), haft_policy::rule::BadRule>(())
+//! ```
+
+mod argument;
+mod decide;
+mod examples;
+mod fold;
+mod host;
+mod index;
+mod lint;
+mod parse;
+mod path;
+mod pattern;
+mod propose;
+mod set;
+mod subject;
+mod tool;
+mod tree;
+
+use std::fmt;
+
+pub use decide::{Decision, Verdict, Why};
+pub use examples::Examine;
+pub use lint::{Lint, LintKind};
+pub use path::SEGMENTS_MAX;
+pub use propose::PROPOSALS_MAX;
+pub use set::{Anchors, RuleSet};
+pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
+
+use haft::ports::Because;
+
+use crate::source::{List, Source, WrittenRule};
+use pattern::Wild;
+
+/// The longest rule that is accepted, in bytes.
+pub const RULE_BYTES_MAX: usize = 16 * 1024;
+
+/// A rule that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    written: WrittenRule,
+    /// The name as written, in the spelling that is current.
+    tool: String,
+    names: Names,
+    spec: Spec,
+}
+
+/// Which tools a rule names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Names {
+    /// One tool.
+    One,
+    /// Every tool of a server: `mcp__server`.
+    Server,
+    /// Every tool whose whole name matches.
+    Matching(Wild),
+}
+
+/// What stands between the parentheses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Spec {
+    /// Nothing, or `*`: every use.
+    Every,
+    Command(CommandSpec),
+    Path(path::PathSpec),
+    Host(host::HostSpec),
+    /// The agent or skill that is called.
+    Called(CommandSpec),
+    Argument(argument::ArgumentSpec),
+    /// Accepted, and never looked at.
+    Never(Never),
+}
+
+/// A command or a name, with wildcards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CommandSpec {
+    /// One text and nothing else.
+    exact: bool,
+    /// Of which one has to match: `ls *` is `ls` and `ls ` with anything after it.
+    patterns: Vec<Wild>,
+}
+
+/// Why a rule is never looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Never {
+    /// A path for a tool whose files `Read` or `Edit` rules speak of.
+    PathOf(&'static str),
+    /// An argument rule on the field that decides what the call does.
+    Primary { field: &'static str, write: &'static str },
+    /// This tool knows no such specifier.
+    NoSpecifier,
+}
+
+impl Rule {
+    /// Understands a rule.
+    ///
+    /// # Errors
+    /// What is wrong, where, and what is accepted.
+    pub fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
+        parse::parse(written)
+    }
+
+    /// The list that it stands in.
+    pub fn list(&self) -> List {
+        self.written.list
+    }
+
+    /// Where it stands.
+    pub fn source(&self) -> &Source {
+        &self.written.source
+    }
+
+    /// Words for the model when it denies.
+    pub fn message(&self) -> Option<&str> {
+        self.written.message.as_deref()
+    }
+
+    /// The rule as the one that decided: its text, where it stands, and its message.
+    pub fn because(&self) -> Because {
+        let because = Because::by(format!("rule `{self}` ({})", self.source()));
+        match self.message() {
+            Some(message) => because.saying(message),
+            None => because,
+        }
+    }
+
+    /// As it was written.
+    pub fn written(&self) -> &WrittenRule {
+        &self.written
+    }
+
+    /// The tool that it names, or the pattern for names.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Whether it is about every use of the tools that it names.
+    pub fn is_bare(&self) -> bool {
+        self.spec == Spec::Every
+    }
+}
+
+/// As written, without blanks around it.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.written.rule.trim())
+    }
+}
+
+/// A rule in its set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(u32);
+
+impl RuleId {
+    /// Its place among the rules that the set was compiled from.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A rule that can't be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRule {
+    /// As it was written.
+    pub rule: String,
+    /// Where.
+    pub source: Source,
+    /// What is wrong with it, and what is accepted.
+    pub what: String,
+}
+
+impl fmt::Display for BadRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadRule { rule, source, what } = self;
+        // A pasted page is no help to anybody.
+        let shown: String = rule.chars().take(200).collect();
+        let more = if shown.len() < rule.len() { "…" } else { "" };
+        write!(f, "{source}: bad rule `{shown}{more}`: {what}")
+    }
+}
+
+impl std::error::Error for BadRule {}

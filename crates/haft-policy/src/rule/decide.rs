@@ -1,0 +1,537 @@
+//! What a set of rules says of a call.
+//!
+//! First everything that stops: deny and ask rules over names, arguments, paths, commands and hosts, of which the first
+//! denying one decides, else the first asking one. Then what lets through: each effect has to be covered. A rule that
+//! stops is taken wherever it might apply, a rule that lets through only where it surely does.
+
+use std::fmt;
+use std::path::Path;
+
+use haft::Extent;
+
+use super::argument::Needs;
+use super::path::Names as PathNames;
+use super::set::RuleSet;
+use super::subject::{Command, Effect, Place, Subject, Touch, Touches};
+use super::tree::Meets;
+use super::{RuleId, Spec, tool};
+use crate::source::List;
+
+/// What the rules say of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The rule that gave it: of several that stop the first in the set, and one for every use of the tool only if no
+    /// other asks; of several that let through the first that was needed.
+    pub by: Option<RuleId>,
+    /// What no allow rule covers. Empty if the call was allowed, and for [`RuleSet::decide`] also if it was stopped.
+    pub uncovered: Vec<Effect>,
+    /// Some rule speaks of something in a folder that is read, and the tool has to
+    /// [leave it out](Subject::leaves_out).
+    pub leaves_out: bool,
+    /// Every other rule that had something to say; only from [`RuleSet::explain`].
+    pub others: Vec<(RuleId, Why)>,
+}
+
+/// The answer of the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// A rule denies it.
+    Deny,
+    /// A rule wants it asked.
+    Ask,
+    /// Rules cover all of it.
+    Allow,
+    /// The rules leave it to the mode.
+    Silent,
+}
+
+/// Why a rule that had something to say did not decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Why {
+    /// It says what another rule said first.
+    SaysTheSame,
+    /// A deny rule goes before it.
+    Denied,
+    /// An ask rule goes before it.
+    Asked,
+    /// It covers this, and another rule the rest.
+    Covers(Effect),
+    /// It covers this, and something else isn't covered.
+    CoversOnly(Effect),
+    /// It denies something that may be in the folder that is touched, so the call asks.
+    MayBeInside,
+    /// It speaks of something in the folder that is read, which the tool leaves out.
+    LeftOut,
+    /// It matches one of the two paths, as given and as resolved, and both are needed.
+    OnePathOnly(Effect),
+    /// It would cover this, but nothing keeps the tool to what it declares; it needs a rule for its name.
+    NotEnforced(Effect),
+    /// It matches a command that isn't understood.
+    NotUnderstood(Effect),
+    /// It has a wildcard, and this command needs an exact rule.
+    NeedsExact(Effect),
+    /// It names the tool, and this lies outside of the working directories.
+    Outside(Effect),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::SaysTheSame => "says the same",
+            Why::Denied => "a deny rule goes first",
+            Why::Asked => "an ask rule goes first",
+            Why::Covers(_) => "covers a part",
+            Why::CoversOnly(_) => "covers a part, and the rest is not covered",
+            Why::MayBeInside => "denies something that may be in this folder, so the call asks",
+            Why::LeftOut => "what it names is left out",
+            Why::OnePathOnly(_) => "matches only one of the path as given and the path as resolved",
+            Why::NotEnforced(_) => "nothing keeps this tool to what it declares; allow it by its name",
+            Why::NotUnderstood(_) => "the command is not understood",
+            Why::NeedsExact(_) => "this command needs an exact rule",
+            Why::Outside(_) => "this lies outside of the working directories",
+        })
+    }
+}
+
+/// One call being judged.
+pub(super) struct Judge<'r, 's> {
+    set: &'r RuleSet,
+    subject: &'r Subject<'s>,
+    deny: First,
+    ask: First,
+    /// Asked for by a rule for every use, which a host may pass over where a narrower one may not be.
+    ask_always: First,
+    /// The first rule that was needed to cover something.
+    covered_by: Option<u32>,
+    uncovered: Vec<Effect>,
+    leaves_out: bool,
+    /// What explains; nothing if nobody asks.
+    notes: Option<Vec<(u32, Why)>>,
+}
+
+impl<'r, 's> Judge<'r, 's> {
+    pub(super) fn new(set: &'r RuleSet, subject: &'r Subject<'s>, explain: bool) -> Judge<'r, 's> {
+        Judge {
+            set,
+            subject,
+            deny: First::default(),
+            ask: First::default(),
+            ask_always: First::default(),
+            covered_by: None,
+            uncovered: Vec::new(),
+            leaves_out: false,
+            notes: explain.then(Vec::new),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Decision {
+        self.stop();
+        let ask = self.ask.0.or(self.ask_always.0);
+        let stopped = self.deny.0.is_some() || ask.is_some();
+        if !stopped || self.notes.is_some() {
+            self.allow();
+        }
+        let (verdict, by) = match (self.deny.0, ask) {
+            (Some(rule), _) => (Verdict::Deny, Some(rule)),
+            (None, Some(rule)) => (Verdict::Ask, Some(rule)),
+            (None, None) => match self.covered_by.filter(|_| self.uncovered.is_empty()) {
+                Some(rule) => (Verdict::Allow, Some(rule)),
+                None => (Verdict::Silent, None),
+            },
+        };
+        Decision {
+            verdict,
+            by: by.map(RuleId),
+            others: self.explained(verdict, by),
+            uncovered: self.uncovered,
+            leaves_out: self.leaves_out,
+        }
+    }
+
+    fn note(&mut self, rule: u32, why: Why) {
+        if let Some(notes) = &mut self.notes {
+            notes.push((rule, why));
+        }
+    }
+
+    /// One reason for each rule, seen from the verdict.
+    fn explained(&mut self, verdict: Verdict, by: Option<u32>) -> Vec<(RuleId, Why)> {
+        let mut notes = self.notes.take().unwrap_or_default();
+        notes.retain(|(rule, _)| Some(*rule) != by);
+        // What kept a rule from covering something says more than what it covers.
+        notes.sort_by_key(|(rule, why)| (*rule, matches!(why, Why::Covers(_))));
+        notes.dedup_by_key(|(rule, _)| *rule);
+        let seen = |(rule, why): (u32, Why)| {
+            let why = match (why, verdict) {
+                (Why::SaysTheSame, Verdict::Deny) if self.set.facts[rule as usize].list == List::Ask => {
+                    Why::Denied
+                }
+                (Why::MayBeInside | Why::Covers(_), Verdict::Deny) => Why::Denied,
+                (Why::Covers(_), Verdict::Ask) => Why::Asked,
+                (Why::Covers(effect), Verdict::Silent) => Why::CoversOnly(effect),
+                (why, _) => why,
+            };
+            (RuleId(rule), why)
+        };
+        notes.into_iter().map(seen).collect()
+    }
+}
+
+/// What stops.
+impl<'r> Judge<'r, '_> {
+    fn stop(&mut self) {
+        let (set, subject) = (self.set, self.subject);
+        for name in std::iter::once(subject.tool).chain(subject.aliases.iter().copied()) {
+            set.stop.names.each(tool::current(name), |rule| {
+                if self.applies(rule, Needs::One) {
+                    self.stopped(rule, Meets::Whole);
+                }
+            });
+        }
+        if self.uses_bash_rules() {
+            set.stop.names.each("Bash", |rule| {
+                if set.rules[rule as usize].is_bare() {
+                    self.stopped(rule, Meets::Whole);
+                }
+            });
+        }
+        self.stop_touches(&subject.touches);
+        if let Some(line) = self.line().filter(|_| !set.stop.lines.is_empty()) {
+            set.stop.lines.each(line, |rule| self.stopped(rule, Meets::Whole));
+        }
+        for command in &subject.commands {
+            for text in &command.for_deny {
+                set.stop.bash.each(text, |rule| self.stopped(rule, Meets::Whole));
+                match subject.tool {
+                    "Monitor" => set.stop.monitor.each(text, |rule| self.stopped(rule, Meets::Whole)),
+                    "PowerShell" if !set.stop.powershell.is_empty() => {
+                        let text = text.to_lowercase();
+                        set.stop.powershell.each(&text, |rule| self.stopped(rule, Meets::Whole));
+                    }
+                    _ => {}
+                }
+            }
+            self.stop_touches(&command.touches);
+        }
+    }
+
+    fn stop_touches(&mut self, touches: &Touches<'_>) {
+        let (set, subject) = (self.set, self.subject);
+        let kinds = [
+            (Touch::Reads, &touches.reads),
+            (Touch::Writes, &touches.writes),
+            (Touch::Deletes, &touches.deletes),
+        ];
+        for (touch, places) in kinds {
+            for place in places {
+                set.stopping(subject.tool, touch, place, |rule, meets| {
+                    if touch == Touch::Reads && subject.leaves_out && meets != Meets::Whole {
+                        self.leaves_out = true;
+                        self.note(rule, Why::LeftOut);
+                    } else {
+                        self.stopped(rule, meets);
+                    }
+                });
+            }
+        }
+        for host in &touches.hosts {
+            set.stop.hosts.each(host, |rule| self.stopped(rule, Meets::Whole));
+        }
+    }
+
+    /// A rule stops the call. Of several the first in the set decides, so that the order of effects doesn't matter.
+    fn stopped(&mut self, rule: u32, meets: Meets) {
+        match (self.set.facts[rule as usize].list, meets) {
+            (List::Deny, Meets::Perhaps) => {
+                self.ask.see(rule);
+                self.note(rule, Why::MayBeInside);
+            }
+            (List::Deny, _) => {
+                self.deny.see(rule);
+                self.note(rule, Why::SaysTheSame);
+            }
+            _ => {
+                let bare = self.set.rules[rule as usize].is_bare();
+                let ask = if bare { &mut self.ask_always } else { &mut self.ask };
+                ask.see(rule);
+                self.note(rule, Why::SaysTheSame);
+            }
+        }
+    }
+
+    /// Whether what a rule says of the input holds; its name matches already.
+    fn applies(&self, rule: u32, needs: Needs) -> bool {
+        let (rule, subject) = (&self.set.rules[rule as usize], self.subject);
+        match &rule.spec {
+            Spec::Every => true,
+            Spec::Argument(spec) => spec.matches(subject.input, needs),
+            Spec::Called(spec) => match (tool::called(&rule.tool, subject.input), needs) {
+                (Some((name, full)), Needs::One) => spec.matches(&name) || spec.matches(&full),
+                (Some((_, full)), Needs::All) => spec.matches(&full),
+                (None, _) => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The whole command line of a shell tool, as the model sent it.
+    fn line(&self) -> Option<&'r str> {
+        let is_shell = tool::kind(self.subject.tool) == tool::Kind::Command;
+        Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim())
+    }
+
+    /// Whether rules for every use of `Bash` speak of this call too.
+    fn uses_bash_rules(&self) -> bool {
+        self.subject.tool == "Monitor" && !self.subject.commands.is_empty()
+    }
+}
+
+/// What a rule for the tool or the command says of all that it touches.
+#[derive(Debug, Clone, Copy)]
+enum Grant {
+    /// Nothing: each thing needs a rule of its own.
+    Nothing,
+    /// A command by a wildcard: hosts, and places in the working directories.
+    Inside(u32),
+    /// A tool that the engine keeps to what it declares, by its name: hosts, reads, and writes in the working
+    /// directories.
+    Named(u32),
+    /// Everything.
+    Whole(u32),
+}
+
+impl Grant {
+    fn rule(self) -> Option<u32> {
+        match self {
+            Grant::Nothing => None,
+            Grant::Inside(rule) | Grant::Named(rule) | Grant::Whole(rule) => Some(rule),
+        }
+    }
+}
+
+/// What lets through.
+impl Judge<'_, '_> {
+    fn allow(&mut self) {
+        let subject = self.subject;
+        let call = Effect { touch: Touch::Call, command: None, index: 0 };
+        let of_files = subject.enforced && subject.commands.is_empty();
+        let grant = match self.by_name(call) {
+            Some(rule) if of_files => Grant::Named(rule),
+            Some(rule) => Grant::Whole(rule),
+            None => self.by_whole_command(call).map_or(Grant::Nothing, Grant::Whole),
+        };
+        if subject.open {
+            self.needs(grant.rule(), Effect { touch: Touch::Anything, ..call });
+        } else if subject.touches.is_empty() && subject.commands.is_empty() {
+            self.needs(grant.rule(), call);
+        }
+        let mut all_granted = !subject.commands.is_empty();
+        for (at, command) in subject.commands.iter().enumerate() {
+            let runs = Effect { touch: Touch::Runs, command: Some(at), index: 0 };
+            let own = self.by_command(command, runs);
+            let grant = if let Grant::Whole(_) = grant { grant } else { own };
+            self.needs(grant.rule(), runs);
+            let granted = grant.rule().is_some();
+            all_granted &= granted;
+            self.allow_touches(&command.touches, Some(at), grant, subject.enforced || granted);
+        }
+        // A shell opens exactly what its redirections name, so with every command allowed path rules speak of them.
+        self.allow_touches(&subject.touches, None, grant, subject.enforced || all_granted);
+    }
+
+    /// Something is done: a rule covers it, or none does.
+    fn needs(&mut self, rule: Option<u32>, effect: Effect) {
+        match rule {
+            Some(rule) => self.covered_by = self.covered_by.or(Some(rule)),
+            None => self.uncovered.push(effect),
+        }
+    }
+
+    /// Whether path and host rules `count` depends on who keeps the tool to what it declares.
+    fn allow_touches(&mut self, touches: &Touches<'_>, command: Option<usize>, grant: Grant, count: bool) {
+        let kinds = [
+            (Touch::Reads, &touches.reads),
+            (Touch::Writes, &touches.writes),
+            (Touch::Deletes, &touches.deletes),
+        ];
+        for (touch, places) in kinds {
+            for (index, place) in places.iter().enumerate() {
+                let effect = Effect { touch, command, index };
+                let granted = self.by_grant(grant, place, effect);
+                // Who explains wants to know of every rule.
+                let own = match granted {
+                    Some(_) if self.notes.is_none() => None,
+                    _ => self.by_path(place, effect, count),
+                };
+                self.needs(granted.or(own), effect);
+            }
+        }
+        for (index, host) in touches.hosts.iter().enumerate() {
+            let effect = Effect { touch: Touch::Reaches, command, index };
+            let own = self.by_host(host, effect, count || self.subject.tool == "WebFetch");
+            self.needs(grant.rule().or(own), effect);
+        }
+    }
+
+    fn by_grant(&mut self, grant: Grant, place: &Place<'_>, effect: Effect) -> Option<u32> {
+        let inside = || self.set.is_working(&place.given) && self.set.is_working(&place.real);
+        let rule = grant.rule()?;
+        let granted = match grant {
+            Grant::Nothing => false,
+            Grant::Inside(_) => inside(),
+            Grant::Named(_) => effect.touch == Touch::Reads || inside(),
+            Grant::Whole(_) => true,
+        };
+        if !granted {
+            self.note(rule, Why::Outside(effect));
+        }
+        granted.then_some(rule)
+    }
+
+    /// The tool by its name, and its input where the rule speaks of it.
+    fn by_name(&mut self, effect: Effect) -> Option<u32> {
+        let (set, subject) = (self.set, self.subject);
+        let mut found = First::default();
+        set.allow.names.each(tool::current(subject.tool), |rule| {
+            if self.applies(rule, Needs::All) {
+                found.see(rule);
+                self.note(rule, Why::Covers(effect));
+            }
+        });
+        if self.uses_bash_rules() {
+            set.allow.names.each("Bash", |rule| {
+                if set.rules[rule as usize].is_bare() {
+                    found.see(rule);
+                    self.note(rule, Why::Covers(effect));
+                }
+            });
+        }
+        found.0
+    }
+
+    /// The whole command line, word by word, with all that is in it.
+    fn by_whole_command(&mut self, effect: Effect) -> Option<u32> {
+        let subject = self.subject;
+        let understood =
+            !subject.commands.is_empty() && subject.commands.iter().all(|command| command.understood);
+        if !understood {
+            return None;
+        }
+        let text = self.line()?;
+        let mut found = First::default();
+        self.each_command_rule(text, |judge, rule, _| {
+            if judge.set.facts[rule as usize].exact {
+                found.see(rule);
+                judge.note(rule, Why::Covers(effect));
+            }
+        });
+        found.0
+    }
+
+    fn by_command(&mut self, command: &Command<'_>, effect: Effect) -> Grant {
+        let (mut exact, mut wild) = (First::default(), First::default());
+        for text in &command.for_allow {
+            self.each_command_rule(text, |judge, rule, counts| {
+                let is_exact = judge.set.facts[rule as usize].exact;
+                let why = match () {
+                    () if !command.understood => Why::NotUnderstood(effect),
+                    () if command.exact_only && !is_exact => Why::NeedsExact(effect),
+                    () if !counts => Why::NotEnforced(effect),
+                    () if is_exact => {
+                        exact.see(rule);
+                        Why::Covers(effect)
+                    }
+                    () => {
+                        wild.see(rule);
+                        Why::Covers(effect)
+                    }
+                };
+                judge.note(rule, why);
+            });
+        }
+        let whole = exact.0.map(Grant::Whole);
+        whole.or(wild.0.map(Grant::Inside)).unwrap_or(Grant::Nothing)
+    }
+
+    /// Hands over each rule that matches a command, and whether it counts for this tool.
+    fn each_command_rule(&mut self, text: &str, mut found: impl FnMut(&mut Self, u32, bool)) {
+        let (allow, tool) = (&self.set.allow, self.subject.tool);
+        if tool == "PowerShell" {
+            if !allow.powershell.is_empty() {
+                allow.powershell.each(&text.to_lowercase(), |rule| found(self, rule, true));
+            }
+            return;
+        }
+        let counts = matches!(tool, "Bash" | "Monitor") || self.subject.enforced;
+        allow.bash.each(text, |rule| found(self, rule, counts));
+        if tool == "Monitor" {
+            allow.monitor.each(text, |rule| found(self, rule, true));
+        }
+    }
+
+    /// Both paths have to be allowed, by one rule or two.
+    fn by_path(&mut self, place: &Place<'_>, effect: Effect, counts: bool) -> Option<u32> {
+        if self.set.allow.paths.is_empty() || !(counts || self.notes.is_some()) {
+            return None;
+        }
+        let given = self.by_one_path(&place.given, place.extent, effect);
+        let real = match place.real == place.given {
+            true => given.clone(),
+            false => self.by_one_path(&place.real, place.extent, effect),
+        };
+        let why = match () {
+            () if given.first.0.is_none() || real.first.0.is_none() => Why::OnePathOnly(effect),
+            () if !counts => Why::NotEnforced(effect),
+            () => Why::Covers(effect),
+        };
+        for rule in given.all.into_iter().chain(real.all) {
+            self.note(rule, why);
+        }
+        if matches!(why, Why::Covers(_)) { given.first.0 } else { None }
+    }
+
+    fn by_one_path(&self, path: &Path, extent: Extent, effect: Effect) -> ByPath {
+        let mut found = ByPath::default();
+        self.set.allow.paths.walk(&PathNames::of(path, false), extent, |rule, meets| {
+            let speaks = effect.touch == Touch::Reads || self.set.facts[rule as usize].edits;
+            if speaks && meets == Meets::Whole {
+                found.first.see(rule);
+                if self.notes.is_some() {
+                    found.all.push(rule);
+                }
+            }
+        });
+        found
+    }
+
+    fn by_host(&mut self, host: &str, effect: Effect, counts: bool) -> Option<u32> {
+        let mut found = First::default();
+        self.set.allow.hosts.each(host, |rule| {
+            if counts {
+                found.see(rule);
+            }
+            self.note(rule, if counts { Why::Covers(effect) } else { Why::NotEnforced(effect) });
+        });
+        found.0
+    }
+}
+
+/// The first rule of those seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct First(Option<u32>);
+
+impl First {
+    fn see(&mut self, rule: u32) {
+        self.0 = Some(self.0.map_or(rule, |other| other.min(rule)));
+    }
+}
+
+/// What a path meets; all of it only where somebody explains.
+#[derive(Debug, Clone, Default)]
+struct ByPath {
+    first: First,
+    all: Vec<u32>,
+}

@@ -1,0 +1,121 @@
+//! Examples that a rule carries, checked when rules are loaded: `match` has to be met by the rule alone, `not_match` must
+//! not be.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use haft::Extent;
+use serde_json::{Value, json};
+
+use super::decide::Verdict;
+use super::lint::{Lint, LintKind};
+use super::set::{Anchors, RuleSet};
+use super::subject::{Command, Place, Subject};
+use super::tool;
+use super::{Names, Rule, Spec};
+use crate::source::List;
+
+/// Says what a call of a tool with this input would do.
+pub type Examine<'e> = dyn for<'a> Fn(&'a str, &'a Value) -> Subject<'a> + 'e;
+
+/// The examples that fail, one lint each.
+pub(super) fn check(rules: &[Rule], anchors: &Anchors, examine: &Examine<'_>) -> Vec<Lint> {
+    let mut lints = Vec::new();
+    for (id, rule) in (0..).zip(rules) {
+        let written = rule.written();
+        if written.matches.is_empty() && written.not_matches.is_empty() {
+            continue;
+        }
+        let alone = RuleSet::build(vec![rule.clone()], anchors, vec![true]);
+        let examples = written.matches.iter().map(|example| (example, true));
+        for (example, wanted) in examples.chain(written.not_matches.iter().map(|example| (example, false))) {
+            if let Err(words) = holds(&alone, rule, example, wanted, examine) {
+                lints.push(Lint::new(id, rule, LintKind::FailingExample, words));
+            }
+        }
+    }
+    lints
+}
+
+fn holds(
+    alone: &RuleSet,
+    rule: &Rule,
+    example: &Value,
+    wanted: bool,
+    examine: &Examine<'_>,
+) -> Result<(), String> {
+    let (key, not) = if wanted { ("match", "doesn't match") } else { ("not_match", "matches") };
+    let input = input(rule, example).ok_or_else(|| {
+        let accepted = "an object with the whole input is accepted, or a string for the field that decides";
+        format!("the example {example} in `{key}` is not understood; {accepted}")
+    })?;
+    let tool = sample_name(rule);
+    let mut subject = examine(&tool, &input);
+    subject.enforced = true;
+    let verdict = alone.decide(&subject).verdict;
+    let matched = match rule.list() {
+        List::Deny => verdict == Verdict::Deny,
+        List::Ask => verdict == Verdict::Ask,
+        List::Allow => verdict == Verdict::Allow,
+    };
+    if matched == wanted {
+        return Ok(());
+    }
+    let left_out =
+        if rule.list() == List::Allow { "; the rule is left out until that is mended" } else { "" };
+    Err(format!("its example {example} in `{key}` {not}{left_out}"))
+}
+
+/// The whole input that an example stands for.
+fn input(rule: &Rule, example: &Value) -> Option<Value> {
+    match (example, &rule.spec) {
+        (Value::Object(_), _) => Some(example.clone()),
+        (Value::String(_), Spec::Argument(spec)) => {
+            let names: Vec<&str> = spec.name.split('.').collect();
+            Some(names.iter().rev().fold(example.clone(), |inner, name| json!({ *name: inner })))
+        }
+        (Value::String(host), Spec::Host(_)) if !host.contains("//") => {
+            Some(json!({ "url": format!("https://{host}/") }))
+        }
+        (Value::String(_), _) => tool::primary(&rule.tool).map(|field| json!({ field: example })),
+        _ => None,
+    }
+}
+
+/// A tool that the rule names.
+fn sample_name(rule: &Rule) -> String {
+    match rule.names {
+        Names::One => rule.tool.clone(),
+        Names::Server => format!("{}__tool", rule.tool),
+        Names::Matching(_) => rule.tool.replace('*', "tool"),
+    }
+}
+
+/// What a call does, taken at its word: a command is one command, a path leads where it says.
+pub(super) fn plain<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> Subject<'a> {
+    let mut subject = Subject::new(tool, input);
+    let Some(text) = tool::primary(tool).and_then(|field| input.get(field)?.as_str()) else { return subject };
+    let place = || {
+        let path = cwd.join(text);
+        Place { real: Cow::Owned(path.clone()), given: Cow::Owned(path), extent: Extent::File }
+    };
+    match tool {
+        "Bash" | "Monitor" | "PowerShell" => subject.commands.push(Command::plain(text.trim())),
+        "Read" => subject.touches.reads.push(place()),
+        "Grep" | "Glob" => subject.touches.reads.push(place().and_below()),
+        "Edit" | "Write" | "NotebookEdit" | "MultiEdit" => subject.touches.writes.push(place()),
+        "WebFetch" => subject.touches.hosts.extend(host(text).map(Cow::Borrowed)),
+        _ => {}
+    }
+    subject
+}
+
+/// The host of a URL. For examples in settings only: tools parse theirs properly.
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let host =
+        if host.starts_with('[') { host.split_inclusive(']').next()? } else { host.split(':').next()? };
+    (!host.is_empty()).then_some(host)
+}

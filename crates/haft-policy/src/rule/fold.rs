@@ -1,0 +1,91 @@
+//! Names without what a file system may ignore: case, composition, invisible characters.
+//!
+//! Deny and ask rules compare folded names, so `.ENV` and a decomposed `é` are found by rules that spell them otherwise,
+//! as disks find them. Allow rules never fold: what is folded together here may be two files.
+
+use unicode_normalization::UnicodeNormalization;
+
+/// The folded form; folding it again changes nothing.
+pub(super) fn fold(name: &str) -> String {
+    let mut folded = String::with_capacity(name.len());
+    fold_into(name, &mut folded);
+    folded
+}
+
+/// Appends the folded form.
+pub(super) fn fold_into(name: &str, folded: &mut String) {
+    if name.is_ascii() {
+        let start = folded.len();
+        folded.push_str(name);
+        folded[start..].make_ascii_lowercase();
+        return;
+    }
+    let mut last = once(name);
+    // What normalising joins may have another case still. Two rounds are enough for every character there is.
+    for _ in 0..ROUNDS_MAX {
+        let next = once(&last);
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    folded.push_str(&last);
+}
+
+/// How often a name is folded at most.
+const ROUNDS_MAX: usize = 4;
+
+fn once(name: &str) -> String {
+    // Upper case first: it joins letters that lower case keeps apart, as the two small sigmas.
+    name.nfkc()
+        .filter(|c| !is_invisible(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .nfkc()
+        .collect()
+}
+
+/// Characters that some file systems skip when they compare names.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_disk_may_take_for_the_same_is_the_same() {
+        let same = |a: &str, b: &str| assert_eq!(fold(a), fold(b), "{a} {b}");
+        same(".ENV", ".env");
+        same("caf\u{e9}", "cafe\u{301}");
+        same("STRASSE", "straße");
+        same("ΟΔΟΣ", "οδος");
+        same(".g\u{200c}it", ".git");
+        same("\u{ff53}ecrets", "secrets");
+        assert_ne!(fold("secret"), fold("secrets"));
+    }
+
+    #[test]
+    fn every_character_is_folded_for_good() {
+        // Beyond, and in the large blocks of ideographs and syllables, nothing has a case.
+        let plain = |c: &char| ('\u{3400}'..='\u{9fff}').contains(c) || ('\u{ac00}'..='\u{d7a3}').contains(c);
+        for c in ('\u{80}'..='\u{1ffff}').filter(|c| !plain(c)) {
+            let once = super::once(c.encode_utf8(&mut [0; 4]));
+            let twice = super::once(&once);
+            assert_eq!(super::once(&twice), twice, "{}", c.escape_unicode());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn folding_twice_is_folding_once(name in "\\PC{0,12}") {
+            let once = fold(&name);
+            prop_assert_eq!(fold(&once), once);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Finding the patterns that match a text, among many.
+//!
+//! A pattern is looked up by what every match begins with, else by what every match ends with; only patterns with
+//! neither are tried one by one. So the cost follows the number of different lengths of beginnings, and not the number
+//! of rules. An automaton over all patterns was the other choice: it needs a cache that is shared between threads and
+//! grows with what models happen to ask for.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::pattern::Shape;
+
+/// Patterns, each with the number that it stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Index<P> {
+    exact: Map<Box<[u8]>, Vec<u32>>,
+    heads: Keyed,
+    tails: Keyed,
+    /// Those that are tried with every text.
+    rest: Vec<u32>,
+    /// Patterns that are not exact.
+    wild: Vec<(P, u32)>,
+}
+
+impl<P> Default for Index<P> {
+    fn default() -> Index<P> {
+        let (exact, heads, tails) = (Map::default(), Keyed::default(), Keyed::default());
+        Index { exact, heads, tails, rest: Vec::new(), wild: Vec::new() }
+    }
+}
+
+impl<P: Shape> Index<P> {
+    pub(super) fn insert(&mut self, pattern: P, number: u32) {
+        if let Some(text) = pattern.exact() {
+            self.exact.entry(text.as_bytes().into()).or_default().push(number);
+            return;
+        }
+        let place = u32::try_from(self.wild.len()).expect("fewer rules than that");
+        match (pattern.head(), pattern.tail()) {
+            ("", "") => self.rest.push(place),
+            ("", tail) => self.tails.insert(tail, place),
+            (head, _) => self.heads.insert(head, place),
+        }
+        self.wild.push((pattern, number));
+    }
+
+    /// Hands over the number of each pattern that matches.
+    pub(super) fn each(&self, text: &str, mut found: impl FnMut(u32)) {
+        let bytes = text.as_bytes();
+        if !self.exact.is_empty() {
+            self.exact.get(bytes).into_iter().flatten().for_each(|number| found(*number));
+        }
+        let mut test = |place: u32| {
+            let (pattern, number) = &self.wild[place as usize];
+            if pattern.matches(text) {
+                found(*number);
+            }
+        };
+        for length in self.heads.lengths_up_to(bytes.len()) {
+            self.heads.with(&bytes[..length], &mut test);
+        }
+        for length in self.tails.lengths_up_to(bytes.len()) {
+            self.tails.with(&bytes[bytes.len() - length..], &mut test);
+        }
+        self.rest.iter().copied().for_each(test);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wild.is_empty()
+    }
+}
+
+/// Places by a text, with the lengths of texts that there are.
+#[derive(Debug, Clone, Default)]
+struct Keyed {
+    /// Rising.
+    lengths: Vec<usize>,
+    places: Map<Box<[u8]>, Vec<u32>>,
+}
+
+impl Keyed {
+    fn insert(&mut self, key: &str, place: u32) {
+        if let Err(at) = self.lengths.binary_search(&key.len()) {
+            self.lengths.insert(at, key.len());
+        }
+        self.places.entry(key.as_bytes().into()).or_default().push(place);
+    }
+
+    fn lengths_up_to(&self, most: usize) -> impl Iterator<Item = usize> {
+        self.lengths.iter().copied().take_while(move |length| *length <= most)
+    }
+
+    fn with(&self, key: &[u8], test: &mut impl FnMut(u32)) {
+        self.places.get(key).into_iter().flatten().for_each(|place| test(*place));
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// A fast hash. Keys come from rules alone and never from a model, so nobody can make them collide call by call.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quick(u64);
+
+impl Quick {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Quick {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.add(u64::from_le_bytes(last));
+        }
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.add(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::pattern::{Segment, Wild};
+    use super::*;
+
+    fn found<P: Shape>(patterns: Vec<P>, text: &str) -> Vec<u32> {
+        let mut index = Index::default();
+        patterns.into_iter().zip(0..).for_each(|(pattern, number)| index.insert(pattern, number));
+        let mut found = Vec::new();
+        index.each(text, |number| found.push(number));
+        found.sort_unstable();
+        found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The index finds exactly what trying them all would find.
+        #[test]
+        fn nothing_is_missed_and_nothing_added(
+            patterns in prop::collection::vec("[ab*?\\[\\]]{0,5}", 0..20), text in "[ab]{0,6}",
+        ) {
+            let wilds: Vec<Wild> = patterns.iter().map(|pattern| Wild::new(pattern)).collect();
+            let expected: Vec<u32> = (0..).zip(&wilds).filter(|(_, p)| p.matches(&text)).map(|(n, _)| n).collect();
+            prop_assert_eq!(found(wilds, &text), expected);
+            let segments: Vec<Segment> = patterns.iter().map(|pattern| Segment::new(pattern)).collect();
+            let expected: Vec<u32> = (0..).zip(&segments).filter(|(_, p)| p.matches(&text)).map(|(n, _)| n).collect();
+            prop_assert_eq!(found(segments, &text), expected);
+        }
+    }
+}

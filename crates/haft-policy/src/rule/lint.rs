@@ -1,0 +1,261 @@
+//! What is doubtful about rules that were understood: those that are never looked at, that can't take effect, that are
+//! wider than they seem.
+//!
+//! A lint changes nothing by itself. Two kinds of allow rules are left out of the set, because leaving them in would
+//! let through more than was meant: names with a wildcard that isn't below one server, and rules whose own examples
+//! fail.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use haft::spelling::edits;
+
+use super::pattern::Shape;
+use super::tool::{self, Kind};
+use super::{Names, Never, Rule, RuleId, RuleSet, Spec};
+use crate::source::{List, Source};
+
+/// The longest name that is compared with others.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Something doubtful about a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lint {
+    /// The rule.
+    pub rule: RuleId,
+    /// Its text.
+    pub text: String,
+    /// Where it stands.
+    pub source: Source,
+    /// What kind of doubt.
+    pub kind: LintKind,
+    /// What is doubtful and what to do about it.
+    pub words: String,
+}
+
+/// A kind of doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LintKind {
+    /// No tool has this name.
+    UnknownTool,
+    /// Nothing ever looks at the rule.
+    NeverConsulted,
+    /// The rule is about the field that other rules speak of; nothing looks at it.
+    PrimaryField,
+    /// Another rule always goes first.
+    Unreachable,
+    /// An allow rule for more than one may allow at once; it is left out.
+    TooWide,
+    /// A path that seems to begin elsewhere than it does.
+    OddPath,
+    /// An allow rule for commands that begin with anything.
+    LeadingWildcard,
+    /// One of its examples says otherwise.
+    FailingExample,
+}
+
+impl fmt::Display for Lint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lint { text, source, words, .. } = self;
+        write!(f, "{source}: rule `{text}`: {words}")
+    }
+}
+
+impl Lint {
+    pub(super) fn new(id: u32, rule: &Rule, kind: LintKind, words: impl Into<String>) -> Lint {
+        let (text, source) = (rule.to_string(), rule.source().clone());
+        Lint { rule: RuleId(id), text, source, kind, words: words.into() }
+    }
+}
+
+/// Whether an allow rule is left out for being too wide.
+pub(super) fn is_skipped(rule: &Rule) -> bool {
+    rule.list() == List::Allow && too_wide(rule).is_some()
+}
+
+fn too_wide(rule: &Rule) -> Option<&'static str> {
+    let below_a_server = |name: &str| {
+        let tail = name.strip_prefix("mcp__")?;
+        let (server, _) = tail.split_once("__")?;
+        (!server.is_empty() && !server.contains('*')).then_some(())
+    };
+    if matches!(rule.names, Names::Matching(_)) && below_a_server(&rule.tool).is_none() {
+        return Some("left out: in `allow` a name may have `*` only after `mcp__<server>__`");
+    }
+    if matches!(rule.spec, Spec::Argument(_)) && tool::kind(&rule.tool) == Kind::Command {
+        return Some(
+            "left out: it would allow every command with that argument; name the command, `Bash(command)`",
+        );
+    }
+    None
+}
+
+/// What can be said of rules by themselves.
+pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
+    let mut lints = Vec::new();
+    let stricter = Stricter::new(rules);
+    for (id, rule) in (0..).zip(rules) {
+        let mut say = |kind, words: String| lints.push(Lint::new(id, rule, kind, words));
+        let allows = rule.list() == List::Allow;
+        match &rule.spec {
+            Spec::Never(Never::PathOf(other)) => say(
+                LintKind::NeverConsulted,
+                format!("never consulted; paths of {} are judged by `{other}(path)` rules", rule.tool),
+            ),
+            Spec::Never(Never::Primary { field, write }) => say(
+                LintKind::PrimaryField,
+                format!("never consulted; `{field}` is judged by rules of the form `{write}`"),
+            ),
+            Spec::Never(Never::NoSpecifier) => say(
+                LintKind::NeverConsulted,
+                format!("never consulted; `{0}` or `{0}(argument:value)` is accepted", rule.tool),
+            ),
+            Spec::Path(_) => {
+                if let Some(words) = odd_path(rule) {
+                    say(LintKind::OddPath, words);
+                }
+            }
+            Spec::Command(spec) if allows && !spec.exact && spec.has_operator() && !quotes(rule) => say(
+                LintKind::NeverConsulted,
+                "never matches: a command line is taken apart; write a rule for each command".to_owned(),
+            ),
+            Spec::Command(spec) if allows && spec.is_headless() => say(
+                LintKind::LeadingWildcard,
+                "allows any program: it begins with `*`; begin with the program's name".to_owned(),
+            ),
+            _ => {}
+        }
+        match too_wide(rule) {
+            Some(words) if allows => say(LintKind::TooWide, words.to_owned()),
+            _ => {}
+        }
+        if let Some(first) = stricter.before(rules, rule) {
+            let (list, place) = (name_of(first.list()), first.source());
+            say(
+                LintKind::Unreachable,
+                format!("never takes effect; `{first}` in {list} ({place}) goes first"),
+            );
+        }
+    }
+    lints
+}
+
+/// Whether an operator may stand in quotes.
+fn quotes(rule: &Rule) -> bool {
+    rule.to_string().contains(['\'', '"', '\\'])
+}
+
+/// A path that was probably meant to begin elsewhere.
+fn odd_path(rule: &Rule) -> Option<String> {
+    let text = rule.to_string();
+    let path = text.split_once('(')?.1.strip_suffix(')')?.trim();
+    let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    if path.starts_with('$') {
+        return Some(format!("`{}` is not expanded; write `~/` for home, or the path", first(path)));
+    }
+    if path.starts_with('~') && path != "~" && !path.starts_with("~/") {
+        return Some(format!("`{}` is not expanded; only `~/`, your own home, is", first(path)));
+    }
+    let below = path.strip_prefix('/').filter(|below| !below.starts_with('/'))?;
+    let anchor = rule.source().anchor.display();
+    let folders = ["etc", "home", "private", "proc", "root", "sys", "usr", "Users"];
+    folders.contains(&&*first(below)).then(|| {
+        format!("one `/` starts in {anchor}, where the rule stands; for the root of the disk write `/{path}`")
+    })
+}
+
+fn name_of(list: List) -> &'static str {
+    match list {
+        List::Deny => "`deny`",
+        List::Ask => "`ask`",
+        List::Allow => "`allow`",
+    }
+}
+
+/// Rules that deny or ask, to find those that go before others.
+struct Stricter<'a> {
+    same: HashMap<(String, List), usize>,
+    /// Rules for every use of tools whose names match.
+    matching: Vec<&'a Rule>,
+}
+
+impl<'a> Stricter<'a> {
+    fn new(rules: &'a [Rule]) -> Stricter<'a> {
+        let mut same = HashMap::new();
+        for (id, rule) in rules.iter().enumerate() {
+            if rule.list() != List::Allow && !matches!(rule.spec, Spec::Never(_)) {
+                same.entry((key(rule), rule.list())).or_insert(id);
+            }
+        }
+        let wide = |rule: &&Rule| rule.list() != List::Allow && rule.is_bare() && rule.names != Names::One;
+        Stricter { same, matching: rules.iter().filter(wide).collect() }
+    }
+
+    /// The first rule of a stricter list that always goes before this one.
+    fn before(&self, rules: &'a [Rule], rule: &Rule) -> Option<&'a Rule> {
+        let lists: &[List] = match rule.list() {
+            List::Deny => return None,
+            List::Ask => &[List::Deny],
+            List::Allow => &[List::Deny, List::Ask],
+        };
+        lists.iter().find_map(|list| {
+            let same = |text: String| self.same.get(&(text, *list)).map(|id| &rules[*id]);
+            // `Edit(src/**)` speaks of `Write` too, which `Edit` doesn't.
+            let by_tool = !matches!(rule.spec, Spec::Path(_)) && rule.names == Names::One;
+            let bare = || if by_tool { same(rule.tool.clone()) } else { None };
+            let covers = |other: &&&Rule| other.list() == *list && by_tool && names(other, &rule.tool);
+            same(key(rule)).or_else(bare).or_else(|| self.matching.iter().find(covers).copied())
+        })
+    }
+}
+
+/// Rules with the same key say the same.
+fn key(rule: &Rule) -> String {
+    if rule.is_bare() { rule.tool.clone() } else { format!("{}\0{}", rule.source().anchor.display(), rule) }
+}
+
+/// Whether a rule for every use names this tool.
+fn names(rule: &Rule, tool: &str) -> bool {
+    match &rule.names {
+        Names::One => rule.tool == tool,
+        Names::Server => tool.strip_prefix(&*rule.tool).is_some_and(|rest| rest.starts_with("__")),
+        Names::Matching(pattern) => pattern.matches(tool),
+    }
+}
+
+impl RuleSet {
+    /// Rules that name a tool which nobody has; `known` are the tools of this session. Names with `_` or `*` may belong
+    /// to a server that comes later and are left alone.
+    pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<Lint> {
+        let known: HashSet<&str> = known.into_iter().chain(tool::CONVENTIONAL.iter().copied()).collect();
+        let mut lints = Vec::new();
+        for (id, rule) in (0..).zip(&self.rules) {
+            let name = &*rule.tool;
+            if name.contains(['_', '*']) || known.contains(name) {
+                continue;
+            }
+            let closest = match closest(name, &known) {
+                Some(near) => format!("; did you mean `{near}`?"),
+                None => String::new(),
+            };
+            lints.push(Lint::new(
+                id,
+                rule,
+                LintKind::UnknownTool,
+                format!("no tool named `{name}`{closest}"),
+            ));
+        }
+        lints
+    }
+}
+
+fn closest<'a>(wanted: &str, known: &HashSet<&'a str>) -> Option<&'a str> {
+    let plain = |name: &str| -> Vec<char> {
+        let letters = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
+        letters.take(NAME_CHARS_MAX).collect()
+    };
+    let target = plain(wanted);
+    let near = known.iter().map(|name| (edits(&target, &plain(name)), *name));
+    near.filter(|(distance, _)| *distance <= (target.len() / 3).max(1)).min().map(|(_, name)| name)
+}

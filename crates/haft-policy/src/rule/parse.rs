@@ -1,0 +1,164 @@
+//! From the text of a rule to what it means. The tool's name decides how the text in parentheses is read.
+
+use super::argument::ArgumentSpec;
+use super::host::HostSpec;
+use super::path::PathSpec;
+use super::pattern::{Shape, Wild};
+use super::tool::{self, Kind};
+use super::{BadRule, CommandSpec, Names, Never, RULE_BYTES_MAX, Rule, Spec};
+use crate::source::{List, WrittenRule};
+
+pub(super) fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
+    match understand(&written) {
+        Ok((tool, names, spec)) => Ok(Rule { tool, names, spec, written }),
+        Err(what) => Err(BadRule { rule: written.rule, source: written.source, what }),
+    }
+}
+
+fn understand(written: &WrittenRule) -> Result<(String, Names, Spec), String> {
+    let text = written.rule.trim();
+    if text.len() > RULE_BYTES_MAX {
+        return Err(format!("{} bytes long; at most {RULE_BYTES_MAX} are accepted", text.len()));
+    }
+    let (name, inside) = split(text)?;
+    let name = tool::current(name);
+    let names = names(name);
+    let spec = match inside {
+        None => Spec::Every,
+        Some(inside) => specifier(name, inside, written.list)?,
+    };
+    Ok((name.to_owned(), names, spec))
+}
+
+/// The name, and what stands in parentheses.
+fn split(text: &str) -> Result<(&str, Option<&str>), String> {
+    const FORMS: &str = "`Tool` or `Tool(specifier)` is accepted";
+    let Some((name, rest)) = text.split_once('(') else {
+        return match text {
+            "" => Err(format!("empty; {FORMS}")),
+            _ if text.contains(')') => Err(format!("`)` without `(`; {FORMS}")),
+            _ if text.contains(char::is_control) => Err(format!("a control character in the name; {FORMS}")),
+            _ => Ok((text, None)),
+        };
+    };
+    let name = name.trim_end();
+    if name.is_empty() {
+        return Err(format!("no tool name before `(`; {FORMS}"));
+    }
+    if name.contains(')') || name.contains(char::is_control) {
+        return Err(format!("`{}` is no tool name; {FORMS}", name.escape_debug()));
+    }
+    let Some(inside) = rest.strip_suffix(')') else {
+        let after = rest.rfind(')').map(|at| rest[at + 1..].trim());
+        return Err(match after {
+            Some(after) => format!("`{after}` after the closing `)`; {FORMS}, one to a rule"),
+            None => format!("no closing `)`; {FORMS}"),
+        });
+    };
+    if inside.trim().is_empty() {
+        return Err(format!("nothing in the parentheses; write `{name}` for every use"));
+    }
+    Ok((name, Some(inside)))
+}
+
+fn names(name: &str) -> Names {
+    if name.contains('*') {
+        return Names::Matching(Wild::new(name));
+    }
+    match name.strip_prefix("mcp__") {
+        Some(server) if !server.is_empty() && !server.contains("__") => Names::Server,
+        _ => Names::One,
+    }
+}
+
+fn specifier(name: &str, inside: &str, list: List) -> Result<Spec, String> {
+    let text = inside.trim();
+    if text == "*" {
+        return Ok(Spec::Every);
+    }
+    let kind = tool::kind(name);
+    if let Some(argument) = ArgumentSpec::parse(text).filter(|found| tool::has_argument(name, &found.name)) {
+        // `timeout` and `command` are programs too, and `:*` at the end is the old way to write a prefix.
+        let program = kind == Kind::Command
+            && matches!(&*argument.name, "timeout" | "command")
+            && argument.value.is_all();
+        if !program {
+            return Ok(about_argument(name, kind, argument));
+        }
+    }
+    Ok(match kind {
+        Kind::Command => {
+            let spec = CommandSpec::parse(text);
+            if spec.is_all() { Spec::Every } else { Spec::Command(spec.folded(name == "PowerShell")) }
+        }
+        Kind::Called => {
+            let spec = CommandSpec::parse(text);
+            if spec.is_all() { Spec::Every } else { Spec::Called(spec) }
+        }
+        // Blanks at the end of a path are its own matter.
+        Kind::Path => Spec::Path(PathSpec::parse(inside.trim_start(), list)?),
+        Kind::Host => match text.split_once(':') {
+            Some((before, host)) if before.trim() == "domain" => match HostSpec::parse(host)? {
+                HostSpec::All => Spec::Every,
+                some => Spec::Host(some),
+            },
+            _ => return Err(format!("`{text}` is no host; write `{name}(domain:example.com)`")),
+        },
+        Kind::PathOf(rules) => Spec::Never(Never::PathOf(rules)),
+        Kind::Other => Spec::Never(Never::NoSpecifier),
+    })
+}
+
+/// A rule about an argument, unless other rules speak of that one.
+fn about_argument(name: &str, kind: Kind, argument: ArgumentSpec) -> Spec {
+    let write = match kind {
+        Kind::Command => "Bash(command)",
+        Kind::Path | Kind::PathOf("Read") if name != "Edit" => "Read(path)",
+        Kind::Path | Kind::PathOf(_) => "Edit(path)",
+        Kind::Host => "WebFetch(domain:host)",
+        Kind::Called | Kind::Other => return Spec::Argument(argument),
+    };
+    match tool::primary(name) {
+        Some(field) if field == argument.name => Spec::Never(Never::Primary { field, write }),
+        _ => Spec::Argument(argument),
+    }
+}
+
+impl CommandSpec {
+    pub(super) fn parse(text: &str) -> CommandSpec {
+        let prefix = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *"));
+        let patterns = match prefix.map(str::trim_end) {
+            Some("") => vec![Wild::new("*")],
+            Some(base) => vec![Wild::read(base), Wild::read(&format!("{base} *"))],
+            None => vec![Wild::escaped(text)],
+        };
+        let exact = matches!(&*patterns, [only] if only.exact().is_some());
+        CommandSpec { exact, patterns }
+    }
+
+    fn is_all(&self) -> bool {
+        self.patterns.iter().any(Wild::is_all)
+    }
+
+    /// Without regard to case.
+    fn folded(mut self, fold: bool) -> CommandSpec {
+        if fold {
+            self.patterns.iter_mut().for_each(|pattern| *pattern = pattern.map(str::to_lowercase));
+        }
+        self
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(text))
+    }
+
+    /// Whether it speaks of more than one command, or of a redirection.
+    pub(super) fn has_operator(&self) -> bool {
+        self.patterns.iter().any(|pattern| pattern.contains(['|', '&', ';', '<', '>', '\n']))
+    }
+
+    /// Whether a match may begin with anything.
+    pub(super) fn is_headless(&self) -> bool {
+        self.patterns.iter().any(|pattern| pattern.exact().is_none() && pattern.head().is_empty())
+    }
+}

@@ -1,0 +1,374 @@
+//! Texts with wildcards: whole texts for commands, names and values, and single segments of paths.
+//!
+//! Two kinds, because their costs differ: [`Wild`] knows only `*`, so it is matched by looking for its parts one after
+//! the other, in time linear in the text; a [`Segment`] knows `?` and `[…]` too and goes back to its last star, which
+//! is fine for the few hundred bytes of a file name. Regular expressions would do both, and would let a rule that
+//! somebody pasted decide how long every call takes to judge.
+
+/// What an [index](super::index) needs to know of a pattern.
+pub(super) trait Shape: Clone + Eq + std::hash::Hash {
+    /// The only text that it matches, if there is only one.
+    fn exact(&self) -> Option<&str>;
+    /// What every matching text begins with.
+    fn head(&self) -> &str;
+    /// What every matching text ends with.
+    fn tail(&self) -> &str;
+    /// Whether it matches.
+    fn matches(&self, text: &str) -> bool;
+}
+
+/// A text in which `*` stands for any run of characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Wild {
+    /// What stands between the stars; one part if there is none.
+    parts: Vec<Box<str>>,
+}
+
+impl Wild {
+    /// This text and nothing else.
+    pub(super) fn literal(text: &str) -> Wild {
+        Wild { parts: vec![text.into()] }
+    }
+
+    /// Every text that begins so.
+    pub(super) fn starting(head: &str) -> Wild {
+        Wild { parts: vec![head.into(), "".into()] }
+    }
+
+    /// `*` is a wildcard wherever it stands.
+    pub(super) fn new(text: &str) -> Wild {
+        Wild::from_parts(text.split('*').map(str::to_owned))
+    }
+
+    /// As [`Wild::new`]; but if there is a star at all, `\*` is a star and `\\` a backslash.
+    pub(super) fn escaped(text: &str) -> Wild {
+        if text.contains('*') { Wild::read(text) } else { Wild::literal(text) }
+    }
+
+    /// With escapes, whether there is a star or not.
+    pub(super) fn read(text: &str) -> Wild {
+        let mut parts = vec![String::new()];
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            let part = parts.last_mut().expect("there is always a part");
+            match c {
+                '*' => parts.push(String::new()),
+                '\\' => part.push(rest.next_if(|c| matches!(c, '*' | '\\')).unwrap_or('\\')),
+                _ => part.push(c),
+            }
+        }
+        Wild::from_parts(parts.into_iter())
+    }
+
+    /// The text that [`Wild::escaped`] reads as exactly this one.
+    pub(super) fn escape(text: &str) -> String {
+        if text.contains('*') { text.replace('\\', r"\\").replace('*', r"\*") } else { text.to_owned() }
+    }
+
+    /// Two stars in a row are one.
+    fn from_parts(parts: impl Iterator<Item = String>) -> Wild {
+        let mut kept: Vec<Box<str>> = Vec::new();
+        let mut parts = parts.peekable();
+        while let Some(part) = parts.next() {
+            let between = !kept.is_empty() && parts.peek().is_some();
+            if !(between && part.is_empty()) {
+                kept.push(part.into());
+            }
+        }
+        Wild { parts: kept }
+    }
+
+    /// The same with each part changed.
+    pub(super) fn map(&self, change: impl Fn(&str) -> String) -> Wild {
+        Wild { parts: self.parts.iter().map(|part| change(part).into()).collect() }
+    }
+
+    /// Whether one of these stands in it.
+    pub(super) fn contains<const N: usize>(&self, letters: [char; N]) -> bool {
+        self.parts.iter().any(|part| part.contains(letters))
+    }
+
+    /// Whether it matches every text.
+    pub(super) fn is_all(&self) -> bool {
+        self.parts.len() == 2 && self.parts.iter().all(|part| part.is_empty())
+    }
+}
+
+impl Shape for Wild {
+    fn exact(&self) -> Option<&str> {
+        if let [only] = &*self.parts { Some(only) } else { None }
+    }
+
+    fn head(&self) -> &str {
+        &self.parts[0]
+    }
+
+    fn tail(&self) -> &str {
+        &self.parts[self.parts.len() - 1]
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        let [head, between @ .., tail] = &*self.parts else { return text == self.head() };
+        let Some(mut rest) = text.strip_prefix(&**head).and_then(|rest| rest.strip_suffix(&**tail)) else {
+            return false;
+        };
+        // The leftmost place of each part leaves the most room for the ones after it.
+        between.iter().all(|part| match rest.find(&**part) {
+            Some(at) => {
+                rest = &rest[at + part.len()..];
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+/// One segment of a path as gitignore writes it: `*`, `?`, `[a-z]`, `[!a]`, and `\` before what is meant literally.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Segment {
+    tokens: Vec<Token>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Token {
+    Text(String),
+    Star,
+    One,
+    Class { negated: bool, ranges: Vec<(char, char)>, folded: bool },
+}
+
+impl Segment {
+    /// This name and nothing else.
+    pub(super) fn literal(name: &str) -> Segment {
+        Segment { tokens: vec![Token::Text(name.to_owned())] }
+    }
+
+    pub(super) fn new(text: &str) -> Segment {
+        let mut tokens: Vec<Token> = Vec::new();
+        let letters: Vec<char> = text.chars().collect();
+        let mut at = 0;
+        while at < letters.len() {
+            let c = letters[at];
+            at += 1;
+            match c {
+                '*' => {
+                    if tokens.last() != Some(&Token::Star) {
+                        tokens.push(Token::Star);
+                    }
+                }
+                '?' => tokens.push(Token::One),
+                '[' => match class(&letters[at..]) {
+                    Some((found, length)) => {
+                        tokens.push(found);
+                        at += length;
+                    }
+                    None => push(&mut tokens, '['),
+                },
+                '\\' if at < letters.len() => {
+                    push(&mut tokens, letters[at]);
+                    at += 1;
+                }
+                _ => push(&mut tokens, c),
+            }
+        }
+        Segment { tokens }
+    }
+
+    /// The text that [`Segment::new`] reads as exactly this name.
+    pub(super) fn escape(name: &str) -> String {
+        let mut text = String::with_capacity(name.len());
+        for c in name.chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+                text.push('\\');
+            }
+            text.push(c);
+        }
+        text
+    }
+
+    /// The same for folded names.
+    pub(super) fn folded(&self) -> Segment {
+        let fold = |token: &Token| match token {
+            Token::Text(text) => Token::Text(super::fold::fold(text)),
+            Token::Class { negated, ranges, .. } => {
+                Token::Class { negated: *negated, ranges: ranges.clone(), folded: true }
+            }
+            other => other.clone(),
+        };
+        Segment { tokens: self.tokens.iter().map(fold).collect() }
+    }
+}
+
+impl Shape for Segment {
+    fn exact(&self) -> Option<&str> {
+        match &*self.tokens {
+            [] => Some(""),
+            [Token::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    fn head(&self) -> &str {
+        if let Some(Token::Text(text)) = self.tokens.first() { text } else { "" }
+    }
+
+    fn tail(&self) -> &str {
+        if let Some(Token::Text(text)) = self.tokens.last() { text } else { "" }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        let (mut token, mut rest) = (0, name);
+        // Where to go on if this doesn't lead to the end: after the last star, one character later.
+        let mut retry: Option<(usize, &str)> = None;
+        loop {
+            let step = match self.tokens.get(token) {
+                Some(Token::Star) => {
+                    retry = Some((token + 1, rest));
+                    Some(rest)
+                }
+                Some(Token::Text(text)) => rest.strip_prefix(&**text),
+                Some(one) => {
+                    let mut letters = rest.chars();
+                    letters.next().filter(|c| one.takes(*c)).map(|_| letters.as_str())
+                }
+                None if rest.is_empty() => return true,
+                None => None,
+            };
+            match (step, retry) {
+                (Some(after), _) => (token, rest) = (token + 1, after),
+                (None, Some((after_star, from))) => {
+                    let mut letters = from.chars();
+                    if letters.next().is_none() {
+                        return false;
+                    }
+                    retry = Some((after_star, letters.as_str()));
+                    (token, rest) = (after_star, letters.as_str());
+                }
+                (None, None) => return false,
+            }
+        }
+    }
+}
+
+impl Token {
+    fn takes(&self, c: char) -> bool {
+        let Token::Class { negated, ranges, folded } = self else { return matches!(self, Token::One) };
+        let within = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated;
+        // A folded name has lost its case: what either case would be taken for, it is taken for.
+        within(c) || (*folded && (c.to_uppercase().any(within) || c.to_lowercase().any(within)))
+    }
+}
+
+fn push(tokens: &mut Vec<Token>, c: char) {
+    match tokens.last_mut() {
+        Some(Token::Text(text)) => text.push(c),
+        _ => tokens.push(Token::Text(c.into())),
+    }
+}
+
+/// A class after its `[`, and how many characters it took; none if it isn't closed.
+fn class(letters: &[char]) -> Option<(Token, usize)> {
+    let mut at = 0;
+    let negated = matches!(letters.first(), Some('!' | '^'));
+    at += usize::from(negated);
+    let first = at;
+    let mut ranges = Vec::new();
+    let letter = |at: &mut usize| {
+        if letters.get(*at) == Some(&'\\') {
+            *at += 1;
+        }
+        let found = letters.get(*at).copied();
+        *at += 1;
+        found
+    };
+    loop {
+        if letters.get(at) == Some(&']') && at > first {
+            return Some((Token::Class { negated, ranges, folded: false }, at + 1));
+        }
+        let from = letter(&mut at)?;
+        if letters.get(at) == Some(&'-') && letters.get(at + 1).is_some_and(|c| *c != ']') {
+            at += 1;
+            ranges.push((from, letter(&mut at)?));
+        } else {
+            ranges.push((from, from));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_run() {
+        let check = |pattern: &str, yes: &[&str], no: &[&str]| {
+            let wild = Wild::escaped(pattern);
+            yes.iter().for_each(|text| assert!(wild.matches(text), "{pattern} should match {text}"));
+            no.iter().for_each(|text| assert!(!wild.matches(text), "{pattern} should not match {text}"));
+        };
+        check("ls", &["ls"], &["ls ", "lsof", ""]);
+        check("ls*", &["ls", "lsof", "ls -la"], &["als"]);
+        check("git * main", &["git push main", "git  main"], &["git main", "git push main2"]);
+        check("a*b*c", &["abc", "aXbXc", "abbc"], &["acb", "ab"]);
+        check("ab*ba", &["abba"], &["aba"]);
+        check("*", &["", "x y"], &[]);
+        check(r"ls \*.rs", &["ls *.rs"], &["ls a.rs", r"ls \*.rs"]);
+        check(r"a\\*", &[r"a\", r"a\x"], &["a*"]);
+        check(r"a\b", &[r"a\b"], &["ab"]);
+    }
+
+    #[test]
+    fn segments_are_read_as_gitignore_reads_them() {
+        let check = |pattern: &str, yes: &[&str], no: &[&str]| {
+            let segment = Segment::new(pattern);
+            yes.iter().for_each(|name| assert!(segment.matches(name), "{pattern} should match {name}"));
+            no.iter().for_each(|name| assert!(!segment.matches(name), "{pattern} should not match {name}"));
+        };
+        check("*.rs", &[".rs", "a.rs", "a.b.rs"], &["a.rsx"]);
+        check("a?c", &["abc", "aéc"], &["ac", "abbc"]);
+        check("[a-c]x", &["ax", "cx"], &["dx", "x"]);
+        check("[!a-c]x", &["dx"], &["ax"]);
+        check("[]]", &["]"], &["["]);
+        check("[a", &["[a"], &["a"]);
+        check(r"\*", &["*"], &["a"]);
+        check(r"a\", &[r"a\"], &["a"]);
+        check("*a*b", &["ab", "xaxb", "aab"], &["ba"]);
+        check("", &[""], &["a"]);
+    }
+
+    #[test]
+    fn a_long_pattern_of_stars_is_cheap() {
+        let text = "a".repeat(20_000);
+        assert!(!Wild::new(&format!("{}b", "a*".repeat(2_000))).matches(&text));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn an_escaped_text_matches_itself_alone(text in ".{0,20}", other in ".{0,20}") {
+            let wild = Wild::escaped(&Wild::escape(&text));
+            prop_assert!(wild.matches(&text));
+            prop_assert_eq!(wild.matches(&other), text == other);
+            let segment = Segment::new(&Segment::escape(&text));
+            prop_assert!(segment.matches(&text));
+            prop_assert_eq!(segment.matches(&other), text == other);
+        }
+
+        /// Both kinds agree where they mean the same.
+        #[test]
+        fn the_two_kinds_agree_on_stars(pattern in "[ab*]{0,8}", text in "[ab]{0,8}") {
+            prop_assert_eq!(Wild::new(&pattern).matches(&text), Segment::new(&pattern).matches(&text));
+        }
+
+        #[test]
+        fn a_match_has_head_and_tail(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
+            let segment = Segment::new(&pattern);
+            if segment.matches(&text) {
+                prop_assert!(text.starts_with(segment.head()) && text.ends_with(segment.tail()));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The narrowest rules that would let a call through: what "always" stores, and what a denial without a user names.
+//!
+//! Each proposal is tried before it is made: rules that would not cover the call are never proposed.
+
+use super::decide::Verdict;
+use super::path;
+use super::pattern::Wild;
+use super::set::RuleSet;
+use super::subject::{Command, Effect, Place, Subject, Touch};
+use super::{Rule, host, tool};
+use crate::source::{List, Scope, Source, WrittenRule};
+
+/// How many rules are proposed for one call.
+pub const PROPOSALS_MAX: usize = 5;
+
+impl RuleSet {
+    /// The rules that would have to be added to `allow` for this call to be covered: none if it is covered, and none if
+    /// no such rules exist, as for a command that isn't understood. Deny and ask rules go before them as before all.
+    pub fn propose(&self, subject: &Subject<'_>) -> Vec<String> {
+        let uncovered = self.explain(subject).uncovered;
+        if uncovered.is_empty() {
+            return Vec::new();
+        }
+        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
+        let tries = [
+            self.by_effects(subject, &uncovered),
+            if is_shell { whole_command(subject) } else { by_name(subject).map(|rule| vec![rule]) },
+        ];
+        let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
+        tries.into_iter().flatten().find(fits).unwrap_or_default()
+    }
+
+    /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its
+    /// name.
+    pub fn propose_deny(&self, subject: &Subject<'_>) -> String {
+        let denied =
+            |command: &Command<'_>| command.for_deny.first().map(|text| command_rule(subject.tool, text));
+        let touches = &subject.touches;
+        let own = [
+            (Touch::Writes, touches.writes.len()),
+            (Touch::Deletes, touches.deletes.len()),
+            (Touch::Reads, touches.reads.len()),
+            (Touch::Reaches, touches.hosts.len()),
+        ];
+        let touched = || {
+            let effects = own.into_iter().filter(|(_, count)| *count > 0);
+            effects
+                .filter_map(|(touch, _)| {
+                    self.for_effect(subject, Effect { touch, command: None, index: 0 })?.into_iter().next()
+                })
+                .next()
+        };
+        let named = || by_name(subject).unwrap_or_else(|| subject.tool.to_owned());
+        let tries = subject.commands.iter().find_map(denied).into_iter().chain(touched()).chain([named()]);
+        tries
+            .into_iter()
+            .find(|rule| self.would_deny(rule, subject))
+            .unwrap_or_else(|| subject.tool.to_owned())
+    }
+
+    fn would_deny(&self, rule: &str, subject: &Subject<'_>) -> bool {
+        let source = Source::of(Scope::Session, &self.anchors.cwd);
+        let rule = Rule::parse(WrittenRule::plain(rule, List::Deny, source));
+        let denies = |rule| {
+            RuleSet::build(vec![rule], &self.anchors, vec![true]).decide(subject).verdict == Verdict::Deny
+        };
+        rule.is_ok_and(denies)
+    }
+
+    /// One rule for each thing that isn't covered; none if one of them can't have one.
+    fn by_effects(&self, subject: &Subject<'_>, uncovered: &[Effect]) -> Option<Vec<String>> {
+        let mut rules: Vec<String> = Vec::new();
+        for effect in uncovered {
+            // What a command touches is covered with it.
+            let with_command = |other: &Effect| other.touch == Touch::Runs && other.command == effect.command;
+            if effect.touch != Touch::Runs && effect.command.is_some() && uncovered.iter().any(with_command) {
+                continue;
+            }
+            for rule in self.for_effect(subject, *effect)? {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+        Some(rules)
+    }
+
+    fn for_effect(&self, subject: &Subject<'_>, effect: Effect) -> Option<Vec<String>> {
+        let touches = match effect.command {
+            Some(command) => &subject.commands.get(command)?.touches,
+            None => &subject.touches,
+        };
+        let place = |places: &[Place<'_>], name: &str| {
+            let place = places.get(effect.index)?;
+            let below = place.extent == haft::Extent::Subtree;
+            let mut ways = vec![path::written(&place.given, below)?];
+            if place.real != place.given {
+                ways.push(path::written(&place.real, below)?);
+            }
+            Some(ways.into_iter().map(|way| format!("{name}({way})")).collect())
+        };
+        match effect.touch {
+            Touch::Call => by_name(subject).map(|rule| vec![rule]),
+            Touch::Anything => None,
+            Touch::Runs => {
+                let command = subject.commands.get(effect.command?)?;
+                let text = command.for_allow.first().filter(|_| command.understood)?;
+                Some(vec![command_rule(subject.tool, text)])
+            }
+            Touch::Reads => place(&touches.reads, "Read"),
+            Touch::Writes => place(&touches.writes, "Edit"),
+            Touch::Deletes => place(&touches.deletes, "Edit"),
+            Touch::Reaches => {
+                Some(vec![format!("WebFetch(domain:{})", host::canonical(touches.hosts.get(effect.index)?))])
+            }
+        }
+    }
+
+    /// Whether the call would be covered with these rules beside those of the set.
+    fn would_cover(&self, rules: &[String], subject: &Subject<'_>) -> bool {
+        let source = Source::of(Scope::Session, &self.anchors.cwd);
+        let added: Result<Vec<Rule>, _> = rules
+            .iter()
+            .map(|rule| Rule::parse(WrittenRule::plain(rule, List::Allow, source.clone())))
+            .collect();
+        let Ok(added) = added else { return false };
+        let counts = |(rule, used): &(&Rule, &bool)| **used && rule.list() == List::Allow;
+        let allowing = self.rules.iter().zip(&self.used).filter(counts).map(|(rule, _)| rule.clone());
+        let all: Vec<Rule> = allowing.chain(added).collect();
+        let used = vec![true; all.len()];
+        RuleSet::build(all, &self.anchors, used).decide(subject).verdict == Verdict::Allow
+    }
+}
+
+/// A rule for the tool, as narrow as its name allows.
+fn by_name(subject: &Subject<'_>) -> Option<String> {
+    let name = tool::current(subject.tool);
+    match tool::kind(name) {
+        tool::Kind::Called => {
+            let (_, called) = tool::called(name, subject.input)?;
+            Some(format!("{name}({})", Wild::escape(&called)))
+        }
+        _ => Some(name.to_owned()),
+    }
+}
+
+fn command_rule(tool: &str, text: &str) -> String {
+    let tool = if tool == "PowerShell" { tool } else { "Bash" };
+    format!("{tool}({})", Wild::escape(text.trim()))
+}
+
+/// The whole command line in one rule, for what no rule for a part covers.
+fn whole_command(subject: &Subject<'_>) -> Option<Vec<String>> {
+    let text = subject.input.get("command")?.as_str()?;
+    Some(vec![command_rule(subject.tool, text)])
+}

@@ -1,0 +1,247 @@
+//! A call as the rules see it: its name, its input, and what it would do, as plain data.
+//!
+//! Whoever builds one has resolved the paths and taken commands apart. Nothing is looked up from here on.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use haft::Extent;
+use serde_json::Value;
+
+/// A call as the rules see it.
+#[derive(Debug, Clone)]
+pub struct Subject<'a> {
+    /// The name under which the tool is offered.
+    pub tool: &'a str,
+    /// Its other names. Deny and ask rules know them; allow rules don't, since a tool chooses them itself.
+    pub aliases: Vec<&'a str>,
+    /// The input as the model sent it.
+    pub input: &'a Value,
+    /// Nothing but the declared effects can happen, because the engine sees to it.
+    pub enforced: bool,
+    /// The tool leaves out, from a folder that it reads, whatever [`RuleSet::stops`](super::RuleSet::stops) names. Then
+    /// a rule for something in the folder doesn't stop the call.
+    pub leaves_out: bool,
+    /// Anything may happen; what is declared is only a hint.
+    pub open: bool,
+    /// What is touched, apart from what commands touch: for a shell call its redirections.
+    pub touches: Touches<'a>,
+    /// Every command that would be run.
+    pub commands: Vec<Command<'a>>,
+}
+
+/// What is touched.
+#[derive(Debug, Clone, Default)]
+pub struct Touches<'a> {
+    /// What is read.
+    pub reads: Vec<Place<'a>>,
+    /// What is created or changed.
+    pub writes: Vec<Place<'a>>,
+    /// What is removed.
+    pub deletes: Vec<Place<'a>>,
+    /// Hosts that are reached, without scheme and port.
+    pub hosts: Vec<Cow<'a, str>>,
+}
+
+/// A file or folder, by both of its paths.
+#[derive(Debug, Clone)]
+pub struct Place<'a> {
+    /// As given, absolute.
+    pub given: Cow<'a, Path>,
+    /// Where that really is.
+    pub real: Cow<'a, Path>,
+    /// Only this, or everything below it.
+    pub extent: Extent,
+}
+
+/// One command that would be run.
+#[derive(Debug, Clone, Default)]
+pub struct Command<'a> {
+    /// The texts of which one has to be allowed.
+    pub for_allow: Vec<Cow<'a, str>>,
+    /// The texts of which none may be denied or asked for.
+    pub for_deny: Vec<Cow<'a, str>>,
+    /// What it does is known from its text. If not, only a rule for every use of the tool lets it through.
+    pub understood: bool,
+    /// It changes nothing. The rules don't read this; it is here for whoever judges what they leave uncovered.
+    pub read_only: bool,
+    /// A rule with a wildcard doesn't let it through.
+    pub exact_only: bool,
+    /// What it touches, as far as its text says.
+    pub touches: Touches<'a>,
+}
+
+impl<'a> Subject<'a> {
+    /// A call that touches nothing.
+    pub fn new(tool: &'a str, input: &'a Value) -> Subject<'a> {
+        Subject {
+            tool,
+            aliases: Vec::new(),
+            input,
+            enforced: false,
+            leaves_out: false,
+            open: false,
+            touches: Touches::default(),
+            commands: Vec::new(),
+        }
+    }
+
+    /// Only the declared effects can happen.
+    #[must_use]
+    pub fn enforced(mut self) -> Subject<'a> {
+        self.enforced = true;
+        self
+    }
+
+    /// Reads a file whose path leads where it says.
+    #[must_use]
+    pub fn reading(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
+        self.touches.reads.push(Place::at(path));
+        self
+    }
+
+    /// Writes a file whose path leads where it says.
+    #[must_use]
+    pub fn writing(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
+        self.touches.writes.push(Place::at(path));
+        self
+    }
+
+    /// Removes a file whose path leads where it says.
+    #[must_use]
+    pub fn deleting(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
+        self.touches.deletes.push(Place::at(path));
+        self
+    }
+
+    /// Reaches a host.
+    #[must_use]
+    pub fn reaching(mut self, host: impl Into<Cow<'a, str>>) -> Subject<'a> {
+        self.touches.hosts.push(host.into());
+        self
+    }
+
+    /// Runs a command.
+    #[must_use]
+    pub fn running(mut self, command: Command<'a>) -> Subject<'a> {
+        self.commands.push(command);
+        self
+    }
+
+    /// An effect of this call in words.
+    pub fn show(&self, effect: Effect) -> String {
+        let touches = match effect.command {
+            Some(command) => self.commands.get(command).map(|command| &command.touches),
+            None => Some(&self.touches),
+        };
+        let path = |places: Option<&Vec<Place<'_>>>| {
+            let place = places.and_then(|places| places.get(effect.index));
+            place.map_or_else(String::new, |place| place.given.display().to_string())
+        };
+        match effect.touch {
+            Touch::Call => format!("uses {}", self.tool),
+            Touch::Anything => "may do anything".to_owned(),
+            Touch::Runs => {
+                let command = effect.command.and_then(|command| self.commands.get(command));
+                let text = command.and_then(|command| command.for_allow.first().or(command.for_deny.first()));
+                format!("runs {}", text.map_or("a command", |text| text))
+            }
+            Touch::Reads => format!("reads {}", path(touches.map(|touches| &touches.reads))),
+            Touch::Writes => format!("writes {}", path(touches.map(|touches| &touches.writes))),
+            Touch::Deletes => format!("deletes {}", path(touches.map(|touches| &touches.deletes))),
+            Touch::Reaches => {
+                let host = touches.and_then(|touches| touches.hosts.get(effect.index));
+                format!("reaches {}", host.map_or("", |host| host))
+            }
+        }
+    }
+}
+
+impl Touches<'_> {
+    /// Whether nothing is touched.
+    pub fn is_empty(&self) -> bool {
+        let Touches { reads, writes, deletes, hosts } = self;
+        reads.is_empty() && writes.is_empty() && deletes.is_empty() && hosts.is_empty()
+    }
+}
+
+impl<'a> Place<'a> {
+    /// One file whose path leads where it says.
+    pub fn at(path: &'a (impl AsRef<Path> + ?Sized)) -> Place<'a> {
+        Place::linked(path, path)
+    }
+
+    /// One file whose path leads elsewhere.
+    pub fn linked(
+        given: &'a (impl AsRef<Path> + ?Sized),
+        real: &'a (impl AsRef<Path> + ?Sized),
+    ) -> Place<'a> {
+        let (given, real) = (Cow::Borrowed(given.as_ref()), Cow::Borrowed(real.as_ref()));
+        Place { given, real, extent: Extent::File }
+    }
+
+    /// The folder and everything below it.
+    #[must_use]
+    pub fn and_below(mut self) -> Place<'a> {
+        self.extent = Extent::Subtree;
+        self
+    }
+}
+
+impl<'a> Command<'a> {
+    /// A command that is what its text says.
+    pub fn plain(text: impl Into<Cow<'a, str>>) -> Command<'a> {
+        let text = text.into();
+        Command {
+            for_allow: vec![text.clone()],
+            for_deny: vec![text],
+            understood: true,
+            ..Command::default()
+        }
+    }
+}
+
+/// One thing that a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Effect {
+    /// What is done.
+    pub touch: Touch,
+    /// The command that does it, by its place in [`Subject::commands`].
+    pub command: Option<usize>,
+    /// The place in the list of what is touched so.
+    pub index: usize,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// The tool is used; the only effect of a call that touches nothing.
+    Call,
+    /// Anything may happen.
+    Anything,
+    /// A command is run.
+    Runs,
+    /// A file or folder is read.
+    Reads,
+    /// It is created or changed.
+    Writes,
+    /// It is removed.
+    Deletes,
+    /// A host is reached.
+    Reaches,
+}
+
+impl fmt::Display for Touch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Touch::Call => "call",
+            Touch::Anything => "anything",
+            Touch::Runs => "run",
+            Touch::Reads => "read",
+            Touch::Writes => "write",
+            Touch::Deletes => "delete",
+            Touch::Reaches => "reach",
+        })
+    }
+}

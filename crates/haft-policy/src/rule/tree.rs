@@ -1,0 +1,159 @@
+//! All path rules of one kind in one tree of segments, walked once for a path however many rules there are.
+//!
+//! Every pattern is absolute here: its anchor's names are its first segments. `**` is a node that stays where it is
+//! while the path goes on, so the walk holds a small set of nodes. What a rule could match *below* a path is kept at
+//! each node, for calls that touch a whole folder.
+
+use std::collections::HashMap;
+
+use haft::Extent;
+
+use super::index::Index;
+use super::path::{End, Names, Step};
+use super::pattern::{Segment, Shape};
+
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    /// Whether names are folded before they are compared.
+    folded: bool,
+    /// Where a step from a node leads; needed only while rules are put in.
+    built: HashMap<(u32, Step), u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    next: Index<Segment>,
+    /// The node of a `**` after this one.
+    any: Option<u32>,
+    /// Whether this is such a node.
+    stays: bool,
+    ends: Vec<(End, u32)>,
+    /// Rules that end further down, and whether only names lie between.
+    below: Vec<(u32, bool)>,
+}
+
+/// How a rule meets a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meets {
+    /// The rule speaks of all that is touched.
+    Whole,
+    /// A folder is touched, and the rule speaks of a place in it.
+    Inside,
+    /// A folder is touched, and the rule speaks of names that may be in it.
+    Perhaps,
+}
+
+impl Tree {
+    pub(super) fn new(folded: bool) -> Tree {
+        Tree { nodes: vec![Node::default()], folded, built: HashMap::new() }
+    }
+
+    pub(super) fn insert(&mut self, anchor: &Names, steps: &[Step], end: End, rule: u32) {
+        let folded = self.folded;
+        let steps: Vec<Step> = anchor
+            .iter()
+            .map(|name| Step::One(Segment::literal(name)))
+            .chain(steps.iter().cloned())
+            .map(|step| match step {
+                Step::One(segment) if folded => Step::One(segment.folded()),
+                other => other,
+            })
+            .collect();
+        let is_name = |step: &Step| matches!(step, Step::One(segment) if segment.exact().is_some());
+        // From here on there are only names.
+        let names_from = steps.iter().rposition(|step| !is_name(step)).map_or(0, |last| last + 1);
+        let mut at = 0;
+        for (place, step) in steps.into_iter().enumerate() {
+            let certain = place >= names_from && !self.nodes[at as usize].stays;
+            self.nodes[at as usize].below.push((rule, certain));
+            at = self.step(at, step);
+        }
+        self.nodes[at as usize].ends.push((end, rule));
+    }
+
+    fn step(&mut self, from: u32, step: Step) -> u32 {
+        if let Some(node) = self.built.get(&(from, step.clone())) {
+            return *node;
+        }
+        let node = u32::try_from(self.nodes.len()).expect("fewer rules than that");
+        self.nodes.push(Node { stays: step == Step::Any, ..Node::default() });
+        match &step {
+            Step::Any => self.nodes[from as usize].any = Some(node),
+            Step::One(segment) => self.nodes[from as usize].next.insert(segment.clone(), node),
+        }
+        self.built.insert((from, step), node);
+        node
+    }
+
+    /// Lets go of what only building needs.
+    pub(super) fn finish(&mut self) {
+        self.built = HashMap::new();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes[0].ends.is_empty()
+    }
+
+    /// Whether names have to be folded for this tree.
+    pub(super) fn folded(&self) -> bool {
+        self.folded
+    }
+
+    /// Hands over every rule that meets the path; one may come more than once.
+    pub(super) fn walk(&self, path: &Names, extent: Extent, mut met: impl FnMut(u32, Meets)) {
+        let (mut active, mut after) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        self.arrive(0, &mut active);
+        self.ends(&active, path.len() == 0, extent, &mut met);
+        for (place, name) in path.iter().enumerate() {
+            for node in &active {
+                if self.nodes[*node as usize].stays {
+                    stay(&mut after, *node);
+                }
+                self.nodes[*node as usize].next.each(name, |next| self.arrive(next, &mut after));
+            }
+            if after.is_empty() {
+                return;
+            }
+            self.ends(&after, place + 1 == path.len(), extent, &mut met);
+            std::mem::swap(&mut active, &mut after);
+            after.clear();
+        }
+        if extent == Extent::Subtree {
+            let below = active.iter().flat_map(|node| &self.nodes[*node as usize].below);
+            for (rule, certain) in below {
+                met(*rule, if *certain { Meets::Inside } else { Meets::Perhaps });
+            }
+        }
+    }
+
+    /// A node, and the `**` after it, which may stand for nothing.
+    fn arrive(&self, node: u32, active: &mut Vec<u32>) {
+        active.push(node);
+        if let Some(any) = self.nodes[node as usize].any {
+            stay(active, any);
+        }
+    }
+
+    fn ends(&self, active: &[u32], last: bool, extent: Extent, met: &mut impl FnMut(u32, Meets)) {
+        for node in active {
+            for (end, rule) in &self.nodes[*node as usize].ends {
+                let whole = match end {
+                    End::Tree => true,
+                    End::Below => !last || extent == Extent::Subtree,
+                    End::Itself => last && extent == Extent::File,
+                };
+                if whole {
+                    met(*rule, Meets::Whole);
+                }
+            }
+        }
+    }
+}
+
+/// Several ways may lead to one `**`; it is walked once.
+fn stay(active: &mut Vec<u32>, node: u32) {
+    if !active.contains(&node) {
+        active.push(node);
+    }
+}

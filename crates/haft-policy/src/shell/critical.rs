@@ -1,0 +1,73 @@
+//! Removals that nobody may make unasked: the root and what is directly below it, the home, the working directory
+//! and everything above it, all of a folder that the session works in, and `"$VAR"/*`, which is the root when the
+//! variable is empty.
+
+use std::path::{Path, PathBuf};
+
+use super::walk::Here;
+use super::{Place, Word, marks, normal, programs};
+
+/// What `rm` or `rmdir` with these words would remove that is critical.
+pub(super) fn removal(argv: &[Word], here: &Here, place: &Place) -> Option<String> {
+    programs::operands(&argv[1..])
+        .find(|word| is_critical(word, here, place))
+        .map(|word| word.plain().to_owned())
+}
+
+fn is_critical(word: &Word, here: &Here, place: &Place) -> bool {
+    if matches!(
+        word.plain().trim_matches('"').trim_end_matches('/'),
+        "$PWD" | "${PWD}" | "$OLDPWD" | "${OLDPWD}"
+    ) {
+        return true;
+    }
+    let shape = match word {
+        Word::Literal(text) => text.clone(),
+        Word::Dynamic(open) => open.shape.clone(),
+    };
+    // A brace makes several words; what is before it belongs to each.
+    let shape = shape.split(marks::BRACE).next().unwrap_or("").to_owned();
+    // All of a folder: `x/*`, `x/.*`, `*`.
+    let trimmed = shape.trim_end_matches('/');
+    let all = |name: &str| {
+        !name.is_empty() && name.contains(marks::GLOB) && name.chars().all(|c| c == marks::GLOB || c == '.')
+    };
+    let (folder, everything) = match trimmed.rsplit_once('/') {
+        Some((folder, name)) if all(name) => (if folder.is_empty() { "/" } else { folder }, true),
+        None if all(trimmed) => (".", true),
+        _ => (if trimmed.is_empty() && !shape.is_empty() { "/" } else { trimmed }, false),
+    };
+    let ends_open = folder.ends_with(marks::EXPANSION);
+    if ends_open && folder.chars().all(|c| c == marks::EXPANSION) {
+        // `"$X"/*` and `"$X"/`, which are the root if it is empty.
+        return everything || shape.ends_with('/');
+    }
+    let folder = match folder.strip_prefix(marks::HOME) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => match &place.home {
+            Some(home) => home.join(rest.trim_start_matches('/')).to_string_lossy().into_owned(),
+            None => return rest.trim_matches('/').is_empty(),
+        },
+        // Somebody else's home.
+        Some(_) => return true,
+        None => folder.to_owned(),
+    };
+    if folder.contains(|c| c <= marks::GLOB) {
+        // `/*/x` and `/h*`: anything directly below the root.
+        let parts = folder.trim_start_matches('/').split('/').count();
+        return folder.starts_with('/') && parts <= 1;
+    }
+    here.join(Path::new(&folder)).map_or_else(
+        || everything || folder.starts_with("..") || folder == ".",
+        |paths| paths.iter().any(|path| holds(&normal(&place.cwd.join(path)), everything, place)),
+    )
+}
+
+/// Whether the path itself, or all that is in it, is critical.
+fn holds(path: &Path, everything: bool, place: &Place) -> bool {
+    let direct = path.components().count() <= 2;
+    let is = |other: &PathBuf| path == normal(other);
+    direct
+        || place.home.as_ref().is_some_and(|home| is(home) || home.starts_with(path))
+        || place.cwd.starts_with(path)
+        || place.added.iter().any(|folder| is(folder) || (everything && folder.starts_with(path)))
+}

@@ -1,0 +1,109 @@
+//! Redirections, and here-documents, whose text comes only after the line that announces them.
+
+use super::parse::{Parser, Res, is_name};
+use super::tree::{Op, Redir, Word};
+
+/// A here-document that was announced and not read yet.
+pub(super) struct Pending {
+    delimiter: String,
+    quoted: bool,
+    tabs: bool,
+    number: usize,
+}
+
+impl Parser<'_> {
+    /// A redirection, if one begins here.
+    pub(super) fn redirect(&mut self) -> Res<Option<Redir>> {
+        let start = self.pos;
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.pos += 1;
+        }
+        if self.pos == start && self.peek() == Some(b'{') {
+            let rest = &self.src[start + 1..];
+            let end = rest.find('}').unwrap_or(0);
+            if is_name(&rest[..end]) && matches!(rest.as_bytes().get(end + 1), Some(b'<' | b'>')) {
+                self.pos += end + 2;
+            }
+        }
+        let numbered = self.pos > start;
+        if self.at("<(") || self.at(">(") {
+            self.pos = start;
+            return Ok(None);
+        }
+        const OPS: &[(&str, Op)] = &[
+            ("&>>", Op::Append),
+            ("&>", Op::Write),
+            (">>", Op::Append),
+            (">|", Op::Write),
+            (">&", Op::DupOut),
+            (">", Op::Write),
+            ("<<<", Op::Here),
+            ("<<-", Op::Here),
+            ("<<", Op::Here),
+            ("<&", Op::DupIn),
+            ("<>", Op::Write),
+            ("<", Op::Read),
+        ];
+        let found = OPS.iter().find(|(text, _)| self.at(text) && !(numbered && text.starts_with('&')));
+        let Some(&(text, op)) = found else {
+            self.pos = start;
+            return Ok(None);
+        };
+        self.pos += text.len();
+        self.blanks();
+        let target = self.word()?;
+        let mut document = None;
+        if matches!(text, "<<" | "<<-") {
+            let delimiter = target.literal().filter(|_| !target.raw.contains(['$', '`']));
+            let delimiter = delimiter.ok_or_else(|| self.syntax("a plain end of a here-document"))?;
+            let number = self.documents.len();
+            self.documents.push(Word::default());
+            let tabs = text == "<<-";
+            self.pending.push(Pending { delimiter, quoted: target.quoted, tabs, number });
+            document = Some(number);
+        }
+        Ok(Some(Redir { op, target, document }))
+    }
+
+    /// Reads the here-documents that were announced on the line before.
+    pub(super) fn bodies(&mut self) -> Res<()> {
+        for pending in std::mem::take(&mut self.pending) {
+            let mut text = String::new();
+            loop {
+                if self.pos >= self.src.len() {
+                    return Err(self.syntax("the end of a here-document"));
+                }
+                let mut line = self.line();
+                // Unless the delimiter is quoted, lines are joined before they are compared.
+                while !pending.quoted && line.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
+                    if pending.tabs || self.pos >= self.src.len() {
+                        return Err(self.syntax("a here-document without joined lines"));
+                    }
+                    line.pop();
+                    line.push_str(&self.line());
+                }
+                let shown = if pending.tabs { line.trim_start_matches('\t') } else { &line };
+                if shown == pending.delimiter {
+                    break;
+                }
+                text.push_str(shown);
+                text.push('\n');
+            }
+            if pending.quoted {
+                self.notes.hides |= text.contains("$(") || text.contains('`');
+                self.documents[pending.number].push_text(&text);
+            } else {
+                let word = self.inner(&text, |inner| inner.document())?;
+                self.documents[pending.number] = word;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self) -> String {
+        let rest = &self.src[self.pos..];
+        let end = rest.find('\n').unwrap_or(rest.len());
+        self.pos = (self.pos + end + 1).min(self.src.len());
+        rest[..end].to_owned()
+    }
+}

@@ -1,0 +1,531 @@
+//! Words: quotes, escapes, and everything that is expanded in them.
+//!
+//! A word is read into pieces, so that later steps can tell what is known of it from what is not. Substitutions are
+//! parsed on the spot with the same bounds. What is quoted and would be a substitution if somebody evaluated it is
+//! noted, because some constructs do.
+
+use super::parse::{Parser, Res, is_invisible, is_meta, is_name};
+use super::tree::{Piece, Word};
+
+impl Parser<'_> {
+    /// An ordinary word, up to a blank or an operator.
+    pub(super) fn word(&mut self) -> Res<Word> {
+        let start = self.pos;
+        let mut word = Word::default();
+        self.tilde(&mut word);
+        self.pieces(&mut word, false)?;
+        if self.pos == start {
+            return Err(self.syntax("a word"));
+        }
+        self.src[start..self.pos].clone_into(&mut word.raw);
+        Ok(word)
+    }
+
+    /// The value of an assignment: `~` counts after `:` as well, and nothing is a pattern or a list.
+    pub(super) fn value(&mut self) -> Res<Word> {
+        let start = self.pos;
+        let mut word = Word::default();
+        self.tilde(&mut word);
+        self.pieces(&mut word, false)?;
+        self.src[start..self.pos].clone_into(&mut word.raw);
+        Ok(word)
+    }
+
+    /// The word after `=~`, in which parentheses and `|` are part of the expression.
+    pub(super) fn regex(&mut self) -> Res<Word> {
+        let start = self.pos;
+        let mut word = Word::default();
+        let mut open = 0_usize;
+        loop {
+            self.pieces(&mut word, true)?;
+            match self.peek() {
+                Some(b'(') => open += 1,
+                Some(b')') if open > 0 => open -= 1,
+                Some(b'|') if open > 0 || !self.at("||") => {}
+                Some(b' ' | b'\t' | b'\n') if open == 0 => break,
+                _ => return Err(self.syntax("a plain regular expression")),
+            }
+            self.pos += 1;
+        }
+        self.src[start..self.pos].clone_into(&mut word.raw);
+        Ok(word)
+    }
+
+    fn tilde(&mut self, word: &mut Word) {
+        if self.peek() == Some(b'~') {
+            let rest = &self.src[self.pos + 1..];
+            let end = rest.bytes().position(|b| {
+                is_meta(b)
+                    || matches!(
+                        b,
+                        b'/' | b':' | b'"' | b'\'' | b'\\' | b'$' | b'`' | b'*' | b'?' | b'[' | b'{'
+                    )
+            });
+            let name = &rest[..end.unwrap_or(rest.len())];
+            word.pieces.push(Piece::Tilde(name.to_owned()));
+            self.pos += 1 + name.len();
+        }
+    }
+
+    fn pieces(&mut self, word: &mut Word, regex: bool) -> Res<()> {
+        let mut brace = false;
+        loop {
+            let Some(b) = self.peek() else { return Ok(()) };
+            match b {
+                b'\\' => {
+                    self.pos += 1;
+                    match self.src[self.pos..].chars().next() {
+                        None => return Err(self.syntax("a character after `\\`")),
+                        Some('\n') => self.pos += 1,
+                        Some(c) => {
+                            self.pos += c.len_utf8();
+                            word.push_text(c.encode_utf8(&mut [0; 4]));
+                            word.quoted = true;
+                        }
+                    }
+                }
+                b'\'' => {
+                    self.pos += 1;
+                    let rest = &self.src[self.pos..];
+                    let end = rest.find('\'').ok_or_else(|| self.syntax("a closing `'`"))?;
+                    let text = &rest[..end];
+                    self.notes.hides |= text.contains("$(") || text.contains('`');
+                    word.push_text(text);
+                    word.quoted = true;
+                    self.pos += end + 1;
+                }
+                b'"' => {
+                    self.pos += 1;
+                    self.double(word)?;
+                }
+                b'$' => self.dollar(word, false)?,
+                b'`' => self.backtick(word, false)?,
+                b'<' | b'>' if self.at("<(") || self.at(">(") => {
+                    self.pos += 2;
+                    let script = self.substitution()?;
+                    word.scripts.push(script);
+                    word.pieces.push(Piece::Expansion { quoted: true });
+                }
+                _ if is_meta(b) => return Ok(()),
+                b'*' | b'?' | b'[' => {
+                    self.pos += 1;
+                    if matches!(b, b'*' | b'?') && self.peek() == Some(b'(') && !regex {
+                        return Err(self.syntax("no extended pattern"));
+                    }
+                    let lone = b == b'[' && word.pieces.is_empty() && self.peek().is_none_or(is_meta);
+                    if lone {
+                        word.push_text("[");
+                    } else {
+                        word.pieces.push(Piece::Glob(b as char));
+                    }
+                }
+                // In a word like an assignment bash expands it there too.
+                b'~' if self.pos > 0 && matches!(self.src.as_bytes()[self.pos - 1], b'=' | b':') => {
+                    self.pos += 1;
+                    word.pieces.push(Piece::Tilde(String::new()));
+                }
+                b'{' => {
+                    self.pos += 1;
+                    word.push_text("{");
+                    brace |= self.peek() != Some(b'}');
+                }
+                b',' if brace => {
+                    self.pos += 1;
+                    word.pieces.push(Piece::Brace);
+                }
+                b'.' if brace && self.at("..") => {
+                    self.pos += 2;
+                    word.pieces.push(Piece::Brace);
+                }
+                _ => {
+                    let rest = &self.src[self.pos..];
+                    let c =
+                        rest.chars().next().expect("there is a byte here, and positions are at characters");
+                    if is_invisible(c) {
+                        return Err(super::Doubt::Character(c));
+                    }
+                    // A run of plain characters at once.
+                    let end = rest.bytes().position(|b| {
+                        !(b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/' | b'=' | b':'))
+                    });
+                    let end = end.unwrap_or(rest.len()).max(c.len_utf8());
+                    word.push_text(&rest[..end]);
+                    self.pos += end;
+                }
+            }
+        }
+    }
+
+    /// Inside double quotes, after the opening one.
+    fn double(&mut self, word: &mut Word) -> Res<()> {
+        word.quoted = true;
+        word.push_text("");
+        loop {
+            let Some(b) = self.peek() else { return Err(self.syntax("a closing `\"`")) };
+            match b {
+                b'"' => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                b'\\' => self.escape(word)?,
+                b'$' => self.dollar(word, true)?,
+                b'`' => self.backtick(word, true)?,
+                _ => self.run(word, b"\"\\$`"),
+            }
+        }
+    }
+
+    /// A here-document with expansions; double quotes stand for themselves.
+    pub(super) fn document(&mut self) -> Res<Word> {
+        let mut word = Word { quoted: true, ..Word::default() };
+        self.in_document = true;
+        while let Some(b) = self.peek() {
+            match b {
+                b'\\' => self.escape(&mut word)?,
+                b'$' => self.dollar(&mut word, true)?,
+                b'`' => self.backtick(&mut word, true)?,
+                _ => self.run(&mut word, b"\\$`"),
+            }
+        }
+        Ok(word)
+    }
+
+    fn run(&mut self, word: &mut Word, ends: &[u8]) {
+        let rest = &self.src[self.pos..];
+        let end = rest.bytes().position(|b| ends.contains(&b)).unwrap_or(rest.len());
+        word.push_text(&rest[..end]);
+        self.pos += end;
+    }
+
+    /// A backslash inside double quotes.
+    fn escape(&mut self, word: &mut Word) -> Res<()> {
+        self.pos += 1;
+        match self.src[self.pos..].chars().next() {
+            None => return Err(self.syntax("a character after `\\`")),
+            Some('\n') => self.pos += 1,
+            Some(c @ ('$' | '`' | '"' | '\\')) => {
+                self.notes.hides |= c == '`' || (c == '$' && self.at("$("));
+                self.pos += 1;
+                word.push_text(c.encode_utf8(&mut [0; 4]));
+            }
+            Some(_) => word.push_text("\\"),
+        }
+        Ok(())
+    }
+
+    fn backtick(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+        self.pos += 1;
+        let mut text = String::new();
+        loop {
+            let mut rest = self.src[self.pos..].chars();
+            let c = rest.next().ok_or_else(|| self.syntax("a closing backtick"))?;
+            self.pos += c.len_utf8();
+            match (c, rest.next()) {
+                ('`', _) => break,
+                ('\\', Some(next @ ('$' | '`' | '\\'))) => {
+                    text.push(next);
+                    self.pos += 1;
+                }
+                // Shells differ on these.
+                ('\\', Some('"')) if quoted => return Err(self.syntax("no `\\\"` between backticks")),
+                ('"', _) if quoted => return Err(self.syntax("no quotes between quoted backticks")),
+                _ => text.push(c),
+            }
+        }
+        let script = self.inner(&text, |inner| inner.script(super::parse::Stop::End))?;
+        word.scripts.push(script);
+        word.pieces.push(Piece::Expansion { quoted });
+        Ok(())
+    }
+
+    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+        self.pos += 1;
+        match self.peek() {
+            Some(b'\\') if self.at("\\\n") => return Err(self.syntax("`$` and its name on one line")),
+            Some(b'(') if self.at("((") => {
+                self.pos += 2;
+                self.arithmetic(word)?;
+                word.pieces.push(Piece::Expansion { quoted });
+            }
+            Some(b'(') => {
+                self.pos += 1;
+                let script = self.substitution()?;
+                word.scripts.push(script);
+                word.pieces.push(Piece::Expansion { quoted });
+            }
+            Some(b'{') if self.take("{HOME}") => word.pieces.push(expansion("HOME", quoted)),
+            Some(b'{') => {
+                self.pos += 1;
+                self.enter()?;
+                self.parameter(word, quoted)?;
+                self.depth -= 1;
+                word.pieces.push(Piece::Expansion { quoted });
+            }
+            Some(b'[') => return Err(self.syntax("`$((…))` instead of `$[…]`")),
+            Some(b'\'') if !quoted => {
+                self.pos += 1;
+                self.ansi(word)?;
+            }
+            Some(b'"') if !quoted => {
+                // Translated before it is used, so its text isn't known.
+                self.pos += 1;
+                self.double(word)?;
+                word.pieces.push(Piece::Expansion { quoted: true });
+            }
+            Some(b) if b.is_ascii_alphabetic() || b == b'_' => {
+                let rest = &self.src[self.pos..];
+                let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_'));
+                let name = &rest[..end.unwrap_or(rest.len())];
+                // `$a[…]` isn't a subscript in bash; nothing more to read.
+                word.pieces.push(expansion(name, quoted));
+                self.pos += name.len();
+            }
+            Some(b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => {
+                self.pos += 1;
+                word.pieces.push(Piece::Expansion { quoted });
+            }
+            _ => word.push_text("$"),
+        }
+        Ok(())
+    }
+
+    /// `${…}`, after the brace.
+    fn parameter(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+        let start = self.pos;
+        if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|' | b'(')) {
+            return Err(self.syntax("a parameter, not a command, in `${…}`"));
+        }
+        if self.peek() == Some(b'!') {
+            // Indirection evaluates the text of a variable as a name, with its subscript.
+            self.pos += 1;
+            self.notes.evaluates = true;
+        }
+        if self.peek() == Some(b'#') && !self.at("#}") {
+            self.pos += 1;
+        }
+        let rest = &self.src[self.pos..];
+        let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_')).unwrap_or(rest.len());
+        let name = &rest[..end];
+        let named = is_name(name);
+        if !named && !name.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(self.syntax("the name of a parameter"));
+        }
+        if name.is_empty() {
+            match self.peek() {
+                Some(b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => self.pos += 1,
+                Some(b'}') if self.pos > start => {}
+                _ => return Err(self.syntax("the name of a parameter")),
+            }
+        }
+        let name = name.to_owned();
+        self.pos += end;
+        if named && self.peek() == Some(b'[') {
+            self.pos += 1;
+            if !(self.take("@]") || self.take("*]")) {
+                let subscript = self.subscript()?;
+                word.scripts.extend(subscript.scripts);
+            }
+        }
+        match self.peek() {
+            Some(b'}') => {
+                self.pos += 1;
+                return Ok(());
+            }
+            // `@P` expands the text as a prompt, which runs substitutions in it.
+            Some(b'@') => {
+                self.pos += 1;
+                let harmless =
+                    matches!(self.peek(), Some(b'U' | b'u' | b'L' | b'Q' | b'E' | b'a' | b'A' | b'K' | b'k'));
+                self.pos += usize::from(harmless);
+                if harmless && self.take("}") {
+                    return Ok(());
+                }
+                return Err(self.syntax("a transformation that runs nothing"));
+            }
+            Some(b':')
+                if !matches!(self.src.as_bytes().get(self.pos + 1), Some(b'-' | b'=' | b'?' | b'+')) =>
+            {
+                // A substring: offset and length are expressions.
+                self.notes.evaluates |= {
+                    let rest = &self.src[self.pos + 1..];
+                    let end = rest.find('}').unwrap_or(rest.len());
+                    rest[..end].contains(|c: char| c.is_ascii_alphabetic() || c == '$' || c == '`')
+                };
+            }
+            Some(b':' | b'=') => {
+                let sets = self.at(":=") || self.at("=");
+                if sets {
+                    self.notes.sets.push(name);
+                }
+            }
+            Some(b'-' | b'?' | b'+' | b'#' | b'%' | b'/' | b'^' | b',') => {}
+            _ => return Err(self.syntax("an operator in `${…}`")),
+        }
+        self.operand(word, quoted)
+    }
+
+    /// The rest of `${name…}` up to its brace.
+    fn operand(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+        let mut inside = Word::default();
+        loop {
+            let Some(b) = self.peek() else { return Err(self.syntax("a closing `}`")) };
+            match b {
+                b'}' => break,
+                b'\'' if quoted => return Err(self.syntax("no `'` in a quoted `${…}`")),
+                b'\'' => {
+                    self.pos += 1;
+                    let rest = &self.src[self.pos..];
+                    let end = rest.find('\'').ok_or_else(|| self.syntax("a closing `'`"))?;
+                    self.notes.hides |= rest[..end].contains("$(") || rest[..end].contains('`');
+                    self.pos += end + 1;
+                }
+                b'\\' => {
+                    self.pos += 1;
+                    let c = self.src[self.pos..].chars().next();
+                    let c = c.ok_or_else(|| self.syntax("a character after `\\`"))?;
+                    self.notes.hides |= c == '$' || c == '`';
+                    self.pos += c.len_utf8();
+                }
+                b'"' if self.in_document => return Err(self.syntax("no quotes in `${…}` of a here-document")),
+                b'"' => {
+                    self.pos += 1;
+                    self.double(&mut inside)?;
+                }
+                b'$' => self.dollar(&mut inside, quoted)?,
+                b'`' => self.backtick(&mut inside, quoted)?,
+                b'<' | b'>' if self.at("<(") || self.at(">(") => {
+                    if quoted {
+                        return Err(self.syntax("no `<(` in a quoted `${…}`"));
+                    }
+                    self.pos += 2;
+                    let script = self.substitution()?;
+                    inside.scripts.push(script);
+                }
+                b'{' => return Err(self.syntax("no brace in `${…}`")),
+                _ => {
+                    let c = self.src[self.pos..].chars().next().expect("there is a byte here");
+                    self.pos += c.len_utf8();
+                }
+            }
+        }
+        self.pos += 1;
+        word.scripts.append(&mut inside.scripts);
+        Ok(())
+    }
+
+    /// What stands in `[…]` after a name, up to and with the bracket. Bash evaluates it.
+    pub(super) fn subscript(&mut self) -> Res<Word> {
+        let mut word = Word::default();
+        loop {
+            let Some(b) = self.peek() else { return Err(self.syntax("`]`")) };
+            match b {
+                b']' => break,
+                b'$' => {
+                    self.notes.evaluates = true;
+                    self.dollar(&mut word, true)?;
+                }
+                b'`' => self.backtick(&mut word, true)?,
+                b'0'..=b'9' | b'+' | b'-' | b'*' | b' ' | b'/' | b'%' => self.pos += 1,
+                b if b.is_ascii_alphabetic() || b == b'_' || b == b'.' => {
+                    self.notes.evaluates = true;
+                    self.pos += 1;
+                }
+                _ => return Err(self.syntax("a plain subscript")),
+            }
+        }
+        self.pos += 1;
+        Ok(word)
+    }
+
+    /// An expression up to `))`, after the opening.
+    pub(super) fn arithmetic(&mut self, word: &mut Word) -> Res<()> {
+        self.enter()?;
+        let mut open = 0_usize;
+        loop {
+            let Some(b) = self.peek() else { return Err(self.syntax("`))`")) };
+            match b {
+                b')' if open == 0 => {
+                    if !self.take("))") {
+                        return Err(self.syntax("`))`"));
+                    }
+                    break;
+                }
+                b')' => {
+                    open -= 1;
+                    self.pos += 1;
+                }
+                b'(' => {
+                    open += 1;
+                    self.pos += 1;
+                }
+                b'$' => {
+                    self.notes.evaluates = true;
+                    self.dollar(word, true)?;
+                }
+                b'`' => self.backtick(word, true)?,
+                b'"' | b'\'' | b'\\' | b'{' | b'}' => return Err(self.syntax("a plain expression")),
+                b if b.is_ascii() => {
+                    self.notes.evaluates |= b.is_ascii_alphabetic() || b == b'_';
+                    self.pos += 1;
+                }
+                _ => return Err(self.syntax("a plain expression")),
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// `$'…'`, after the opening quote.
+    fn ansi(&mut self, word: &mut Word) -> Res<()> {
+        word.quoted = true;
+        word.push_text("");
+        let mut text = String::new();
+        loop {
+            let c = self.src[self.pos..].chars().next().ok_or_else(|| self.syntax("a closing `'`"))?;
+            self.pos += c.len_utf8();
+            match c {
+                '\'' => break,
+                '\\' => {
+                    let escaped = self.peek().ok_or_else(|| self.syntax("an escaped character"))?;
+                    self.pos += 1;
+                    match escaped {
+                        b'n' => text.push('\n'),
+                        b't' => text.push('\t'),
+                        b'r' => text.push('\r'),
+                        b'a' => text.push('\x07'),
+                        b'e' | b'E' => text.push('\x1b'),
+                        b'\\' | b'\'' | b'"' | b'?' => text.push(escaped as char),
+                        b'x' => text.push(self.number(16, 2)?),
+                        b'u' => text.push(self.number(16, 4)?),
+                        b'U' => text.push(self.number(16, 8)?),
+                        b'0'..=b'7' => {
+                            self.pos -= 1;
+                            let c = self.number(8, 3)?;
+                            text.push(c);
+                        }
+                        _ => return Err(self.syntax("a known escape in `$'…'`")),
+                    }
+                }
+                c => text.push(c),
+            }
+        }
+        self.notes.hides |= text.contains("$(") || text.contains('`');
+        word.push_text(&text);
+        Ok(())
+    }
+
+    /// Up to `digits` digits as a character. Bytes outside ASCII make no character alone, and NUL ends the text.
+    fn number(&mut self, radix: u32, digits: usize) -> Res<char> {
+        let rest = &self.src[self.pos..];
+        let end = rest.bytes().take(digits).take_while(|b| (*b as char).is_digit(radix)).count();
+        let value = u32::from_str_radix(&rest[..end], radix).map_err(|_| self.syntax("a number"))?;
+        self.pos += end;
+        let known = char::from_u32(value).filter(|_| value != 0 && (value < 128 || digits >= 4));
+        known.ok_or_else(|| self.syntax("a character in `$'…'`"))
+    }
+}
+
+/// What stands for `$name`. The home is what `~` is; setting it is refused elsewhere.
+fn expansion(name: &str, quoted: bool) -> Piece {
+    if name == "HOME" { Piece::Tilde(String::new()) } else { Piece::Expansion { quoted } }
+}

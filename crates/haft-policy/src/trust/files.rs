@@ -1,0 +1,92 @@
+//! Hashing the files of a workspace, and listing folders of them, within bounds.
+//!
+//! What can't be hashed (a fifo, something huge, a folder without an end) is an obstacle: a workspace with one can't be
+//! trusted, because nobody could say later whether it changed.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::digest::Digest;
+use crate::settings::input::{self, Unreadable};
+
+/// The longest file that is hashed, in bytes.
+pub const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How many files of a workspace are looked at for trust.
+pub const FILES_MAX: usize = 5_000;
+/// How deep folders of tools, agents and skills may nest.
+pub const FOLDER_DEPTH_MAX: usize = 8;
+
+/// The digest of a file's bytes; nothing where there is none.
+pub(crate) fn digest(path: &Path) -> Result<Option<Digest>, String> {
+    let words = |Unreadable(words)| words;
+    let Some((file, size)) = input::open(path).map_err(words)? else { return Ok(None) };
+    let too_long = || format!("it is longer than {FILE_BYTES_MAX} bytes");
+    if size > FILE_BYTES_MAX {
+        return Err(too_long());
+    }
+    let mut bounded = file.take(FILE_BYTES_MAX + 1);
+    let digest = Digest::of_reader(&mut bounded).map_err(|error| error.to_string())?;
+    if bounded.limit() == 0 { Err(too_long()) } else { Ok(Some(digest)) }
+}
+
+/// Everything in a folder and below that isn't a folder, sorted. Links to folders are followed, as whoever loads the
+/// files would.
+pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    walk(folder, 0, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if depth > FOLDER_DEPTH_MAX {
+        return Err(format!("folders nest deeper than {FOLDER_DEPTH_MAX}"));
+    }
+    for entry in entries {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.is_dir() {
+            walk(&path, depth + 1, found)?;
+        } else {
+            found.push(path);
+        }
+        if found.len() > FILES_MAX {
+            return Err(format!("there are more than {FILES_MAX} files"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_without_an_end_are_an_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::write(dir.path().join("a/b/f"), "x").unwrap();
+        std::fs::write(dir.path().join("e"), "x").unwrap();
+        assert_eq!(below(dir.path()).unwrap(), [dir.path().join("a/b/f"), dir.path().join("e")]);
+        assert!(below(&dir.path().join("absent")).unwrap().is_empty());
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("a/again")).unwrap();
+        assert!(below(dir.path()).unwrap_err().contains("deeper"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+        assert!(digest(&fifo).unwrap_err().contains("fifo"));
+        let sparse = dir.path().join("sparse");
+        std::fs::File::create(&sparse).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert!(digest(&sparse).unwrap_err().contains("longer"));
+        assert_eq!(digest(&dir.path().join("absent")), Ok(None));
+    }
+}

@@ -1,0 +1,351 @@
+//! What a workspace would run or loosen, item by item.
+//!
+//! Items know what they are, not where they come from: finding them is `collect.rs`. The hash goes over their contents
+//! and not over lines or comments, so that a new deny rule or a comment asks nobody again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::{collect, files};
+use crate::settings::Layers;
+
+/// How many items one workspace may have.
+pub const ITEMS_MAX: usize = 10_000;
+/// How many characters of an item's name and text are kept.
+const ITEM_CHARS_MAX: usize = 400;
+
+/// What an item is. The order is that of showing: what runs comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A hook.
+    Hook,
+    /// A hook whose failure lets the call go on.
+    FailingOpen,
+    /// A server that is started or reached.
+    Server,
+    /// A command that makes headers for a server.
+    HeadersHelper,
+    /// The command that decides in the user's place.
+    Classifier,
+    /// A file that one of these runs, or would run if it were there.
+    Script,
+    /// A file of a script tool.
+    ToolFile,
+    /// An agent.
+    Agent,
+    /// Tools that a skill or command may use unasked.
+    SkillTools,
+    /// A rule that allows.
+    AllowRule,
+    /// A directory beside the working directory.
+    Directory,
+    /// Effects of a tool, declared by the workspace.
+    Effects,
+    /// An environment variable.
+    Env,
+    /// A key of the sandbox.
+    Sandbox,
+    /// An approval of servers.
+    ServerApproval,
+    /// What hooks may reach or read over the network.
+    HookReach,
+    /// A guard against repeated calls that asks later than usual, or never.
+    RepetitionGuard,
+}
+
+impl Kind {
+    /// The word for one, and for several.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Hook => ("hook", "hooks"),
+            Kind::FailingOpen => ("hook that fails open", "hooks that fail open"),
+            Kind::Server => ("server", "servers"),
+            Kind::HeadersHelper => ("header helper", "header helpers"),
+            Kind::Classifier => ("classifier", "classifiers"),
+            Kind::Script => ("script", "scripts"),
+            Kind::ToolFile => ("file of a script tool", "files of script tools"),
+            Kind::Agent => ("agent", "agents"),
+            Kind::SkillTools => ("skill with tools of its own", "skills with tools of their own"),
+            Kind::AllowRule => ("allow rule", "allow rules"),
+            Kind::Directory => ("added directory", "added directories"),
+            Kind::Effects => ("declaration of effects", "declarations of effects"),
+            Kind::Env => ("environment variable", "environment variables"),
+            Kind::Sandbox => ("sandbox setting", "sandbox settings"),
+            Kind::ServerApproval => ("approval of servers", "approvals of servers"),
+            Kind::HookReach => ("allowance for hooks", "allowances for hooks"),
+            Kind::RepetitionGuard => ("looser repetition guard", "looser repetition guards"),
+        }
+    }
+}
+
+/// One thing that a workspace would run or loosen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// What it is called: the same name with other contents is the same item, changed.
+    pub name: String,
+    /// What it says, for people; control characters are escaped and what is long is cut.
+    pub text: String,
+    /// Where it stands, such as `.haft/settings.json:7`.
+    pub place: String,
+    /// Of everything that it says, and of a file's bytes.
+    pub digest: Digest,
+    /// The file whose bytes count, where it is one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Item {
+    /// An item whose contents are a text.
+    pub(crate) fn new(kind: Kind, name: &str, text: &str, place: String, content: &str) -> Item {
+        let digest = Digest::of([name.as_bytes(), content.as_bytes()]);
+        Item { kind, name: shown(name), text: shown(text), place, digest, file: None }
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.kind.words().0, self.text)
+    }
+}
+
+/// A text that is safe to show: one line, bounded, nothing that moves a cursor or hides characters.
+pub(crate) fn shown(text: &str) -> String {
+    let mut safe = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == ITEM_CHARS_MAX {
+            safe.push('…');
+            break;
+        }
+        // Bidirectional controls and characters without a width make a text look like another.
+        let hides = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+        if c.is_control() || hides { safe.extend(c.escape_default()) } else { safe.push(c) }
+    }
+    safe
+}
+
+/// Everything that a workspace would run or loosen.
+#[derive(Debug, Clone, Default)]
+pub struct Inventory {
+    items: Vec<Item>,
+    obstacles: Vec<String>,
+}
+
+impl Inventory {
+    /// Finds it in what was read, and in the files that this names.
+    pub fn of(layers: &Layers) -> Inventory {
+        let (mut items, mut obstacles) = collect::collect(layers);
+        items.sort();
+        // One rule in two files is one item each; one script of two hooks is one.
+        items.dedup_by(|a, b| a.kind == b.kind && a.name == b.name && a.digest == b.digest);
+        if items.len() > ITEMS_MAX {
+            items.truncate(ITEMS_MAX);
+            obstacles.push(format!("there are more than {ITEMS_MAX} items; nobody can read them all"));
+        }
+        Inventory { items, obstacles }
+    }
+
+    /// The items, in the order of showing.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The files that run for the workspace, for whoever keeps them from being written.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.items.iter().filter_map(|item| item.file.as_deref())
+    }
+
+    /// Why this can't be trusted, whoever says so: what can't be hashed can change unseen.
+    pub fn obstacles(&self) -> &[String] {
+        &self.obstacles
+    }
+
+    /// Whether there is nothing to trust.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.obstacles.is_empty()
+    }
+
+    /// The hash of all items, the same in every folder and on every machine.
+    pub fn hash(&self) -> Digest {
+        let items: BTreeSet<(&str, Digest)> =
+            self.items.iter().map(|item| (item.kind.words().0, item.digest)).collect();
+        let parts = items.iter().flat_map(|(kind, digest)| [kind.as_bytes(), digest.bytes()]);
+        Digest::of(std::iter::once(&b"haft trust 1"[..]).chain(parts))
+    }
+
+    /// How many there are of what, in words: `2 hooks, 1 allow rule`.
+    pub fn summary(&self) -> String {
+        let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+        self.items.iter().for_each(|item| *counts.entry(item.kind).or_default() += 1);
+        let words = counts.iter().map(|(kind, count)| {
+            let (one, several) = kind.words();
+            format!("{count} {}", if *count == 1 { one } else { several })
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Which files of some items have changed on disk since they were hashed. Whoever runs something for a trusted
+    /// workspace asks first, for what it is about to run.
+    pub fn stale(&self, which: impl Fn(&Item) -> bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for item in self.items.iter().filter(|item| which(item)) {
+            let Some(path) = &item.file else { continue };
+            let now = collect::file_digest(&item.name, files::digest(path));
+            if now.as_ref() != Ok(&item.digest) {
+                changes.push(Change::Changed {
+                    kind: item.kind,
+                    before: item.text.clone(),
+                    now: item.text.clone(),
+                });
+            }
+        }
+        changes
+    }
+
+    /// What is different from another inventory, which came before.
+    pub(crate) fn changes_from(&self, before: &[Kept]) -> Vec<Change> {
+        let kept: BTreeSet<(Kind, &str, Digest)> =
+            before.iter().map(|item| (item.kind, item.name.as_str(), item.digest)).collect();
+        let now: BTreeSet<(Kind, &str, Digest)> =
+            self.items.iter().map(|item| (item.kind, item.name.as_str(), item.digest)).collect();
+        let mut gone: Vec<&Kept> = before
+            .iter()
+            .filter(|item| !now.contains(&(item.kind, item.name.as_str(), item.digest)))
+            .collect();
+        let mut changes = Vec::new();
+        for item in self.items.iter().filter(|item| !kept.contains(&(item.kind, &item.name, item.digest))) {
+            let same = gone.iter().position(|other| (other.kind, &other.name) == (item.kind, &item.name));
+            changes.push(match same {
+                Some(index) => {
+                    let before = gone.remove(index).text.clone();
+                    Change::Changed { kind: item.kind, before, now: item.text.clone() }
+                }
+                None => Change::Added { kind: item.kind, text: item.text.clone() },
+            });
+        }
+        changes.extend(
+            gone.into_iter().map(|item| Change::Removed { kind: item.kind, text: item.text.clone() }),
+        );
+        changes
+    }
+
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        let kept = self.items.iter().map(|item| Kept {
+            kind: item.kind,
+            name: item.name.clone(),
+            text: item.text.clone(),
+            digest: item.digest,
+        });
+        kept.collect()
+    }
+}
+
+/// An item as a store keeps it, to be able to name what changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    #[serde(with = "hex")]
+    pub(crate) digest: Digest,
+}
+
+/// Digests in JSON.
+pub(crate) mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::Digest;
+
+    pub(crate) fn serialize<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(digest)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What is different since the user said yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Something new.
+    Added {
+        /// What it is.
+        kind: Kind,
+        /// What it says.
+        text: String,
+    },
+    /// Something that is gone.
+    Removed {
+        /// What it was.
+        kind: Kind,
+        /// What it said.
+        text: String,
+    },
+    /// Something with the same name and other contents.
+    Changed {
+        /// What it is.
+        kind: Kind,
+        /// What it said.
+        before: String,
+        /// What it says.
+        now: String,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Added { kind, text } => write!(f, "new {} `{text}`", kind.words().0),
+            Change::Removed { kind, text } => write!(f, "{} `{text}` is gone", kind.words().0),
+            Change::Changed { kind, before, now } if before == now => {
+                write!(f, "changed {} `{now}`", kind.words().0)
+            }
+            Change::Changed { kind, before, now } => {
+                write!(f, "changed {} `{now}`, before `{before}`", kind.words().0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_not_hide() {
+        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(shown("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
+        assert_eq!(shown("grün 木"), "grün 木");
+        assert_eq!(shown(&"x".repeat(1000)).chars().count(), ITEM_CHARS_MAX + 1);
+    }
+
+    fn inventory(items: &[(Kind, &str, &str)]) -> Inventory {
+        let items =
+            items.iter().map(|(kind, name, content)| Item::new(*kind, name, name, String::new(), content));
+        Inventory { items: items.collect(), obstacles: Vec::new() }
+    }
+
+    #[test]
+    fn differences_are_named_item_by_item() {
+        let before = inventory(&[(Kind::Hook, "a", "1"), (Kind::Env, "E", "x"), (Kind::AllowRule, "r", "r")]);
+        let now = inventory(&[(Kind::Hook, "a", "2"), (Kind::AllowRule, "r", "r"), (Kind::Server, "s", "s")]);
+        let changes: Vec<String> = now.changes_from(&before.kept()).iter().map(ToString::to_string).collect();
+        assert_eq!(changes, ["changed hook `a`", "new server `s`", "environment variable `E` is gone"]);
+        assert!(now.changes_from(&now.kept()).is_empty());
+        assert_ne!(before.hash(), now.hash());
+    }
+
+    #[test]
+    fn the_hash_does_not_depend_on_order_or_count() {
+        let one = inventory(&[(Kind::Hook, "a", "1"), (Kind::Env, "E", "x")]);
+        let other = inventory(&[(Kind::Env, "E", "x"), (Kind::Hook, "a", "1"), (Kind::Hook, "a", "1")]);
+        assert_eq!(one.hash(), other.hash());
+        assert_eq!(one.summary(), "1 hook, 1 environment variable");
+    }
+}

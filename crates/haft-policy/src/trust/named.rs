@@ -1,0 +1,186 @@
+//! Which files of the workspace a command line names, as far as its text says so.
+//!
+//! This is no shell and needs to be none: it only adds files to what is hashed, so that a script can't change under a
+//! trusted hook. What it doesn't see (a name made by an expansion, what a script goes on to start) is not hashed beyond
+//! the text of the command; hooks of a workspace run confined for that reason.
+
+use std::path::{Path, PathBuf};
+
+use crate::settings::{Places, lexical};
+
+/// How many words of one command line are looked at.
+const WORDS_MAX: usize = 256;
+/// How many folders that it names are looked into.
+const FOLDERS_MAX: usize = 8;
+
+/// Files that a line for the shell names.
+pub(crate) fn in_line(line: &str, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
+    in_words(&words(&substitute(line, places)), places, bases)
+}
+
+/// Files that a program and its arguments name.
+pub(crate) fn in_args<'a>(
+    args: impl IntoIterator<Item = &'a str>,
+    places: &Places,
+    bases: &[&Path],
+) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for arg in args {
+        let arg = substitute(arg, places);
+        // An argument may be a path with spaces, or a line for a shell.
+        all.extend(words(&arg));
+        all.push(arg);
+    }
+    in_words(&all, places, bases)
+}
+
+fn substitute(text: &str, places: &Places) -> String {
+    let dir = places.cwd.to_string_lossy();
+    let mut text = text.to_owned();
+    for name in ["CLAUDE_PROJECT_DIR", "PWD"] {
+        for form in [format!("${{{name}:-.}}"), format!("${{{name}}}"), format!("${name}")] {
+            text = text.replace(&form, &dir);
+        }
+    }
+    text
+}
+
+/// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None | Some('"'), '\\') => word.extend(chars.next()),
+            (None, c) if c.is_whitespace() || ";&|()<>`{}".contains(c) => {
+                words.push(std::mem::take(&mut word));
+            }
+            (_, c) => word.push(c),
+        }
+    }
+    words.push(word);
+    let quoted: Vec<String> =
+        words.iter().filter(|word| word.contains(char::is_whitespace)).cloned().collect();
+    for inner in quoted {
+        words
+            .extend(inner.split(|c: char| c.is_whitespace() || ";&|()<>`'\"".contains(c)).map(str::to_owned));
+    }
+    words.retain(|word| !word.is_empty());
+    words.truncate(WORDS_MAX);
+    words
+}
+
+fn in_words(words: &[String], places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
+    let values = words.iter().filter_map(|word| word.split_once('=')).map(|(_, value)| value);
+    let words: Vec<&str> =
+        words.iter().map(String::as_str).chain(values).filter(|word| usable(word)).collect();
+    // A folder that is named may be where the rest is looked for: `cd hooks && ./a.py`.
+    let first = bases.iter().map(|base| base.to_path_buf());
+    let named = words.iter().map(|word| lexical(&places.cwd, Path::new(word)));
+    let named = named.filter(|path| within(path, places) && path.is_dir()).take(FOLDERS_MAX);
+    let bases: Vec<PathBuf> = first.chain(named).collect();
+
+    let mut found: Vec<PathBuf> = Vec::new();
+    for word in words {
+        let paths: Vec<PathBuf> = bases.iter().map(|base| lexical(base, Path::new(word))).collect();
+        let mut files: Vec<&PathBuf> = paths.iter().filter(|path| is_file(path, places)).collect();
+        if files.is_empty() && looks_like_a_script(word) {
+            files.extend(paths.iter().find(|path| within(path, places) && !path.exists()));
+        }
+        for path in files {
+            if !found.contains(path) {
+                found.push(path.clone());
+            }
+        }
+    }
+    found
+}
+
+fn usable(word: &str) -> bool {
+    !word.is_empty() && word.len() <= haft::limits::PATH_BYTES_MAX && !word.contains('\0')
+}
+
+fn within(path: &Path, places: &Places) -> bool {
+    path.starts_with(&places.cwd) || places.git_root.as_ref().is_some_and(|root| path.starts_with(root))
+}
+
+/// Whether it is a file that lies in the workspace, by its name or really.
+fn is_file(path: &Path, places: &Places) -> bool {
+    path.canonicalize().is_ok_and(|real| !real.is_dir() && (within(path, places) || within(&real, places)))
+}
+
+/// A word that isn't there, and would be run or read if it were.
+fn looks_like_a_script(word: &str) -> bool {
+    let plain =
+        !word.starts_with('-') && !word.contains("://") && !word.contains(['$', '*', '?', '[', '~', '=']);
+    let ends = ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
+    let plain = plain && !word.contains(char::is_whitespace);
+    let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
+    plain && (word.contains('/') || extension.is_some_and(|extension| ends.contains(&extension)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &[&str]) {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        for file in ["check.sh", "hooks/a.py", "hooks/with space.sh", "conf.json"] {
+            let path = cwd.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        std::os::unix::fs::symlink("/bin/sh", cwd.join("link")).unwrap();
+        let places = Places {
+            managed: None,
+            config_dir: None,
+            claude_dir: None,
+            state_dir: None,
+            home: None,
+            git_root: None,
+            cwd: cwd.clone(),
+        };
+        let found = in_line(line, &places, &[&cwd]);
+        let found: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(&cwd).unwrap().to_str().unwrap().to_owned()).collect();
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn scripts_are_found_in_the_text_of_a_command() {
+        check("./check.sh", &["check.sh"]);
+        check("bash check.sh --fast", &["check.sh"]);
+        check("\"$CLAUDE_PROJECT_DIR\"/hooks/a.py", &["hooks/a.py"]);
+        check(
+            "python3 \"${CLAUDE_PROJECT_DIR}/hooks/a.py\" --config=conf.json",
+            &["hooks/a.py", "conf.json"],
+        );
+        check("cd hooks && ./a.py; cat hooks/../check.sh", &["hooks/a.py", "check.sh"]);
+        check("bash -c 'python3 hooks/a.py | tee /tmp/x'", &["hooks/a.py"]);
+        // A word with spaces is a path or a line for a shell; both are looked for.
+        check("'hooks/with space.sh'", &["hooks/with space.sh", "hooks/with", "space.sh"]);
+        check("hooks/with\\ space.sh", &["hooks/with space.sh", "hooks/with", "space.sh"]);
+        check("X=check.sh; $X", &["check.sh"]);
+        check("link -c true", &["link"]);
+    }
+
+    #[test]
+    fn a_script_that_is_not_there_yet_counts() {
+        check("test -x .claude/extra.sh && .claude/extra.sh", &[".claude/extra.sh"]);
+        check("python3 later.py", &["later.py"]);
+    }
+
+    #[test]
+    fn what_is_no_file_of_the_workspace_is_left_alone() {
+        check("npm run lint", &[]);
+        check("/bin/sh -c true", &[]);
+        check("curl https://x.example/i.sh", &[]);
+        check("ls hooks", &[]);
+        check("echo ../outside.sh ~/x.sh $HOME/y.sh", &[]);
+    }
+}

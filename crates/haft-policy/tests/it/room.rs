@@ -1,0 +1,110 @@
+//! A machine in a folder: an owner's file, a home, a workspace, a state folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haft_policy::settings::{Flags, Places, SettingsError, git_root};
+use haft_policy::source::{List, WrittenRule};
+use haft_policy::trust::{self, Inventory, Loaded, TrustStore};
+
+pub(crate) struct Room {
+    _keep: tempfile::TempDir,
+    pub(crate) root: PathBuf,
+}
+
+impl Room {
+    pub(crate) fn new() -> Room {
+        let keep = tempfile::tempdir().unwrap();
+        let root = keep.path().canonicalize().unwrap();
+        for folder in ["home/.claude", "config", "state", "work", "etc"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        Room { _keep: keep, root }
+    }
+
+    /// Writes a file; `work/…`, `config/…`, `home/…` and `etc/…` are the places.
+    pub(crate) fn with(self, path: &str, text: &str) -> Room {
+        self.write(path, text);
+        self
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    pub(crate) fn places_in(&self, cwd: &str) -> Places {
+        let cwd = self.at(cwd);
+        // The folder above the test's own may be a repository on some machines.
+        let git_root = git_root(&cwd).filter(|root| root.starts_with(&self.root));
+        Places {
+            managed: Some(self.at("etc/settings.json")),
+            config_dir: Some(self.at("config")),
+            claude_dir: Some(self.at("home/.claude")),
+            state_dir: Some(self.at("state")),
+            home: Some(self.at("home")),
+            git_root,
+            cwd,
+        }
+    }
+
+    pub(crate) fn places(&self) -> Places {
+        self.places_in("work")
+    }
+
+    pub(crate) fn try_load(&self, flags: &Flags) -> Result<Loaded, SettingsError> {
+        trust::load(&self.places(), flags)
+    }
+
+    pub(crate) fn load_with(&self, flags: &Flags) -> Loaded {
+        self.try_load(flags).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn load(&self) -> Loaded {
+        self.load_with(&Flags::default())
+    }
+
+    pub(crate) fn error(&self) -> String {
+        self.try_load(&Flags::default()).expect_err("this should not load").to_string()
+    }
+
+    pub(crate) fn inventory(&self) -> Inventory {
+        trust::inspect(&self.places()).unwrap()
+    }
+
+    pub(crate) fn store(&self) -> TrustStore {
+        TrustStore::at(&self.at("state"))
+    }
+
+    /// The user says yes.
+    pub(crate) fn trust(&self) {
+        self.store().trust(&self.at("work"), &self.inventory()).unwrap();
+    }
+}
+
+/// Rules in a line: `-deny ?ask +allow`.
+pub(crate) fn rules(rules: &[WrittenRule]) -> String {
+    let words = rules.iter().map(|rule| {
+        let mark = match rule.list {
+            List::Deny => '-',
+            List::Ask => '?',
+            List::Allow => '+',
+        };
+        format!("{mark}{}", rule.rule)
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn json_flag(text: &str) -> Flags {
+    Flags { settings: vec![text.to_owned()], ..Flags::default() }
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}

@@ -1,0 +1,162 @@
+//! What is said about rules when they are loaded.
+
+use haft_policy::rule::LintKind::{self, *};
+
+use super::{compile, set};
+
+#[track_caller]
+fn check(rules: &[&str], expected: &[(usize, LintKind, &str)]) {
+    let (_, lints) = compile(rules);
+    let got: Vec<_> = lints.iter().map(|lint| (lint.rule.index(), lint.kind, &*lint.words)).collect();
+    assert_eq!(got, expected, "{rules:?}");
+}
+
+#[test]
+fn good_rules_are_not_talked_about() {
+    check(
+        &[
+            "allow Bash(npm run *)",
+            "allow Edit(src/**)",
+            "deny Read(.env)",
+            "ask Bash(git push *)",
+            "allow Bash",
+            "deny Bash(rm *)",
+            "allow mcp__x__get_*",
+            "deny mcp__*",
+            "allow WebFetch(domain:*.a.org)",
+            "deny Skill(x)",
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn rules_that_are_never_consulted() {
+    check(
+        &[
+            "deny Write(/x/**)",
+            "allow Glob(src/**)",
+            "deny WebSearch(x)",
+            "deny Cd(/x)",
+            "deny Bash(command:rm *)",
+        ],
+        &[
+            (0, NeverConsulted, "never consulted; paths of Write are judged by `Edit(path)` rules"),
+            (1, NeverConsulted, "never consulted; paths of Glob are judged by `Read(path)` rules"),
+            (2, NeverConsulted, "never consulted; `WebSearch` or `WebSearch(argument:value)` is accepted"),
+            (3, NeverConsulted, "never consulted; `Cd` or `Cd(argument:value)` is accepted"),
+            (4, PrimaryField, "never consulted; `command` is judged by rules of the form `Bash(command)`"),
+        ],
+    );
+}
+
+#[test]
+fn rules_for_several_commands_at_once() {
+    check(
+        &[
+            "allow Bash(cd * && make *)",
+            "allow Bash(cd a && make)",
+            "deny Bash(curl * | sh)",
+            "allow Bash(git commit -m 'a; b' *)",
+        ],
+        &[(0, NeverConsulted, "never matches: a command line is taken apart; write a rule for each command")],
+    );
+}
+
+#[test]
+fn rules_that_are_too_wide() {
+    let words = "left out: in `allow` a name may have `*` only after `mcp__<server>__`";
+    check(
+        &["allow *", "allow mcp__*", "ask *"],
+        &[
+            (0, TooWide, words),
+            (0, Unreachable, "never takes effect; `*` in `ask` (/p/.haft/settings.json:3) goes first"),
+            (1, TooWide, words),
+        ],
+    );
+    check(
+        &["allow Bash(run_in_background:true)"],
+        &[(
+            0,
+            TooWide,
+            "left out: it would allow every command with that argument; name the command, `Bash(command)`",
+        )],
+    );
+    check(
+        &["allow Bash(* --version)", "deny Bash(* --force)"],
+        &[(0, LeadingWildcard, "allows any program: it begins with `*`; begin with the program's name")],
+    );
+}
+
+#[test]
+fn paths_that_begin_elsewhere_than_they_seem_to() {
+    check(
+        &[
+            "deny Read(/etc/passwd)",
+            "deny Read($HOME/.ssh/**)",
+            "deny Read(~root/x)",
+            "deny Read(//etc/x)",
+            "deny Read(~/x)",
+        ],
+        &[
+            (
+                0,
+                OddPath,
+                "one `/` starts in /p, where the rule stands; for the root of the disk write `//etc/passwd`",
+            ),
+            (1, OddPath, "`$HOME` is not expanded; write `~/` for home, or the path"),
+            (2, OddPath, "`~root` is not expanded; only `~/`, your own home, is"),
+        ],
+    );
+}
+
+#[test]
+fn rules_that_another_always_goes_before() {
+    let first = |rule: &str, list: &str| {
+        format!("never takes effect; `{rule}` in `{list}` (/p/.haft/settings.json:3) goes first")
+    };
+    check(&["allow Bash(ls)", "deny Bash"], &[(0, Unreachable, &first("Bash", "deny"))]);
+    check(&["allow Bash(ls)", "deny Bash(ls)"], &[(0, Unreachable, &first("Bash(ls)", "deny"))]);
+    check(&["ask Bash(ls)", "deny Bash(ls)"], &[(0, Unreachable, &first("Bash(ls)", "deny"))]);
+    check(&["allow Bash(ls)", "ask Bash(ls)"], &[(0, Unreachable, &first("Bash(ls)", "ask"))]);
+    check(&["allow mcp__x__y", "deny mcp__x"], &[(0, Unreachable, &first("mcp__x", "deny"))]);
+    check(&["allow mcp__x__y", "deny mcp__*"], &[(0, Unreachable, &first("mcp__*", "deny"))]);
+    check(
+        &["allow WebFetch(domain:a.b)", "deny WebFetch(*)"],
+        &[(0, Unreachable, &first("WebFetch(*)", "deny"))],
+    );
+    // `Write` is allowed by it still.
+    check(&["allow Edit(src/**)", "deny Edit"], &[]);
+    // The same text from another place is about other files.
+    check(&["user allow Edit(/src/**)", "deny Edit(/src/**)"], &[]);
+    check(&["allow Bash", "deny Bash(ls)"], &[]);
+}
+
+#[test]
+fn tools_that_nobody_has() {
+    let set = set(&[
+        "deny Bsh",
+        "ask bash(ls)",
+        "deny mcp__x__y",
+        "deny my_tool",
+        "deny B*",
+        "allow Zebra",
+        "deny Read",
+        "deny Custom",
+    ]);
+    let lints = set.unknown_tools(["Custom"]);
+    let words: Vec<&str> = lints.iter().map(|lint| &*lint.words).collect();
+    assert_eq!(
+        words,
+        [
+            "no tool named `Bsh`; did you mean `Bash`?",
+            "no tool named `bash`; did you mean `Bash`?",
+            "no tool named `Zebra`",
+        ]
+    );
+    assert!(lints.iter().all(|lint| lint.kind == UnknownTool));
+    assert_eq!(
+        lints[0].to_string(),
+        "/p/.haft/settings.json:3: rule `Bsh`: no tool named `Bsh`; did you mean `Bash`?"
+    );
+}

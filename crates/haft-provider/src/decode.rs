@@ -1,0 +1,253 @@
+//! From a model's message to its calls, and from their results to the message that answers.
+//!
+//! What comes in is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in it, or
+//! the list of its parts. The shape says which wire it is. A message is bad as a whole (nothing of it may run) when its
+//! frame is: a call without an id or a name can't be answered. Whatever is wrong inside one call, such as arguments
+//! that are no JSON, is that call's own error, and found by the engine like any other.
+//!
+//! Calls that the provider runs itself, text and reasoning are passed over. Every call that waits for an answer gets
+//! one, also where it can't be run: free-form calls, and a call that was cut off when the message ended early. Half an
+//! input is never run.
+
+mod anthropic;
+mod gemini;
+mod openai;
+mod openai_chat;
+mod shape;
+
+use std::fmt;
+
+use haft::{ToolCall, ToolResult};
+use serde_json::{Value, json};
+
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::{Wire, encode};
+
+/// A model's message with its calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    wire: Wire,
+    asked: Vec<Asked>,
+    passed_over: Vec<String>,
+}
+
+/// One thing that waits for an answer.
+#[derive(Debug, Clone, PartialEq)]
+enum Asked {
+    /// A call to run.
+    Call(ToolCall),
+    /// One that can't be run, and the words for the model. `custom` is a free-form call, which has its own answer.
+    Refused { id: String, name: String, words: String, custom: bool },
+}
+
+/// Why a message can't be used: what, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadMessage {
+    path: String,
+    message: String,
+}
+
+impl BadMessage {
+    fn at(path: impl Into<String>, message: impl Into<String>) -> BadMessage {
+        BadMessage { path: path.into(), message: message.into() }
+    }
+
+    /// The JSON pointer to the place; empty for the whole message.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for BadMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "at `{path}`: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for BadMessage {}
+
+/// Reads a message. Without a wire, its shape says which it is.
+///
+/// Accepted are, each as the API sends it or an SDK dumps it:
+///
+/// * Anthropic: a message, or its `content`
+/// * OpenAI Responses: a response, or its `output`
+/// * OpenAI Chat: a completion, a choice, or a message with `tool_calls`
+/// * Gemini: a response, a candidate, a content, or its `parts`; in camel or snake case
+///
+/// # Errors
+/// Text that is no JSON, a shape that no wire has or that several have, and calls that can't be answered because they
+/// lack an id or a name.
+pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
+    if text.len() > MESSAGE_BYTES_MAX {
+        let bytes = text.len();
+        let words = format!("the message has {bytes} bytes; at most {MESSAGE_BYTES_MAX} are accepted");
+        return Err(BadMessage::at("", words));
+    }
+    if text.trim().is_empty() {
+        return Err(BadMessage::at("", "the message is empty; an assistant message as JSON is accepted"));
+    }
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {error}")))?;
+    decode_value(&value, wire)
+}
+
+/// Reads a message that is a value already.
+pub(crate) fn decode_value(value: &Value, wire: Option<Wire>) -> Result<Message, BadMessage> {
+    let wire = match wire {
+        Some(wire) => wire,
+        None => shape::wire(value)?,
+    };
+    let mut message = Message { wire, asked: Vec::new(), passed_over: Vec::new() };
+    match wire {
+        Wire::Anthropic => anthropic::read(value, &mut message)?,
+        Wire::OpenAi => openai::read(value, &mut message)?,
+        Wire::OpenAiChat => openai_chat::read(value, &mut message)?,
+        Wire::Gemini => gemini::read(value, &mut message)?,
+    }
+    Ok(message)
+}
+
+impl Message {
+    /// The wire that it came by and is answered by.
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// The calls to run, in order.
+    pub fn calls(&self) -> Vec<ToolCall> {
+        let call = |asked: &Asked| match asked {
+            Asked::Call(call) => Some(call.clone()),
+            Asked::Refused { .. } => None,
+        };
+        self.asked.iter().filter_map(call).collect()
+    }
+
+    /// Kinds of parts that wait for an answer that is not a tool's, such as `shell_call`: the host's own business.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+
+    /// The message that answers, in the same provider's JSON: one result for each call, in order.
+    ///
+    /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
+    /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
+    pub fn answer(&self, results: &[ToolResult]) -> Value {
+        let mut results = results.iter();
+        let mut answers = Vec::with_capacity(self.asked.len());
+        for asked in &self.asked {
+            answers.push(match asked {
+                Asked::Call(call) => match results.next() {
+                    Some(result) => self.result(call, result),
+                    None => self.refusal(&call.id, &call.name, "this call was not run", false),
+                },
+                Asked::Refused { id, name, words, custom } => self.refusal(id, name, words, *custom),
+            });
+        }
+        match self.wire {
+            Wire::Anthropic => json!({"role": "user", "content": answers}),
+            Wire::OpenAi | Wire::OpenAiChat => Value::Array(answers),
+            Wire::Gemini => json!({"role": "user", "parts": answers}),
+        }
+    }
+
+    fn result(&self, call: &ToolCall, result: &ToolResult) -> Value {
+        match self.wire {
+            Wire::Anthropic => encode::anthropic(result),
+            Wire::OpenAi => encode::openai(result),
+            Wire::OpenAiChat => encode::openai_chat(result),
+            Wire::Gemini => encode::gemini_named(result, &call.name),
+        }
+    }
+
+    fn refusal(&self, id: &str, name: &str, words: &str, custom: bool) -> Value {
+        match self.wire {
+            Wire::Anthropic => encode::anthropic_result(id, words.into(), true),
+            Wire::OpenAi => {
+                let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+                json!({"type": kind, "call_id": id, "output": encode::error_text(words)})
+            }
+            Wire::OpenAiChat => encode::openai_chat_result(id, &encode::error_text(words)),
+            Wire::Gemini => encode::gemini_result(id, name, json!({"error": words}), Vec::new()),
+        }
+    }
+
+    fn call(&mut self, id: &str, name: &str, input: impl Into<haft::CallInput>) {
+        self.asked.push(Asked::Call(ToolCall::new(id, name, input)));
+    }
+
+    fn custom(&mut self, id: &str, name: &str) {
+        let words =
+            format!("`{name}` takes no free-form input here; call it as a function, with JSON arguments");
+        self.asked.push(Asked::Refused { id: id.to_owned(), name: name.to_owned(), words, custom: true });
+    }
+
+    /// The last call may have lost a part of its input, so it isn't run.
+    fn cut_off(&mut self) {
+        if let Some(last @ Asked::Call(_)) = self.asked.last_mut() {
+            let Asked::Call(call) = &*last else { return };
+            let words = format!(
+                "{} was not run: the message ended before the call was complete; make the call again, shorter if it was long",
+                call.name
+            );
+            let (id, name) = (call.id.to_string(), call.name.to_string());
+            *last = Asked::Refused { id, name, words, custom: false };
+        }
+    }
+}
+
+/// A value in words: its type, or its text where that is short.
+fn shown(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A text that must be there and not be empty.
+fn required<'v>(value: &'v Value, path: &str, key: &str, of: &str) -> Result<&'v str, BadMessage> {
+    match value.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text),
+        Some(Value::String(_)) => Err(BadMessage::at(
+            format!("{path}/{key}"),
+            format!("the `{key}` of {of} is empty; a text is accepted"),
+        )),
+        None => Err(BadMessage::at(path, format!("{of} has no `{key}`; a string is required"))),
+        Some(other) => Err(BadMessage::at(
+            format!("{path}/{key}"),
+            format!("the `{key}` of {of} is {}; a string is accepted", shown(other)),
+        )),
+    }
+}
+
+/// A list that must be there; null and nothing are an empty one.
+fn list<'v>(value: Option<&'v Value>, path: &str, what: &str) -> Result<&'v [Value], BadMessage> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(BadMessage::at(path, format!("{} came; {what} is accepted", shown(other)))),
+    }
+}
+
+fn is_object(value: &Value, path: &str, what: &str) -> Result<(), BadMessage> {
+    if value.is_object() {
+        return Ok(());
+    }
+    Err(BadMessage::at(path, format!("{} came; {what} is accepted", shown(value))))
+}
+
+/// Arguments that are text on most servers and a value on some; left out, there are none.
+fn arguments(value: Option<&Value>) -> haft::CallInput {
+    match value {
+        None | Some(Value::Null) => String::new().into(),
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(other) => other.clone().into(),
+    }
+}

@@ -1,0 +1,48 @@
+//! Every bound of this crate: what grows has a limit, and the limit has a name.
+
+/// The longest input schema of one tool as it is sent, in bytes of its JSON. A longer one loses detail until it fits.
+pub const WIRE_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// How many subschemas one tool may have once references are replaced by what they point to.
+pub const WIRE_SCHEMA_NODES_MAX: usize = 4_000;
+/// How deep objects and arrays of a schema are described; what is inside the last level is left open.
+pub const WIRE_SCHEMA_DEPTH_MAX: usize = 16;
+/// How often a type is shown inside itself before it is cut.
+pub const RECURSION_MAX: usize = 2;
+/// How many schemas in a row may apply to one value (`$ref`, `allOf`, …) before the rest is left open.
+pub const HOPS_MAX: usize = 64;
+/// How many alternatives two lists of alternatives may have when they are multiplied out.
+pub const ALTERNATIVES_MAX: usize = 16;
+/// How many alternatives are compared with each other to see whether they exclude one another.
+pub const COMPARED_MAX: usize = 256;
+/// The longest keyword that is said in words where a wire doesn't take it, in characters.
+pub const WORDS_CHARS_MAX: usize = 200;
+/// The longest list of root alternatives in words, in characters.
+pub const ALTERNATIVE_WORDS_CHARS_MAX: usize = 2_000;
+
+/// How deep objects may nest in OpenAI's strict mode. The documentation says ten; five is what every model takes.
+pub const OPENAI_STRICT_DEPTH_MAX: usize = 5;
+/// How many properties one schema may have in OpenAI's strict mode.
+pub const OPENAI_STRICT_PROPERTIES_MAX: usize = 100;
+/// How many values of enumerations one schema may have in OpenAI's strict mode.
+pub const OPENAI_STRICT_ENUM_MAX: usize = 500;
+/// How many characters property names and enumerated values may have together in OpenAI's strict mode.
+pub const OPENAI_STRICT_CHARS_MAX: usize = 15_000;
+
+/// How many tools of one request may be strict for Anthropic.
+pub const ANTHROPIC_STRICT_TOOLS_MAX: usize = 20;
+/// How many optional parameters the strict tools of one request may have together for Anthropic.
+pub const ANTHROPIC_STRICT_OPTIONAL_MAX: usize = 24;
+/// How many parameters with several types the strict tools of one request may have together for Anthropic.
+pub const ANTHROPIC_STRICT_UNIONS_MAX: usize = 16;
+/// The longest name of a root property that Anthropic takes.
+pub const PROPERTY_CHARS_MAX: usize = 64;
+
+/// The longest assistant message that is read, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The longest text of one result for OpenAI, in characters.
+pub const OPENAI_OUTPUT_CHARS_MAX: usize = 10_485_760;
+/// The largest image that Anthropic takes, in bytes of the image: 5 MiB once it is base64.
+pub const ANTHROPIC_IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024 / 4 * 3;
+/// The largest document that is put into a result, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 20 * 1024 * 1024;

@@ -1,0 +1,150 @@
+//! Schemas for a wire: from what a tool accepts to what a provider takes.
+//!
+//! The way is: `flatten` reads a schema into a [`Node`] without references and `allOf`; `root` makes an object of it;
+//! `strict` fits it to a provider's strict mode where that loses nothing; `trim` takes detail away until it is small
+//! enough; `write` spells it, always in the same way. `merge` is the arithmetic that the first two need.
+//!
+//! One rule holds for all of it: what comes out may accept more than the tool does, and must not accept less. The
+//! call is validated against the tool's own schema anyway. This is why keywords that can't be loosened safely (`not`,
+//! `if`) become words, and why a part that is cut accepts anything.
+//!
+//! A [`Node`] borrows from the schema that it was read from: names, texts and values are not copied before they are
+//! written.
+
+mod flatten;
+mod merge;
+mod node;
+mod root;
+mod strict;
+mod trim;
+mod types;
+mod write;
+
+use std::fmt;
+
+use serde_json::Value;
+
+pub(crate) use self::strict::Demands;
+
+use self::flatten::{Document, PLANS, Stop};
+use self::node::Node;
+use self::trim::LEVELS;
+use self::write::Takes;
+use crate::limits::{PROPERTY_CHARS_MAX, WIRE_SCHEMA_BYTES_MAX};
+
+/// Whose rules a schema has to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Any keyword of JSON Schema.
+    Plain,
+    /// The keywords that Gemini lists.
+    Gemini,
+    /// Strict if that loses nothing, otherwise plain.
+    OpenAiStrict,
+    /// Strict if that loses nothing, otherwise plain.
+    AnthropicStrict,
+}
+
+impl Dialect {
+    fn plain(self) -> Dialect {
+        match self {
+            Dialect::Gemini => Dialect::Gemini,
+            _ => Dialect::Plain,
+        }
+    }
+}
+
+/// A schema as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WireSchema {
+    /// Its JSON, in the one spelling.
+    pub(crate) json: String,
+    /// What it asks of the strict mode that it is legal for; `None` if it is plain.
+    pub(crate) strict: Option<Demands>,
+    /// Whether an object with something in it is accepted.
+    pub(crate) has_properties: bool,
+    /// A property of the root whose name not every provider takes.
+    pub(crate) odd_property: Option<String>,
+}
+
+/// Why a schema can't be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Makes the schema of an object for a wire. The same schema gives the same bytes, whatever the order of its keys.
+pub(crate) fn emit(schema: &Value, dialect: Dialect) -> Result<WireSchema, Refused> {
+    let document = Document::new(schema);
+    let mut trimmed = 0;
+    let mut least = None;
+    for plan in PLANS {
+        let node = match flatten::flatten(&document, plan) {
+            Ok(node) => node,
+            Err(Stop::TooMany) => continue,
+            Err(Stop::Refused(why)) => return Err(Refused(why)),
+        };
+        let mut node = root::object(node)?;
+        let dialect = if document.is_far() { dialect.plain() } else { dialect };
+        let (takes, strict) = fit(&mut node, dialect);
+        for level in 0..=LEVELS {
+            // What was too long with less detail is not tried with more.
+            if level > 0 {
+                trim::trim(&mut node, level);
+            }
+            if level < trimmed {
+                continue;
+            }
+            trimmed = level;
+            let json = write::write(&node, takes);
+            if json.len() <= WIRE_SCHEMA_BYTES_MAX {
+                let has_properties = !node.properties.is_empty() || node.is_open();
+                let odd_property = odd_property(&node);
+                return Ok(WireSchema { json, strict, has_properties, odd_property });
+            }
+            least = Some(json.len());
+        }
+    }
+    Err(Refused(match least {
+        Some(bytes) => format!(
+            "its schema has {bytes} bytes without any detail; at most {WIRE_SCHEMA_BYTES_MAX} are accepted"
+        ),
+        None => "its schema has too many parts even without any nested ones; split the tool".to_owned(),
+    }))
+}
+
+/// The first property of the root that has more than letters, digits, `_`, `.` and `-` in its name, or is too long.
+fn odd_property(node: &Node<'_>) -> Option<String> {
+    let plain = |name: &str| {
+        (1..=PROPERTY_CHARS_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    };
+    let odd = node.properties.iter().map(|(name, _)| *name).find(|name| !plain(name))?;
+    Some(odd.chars().take(PROPERTY_CHARS_MAX).collect())
+}
+
+/// Brings a node into the strict form of its dialect, where that is possible.
+fn fit(node: &mut Node<'_>, dialect: Dialect) -> (Takes, Option<Demands>) {
+    match dialect {
+        Dialect::Plain => (Takes::All, None),
+        Dialect::Gemini => (Takes::Gemini, None),
+        Dialect::OpenAiStrict => match strict::openai(node) {
+            Some(demands) => (Takes::OpenAiStrict, Some(demands)),
+            None => (Takes::All, None),
+        },
+        Dialect::AnthropicStrict => match strict::anthropic(node) {
+            Some(demands) => (Takes::AnthropicStrict, Some(demands)),
+            None => (Takes::All, None),
+        },
+    }
+}
+
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+#[path = "schema/schema_tests.rs"]
+mod tests;

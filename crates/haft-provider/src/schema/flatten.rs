@@ -1,0 +1,388 @@
+//! Reads a schema into a [`Node`]: references replaced by what they point to, `allOf` merged, cycles cut.
+//!
+//! Work is bounded by a budget of nodes, whatever the references do. When a plan needs more than the budget the next
+//! one goes less deep, so that even a schema that unrolls to billions of parts comes out, with its depths left open.
+//! Everything is visited in the order of bytes: what is reached before a budget ends must not depend on a map.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::collections::{HashMap, HashSet};
+use std::ptr;
+
+use serde_json::{Map, Value};
+
+use super::merge;
+use super::node::{FACTS, Node};
+use super::types::Types;
+use crate::limits::{HOPS_MAX, RECURSION_MAX, WIRE_SCHEMA_DEPTH_MAX, WIRE_SCHEMA_NODES_MAX, WORDS_CHARS_MAX};
+
+/// How deep to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// How often a type is shown inside itself.
+    recursion: usize,
+    /// How many levels of objects and arrays are described.
+    depth: usize,
+}
+
+/// From the most detail to the least.
+pub(super) const PLANS: [Plan; 9] = [
+    Plan { recursion: RECURSION_MAX, depth: WIRE_SCHEMA_DEPTH_MAX },
+    Plan { recursion: 1, depth: WIRE_SCHEMA_DEPTH_MAX },
+    Plan { recursion: 0, depth: WIRE_SCHEMA_DEPTH_MAX },
+    Plan { recursion: 0, depth: 8 },
+    Plan { recursion: 0, depth: 5 },
+    Plan { recursion: 0, depth: 4 },
+    Plan { recursion: 0, depth: 3 },
+    Plan { recursion: 0, depth: 2 },
+    Plan { recursion: 0, depth: 1 },
+];
+
+/// Why reading ended early.
+#[derive(Debug, PartialEq)]
+pub(super) enum Stop {
+    /// There are more parts than the budget has room for.
+    TooMany,
+    /// The schema can't be sent, and why.
+    Refused(String),
+}
+
+/// A schema and what its references can name.
+pub(super) struct Document<'a> {
+    root: &'a Value,
+    id: Option<&'a str>,
+    anchors: OnceCell<HashMap<&'a str, &'a Value>>,
+    /// Whether a reference was followed that is no plain pointer.
+    far: Cell<bool>,
+    /// Up to draft 7 a `$ref` made everything beside it void, and `items` could be a list.
+    old: bool,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(root: &'a Value) -> Document<'a> {
+        let text = |key: &str| root.get(key).and_then(Value::as_str);
+        let old = ["draft-03", "draft-04", "draft-06", "draft-07"];
+        Document {
+            root,
+            id: text("$id").map(|id| id.trim_end_matches('#')).filter(|id| !id.is_empty()),
+            anchors: OnceCell::new(),
+            far: Cell::new(false),
+            old: text("$schema").is_some_and(|uri| old.iter().any(|draft| uri.contains(draft))),
+        }
+    }
+
+    /// Whether a reference was followed that is no plain pointer into the document. The engine doesn't look behind
+    /// those when it repairs an input, so nothing may depend on such a repair.
+    pub(super) fn is_far(&self) -> bool {
+        self.far.get()
+    }
+
+    /// What a reference points to.
+    fn target(&self, reference: &str) -> Result<&'a Value, Stop> {
+        let local = match self.id {
+            Some(id) => reference.strip_prefix(id).unwrap_or(reference),
+            None => reference,
+        };
+        let shown: String = reference.chars().take(80).collect();
+        let Some(fragment) = local.strip_prefix('#').or(local.is_empty().then_some("")) else {
+            return Err(Stop::Refused(format!(
+                "its schema refers to `{shown}`, which is outside of it and not followed; put the definition under `$defs`"
+            )));
+        };
+        self.far.set(self.far.get() || !(reference == "#" || reference.starts_with("#/")));
+        let found = if fragment.is_empty() {
+            Some(self.root)
+        } else if fragment.starts_with('/') {
+            self.root.pointer(&unescaped(fragment))
+        } else {
+            let anchors = self.anchors.get_or_init(|| {
+                let mut found = HashMap::new();
+                note_anchors(self.root, 0, &mut found);
+                found
+            });
+            anchors.get(fragment).copied()
+        };
+        found.ok_or_else(|| Stop::Refused(format!("its schema refers to `{shown}`, which is not there")))
+    }
+}
+
+/// Finds anchors wherever they are. Of two with one name the first by bytes of its place counts.
+fn note_anchors<'a>(value: &'a Value, depth: usize, found: &mut HashMap<&'a str, &'a Value>) {
+    if depth > 2 * HOPS_MAX {
+        return;
+    }
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| note_anchors(item, depth + 1, found)),
+        Value::Object(fields) => {
+            for keyword in ["$anchor", "$dynamicAnchor"] {
+                if let Some(anchor) = fields.get(keyword).and_then(Value::as_str) {
+                    found.entry(anchor).or_insert(value);
+                }
+            }
+            sorted(fields).into_iter().for_each(|(_, field)| note_anchors(field, depth + 1, found));
+        }
+        _ => {}
+    }
+}
+
+/// A fragment without its percent signs; one that doesn't decode is left as it is.
+fn unescaped(fragment: &str) -> Cow<'_, str> {
+    if !fragment.contains('%') {
+        return fragment.into();
+    }
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        let escaped = match (first, tail) {
+            (b'%', [high, low, ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                digit(high).zip(digit(low)).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+            }
+            _ => None,
+        };
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).map_or(fragment.into(), Cow::Owned)
+}
+
+/// The fields of an object by the bytes of their names, whatever order the map keeps.
+fn sorted(fields: &Map<String, Value>) -> Vec<(&str, &Value)> {
+    let mut fields: Vec<(&str, &Value)> = fields.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    if !fields.is_sorted_by_key(|(name, _)| *name) {
+        fields.sort_unstable_by_key(|(name, _)| *name);
+    }
+    fields
+}
+
+/// Reads the whole schema.
+pub(super) fn flatten<'a>(document: &Document<'a>, plan: Plan) -> Result<Node<'a>, Stop> {
+    let mut reader = Reader { document, plan, room: WIRE_SCHEMA_NODES_MAX, open: Vec::new(), hops: 0 };
+    reader.node(document.root, 0)
+}
+
+struct Reader<'d, 'a> {
+    document: &'d Document<'a>,
+    plan: Plan,
+    room: usize,
+    /// The targets of the references that are being followed.
+    open: Vec<*const Value>,
+    /// How many schemas are being read one inside the other for the same value.
+    hops: usize,
+}
+
+impl<'a> Reader<'_, 'a> {
+    fn node(&mut self, schema: &'a Value, depth: usize) -> Result<Node<'a>, Stop> {
+        self.room = self.room.checked_sub(1).ok_or(Stop::TooMany)?;
+        let fields = match schema {
+            Value::Bool(false) => return Ok(Node::never()),
+            Value::Object(fields) => fields,
+            _ => return Ok(Node::default()),
+        };
+        self.hops += 1;
+        let node = if self.hops > HOPS_MAX { Ok(cut(fields)) } else { self.fields(fields, depth) };
+        self.hops -= 1;
+        node
+    }
+
+    /// A part that describes another value than the schema that it is in.
+    fn inner(&mut self, schema: &'a Value, depth: usize) -> Result<Node<'a>, Stop> {
+        let hops = std::mem::take(&mut self.hops);
+        let node = self.node(schema, depth + 1);
+        self.hops = hops;
+        node
+    }
+
+    fn fields(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Result<Node<'a>, Stop> {
+        let reference = fields.get("$ref").and_then(Value::as_str);
+        let mut node = if reference.is_some() && self.document.old {
+            annotations(fields)
+        } else {
+            let mut node = self.own(fields, depth)?;
+            for branch in list(fields, "allOf") {
+                node = merge::both(node, self.node(branch, depth)?);
+            }
+            for keyword in ["anyOf", "oneOf"] {
+                if fields.get(keyword).is_some_and(Value::is_array) {
+                    let branches = list(fields, keyword).iter().map(|branch| self.node(branch, depth));
+                    let branches = branches.collect::<Result<Vec<_>, Stop>>()?;
+                    // Sent as `anyOf`, which is the same only where no value fits two of them.
+                    let overlap = keyword == "oneOf" && !merge::exclusive(&branches);
+                    node = merge::both(node, merge::either(branches));
+                    node.mixed |= overlap;
+                }
+            }
+            node
+        };
+        if let Some(reference) = reference {
+            let target = self.document.target(reference)?;
+            let times = self.open.iter().filter(|open| ptr::eq(**open, target)).count();
+            let found = if times > self.plan.recursion {
+                let mut found = target.as_object().map(cut).unwrap_or_default();
+                found.words = vec!["nested further in the same way".to_owned()];
+                found
+            } else {
+                self.open.push(target);
+                let found = self.node(target, depth);
+                self.open.pop();
+                found?
+            };
+            node = merge::both(node, found);
+        }
+        Ok(node)
+    }
+
+    /// What the keywords of one schema say by themselves.
+    fn own(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Result<Node<'a>, Stop> {
+        let mut node = annotations(fields);
+        let descend = depth < self.plan.depth;
+        let mut additional_items = None;
+        for (keyword, value) in sorted(fields) {
+            match keyword {
+                "type" => node.types = Types::read(value),
+                "enum" => {
+                    if let Value::Array(values) = value {
+                        node.values = Some(distinct(values.iter()));
+                    }
+                }
+                "properties"
+                | "patternProperties"
+                | "additionalProperties"
+                | "required"
+                | "items"
+                | "prefixItems"
+                | "additionalItems"
+                    if !descend =>
+                {
+                    node.cut |= !matches!(value, Value::Bool(_));
+                }
+                "properties" => {
+                    node.has_properties = true;
+                    node.properties = self.map(value, depth)?;
+                }
+                "patternProperties" => node.patterns = self.map(value, depth)?,
+                "additionalProperties" => node.additional = Some(Box::new(self.inner(value, depth)?)),
+                "required" => {
+                    let names = value.as_array().map_or(&[][..], Vec::as_slice);
+                    node.required = names.iter().filter_map(Value::as_str).collect();
+                    node.required.sort_unstable();
+                    node.required.dedup();
+                }
+                "items" => match value {
+                    Value::Array(_) => node.prefix = self.list(value, depth)?,
+                    _ => node.items = Some(Box::new(self.inner(value, depth)?)),
+                },
+                "prefixItems" => node.prefix = self.list(value, depth)?,
+                "additionalItems" => additional_items = Some(value),
+                // Says nothing: what is left out is nothing.
+                "default" if value.is_null() => {}
+                // An old draft's boolean beside `minimum`; without it the bound is looser by one value.
+                "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {}
+                _ => {
+                    if let Some(fact) = FACTS.iter().position(|fact| *fact == keyword) {
+                        node.set_fact(fact, value);
+                    }
+                }
+            }
+        }
+        // `const` is an enumeration of one; both together mean both.
+        if let Some(constant) = fields.get("const") {
+            let constant = Node { values: Some(vec![constant]), ..Node::default() };
+            node = merge::both(node, constant);
+        }
+        if let Some(value) = additional_items
+            && !node.prefix.is_empty()
+        {
+            node.items = Some(Box::new(self.inner(value, depth)?));
+        }
+        if node.cut {
+            node.words.push("what is inside is left out here".to_owned());
+        }
+        // Nothing can be here, and what nothing accepts needs no name.
+        let never: Vec<&str> =
+            node.properties.iter().filter(|(_, part)| part.never).map(|(name, _)| *name).collect();
+        if !never.is_empty() {
+            node.properties.retain(|(_, part)| !part.never);
+            node.required.retain(|name| !never.contains(name));
+        }
+        if node.items.as_ref().is_some_and(|items| items.never) {
+            node.items = None;
+        }
+        node.prefix.iter_mut().filter(|part| part.never).for_each(|part| *part = Node::default());
+        node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
+        node.patterns.retain(|(_, part)| !part.never);
+        Ok(node.settle())
+    }
+
+    fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, Node<'a>)>, Stop> {
+        let Value::Object(fields) = value else { return Ok(Vec::new()) };
+        sorted(fields).into_iter().map(|(name, schema)| Ok((name, self.inner(schema, depth)?))).collect()
+    }
+
+    fn list(&mut self, value: &'a Value, depth: usize) -> Result<Vec<Node<'a>>, Stop> {
+        let Value::Array(schemas) = value else { return Ok(Vec::new()) };
+        schemas.iter().map(|schema| self.inner(schema, depth)).collect()
+    }
+}
+
+/// The title, the description, and in words what the arithmetic of schemas can't loosen.
+fn annotations<'a>(fields: &'a Map<String, Value>) -> Node<'a> {
+    let text =
+        |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    let mut node =
+        Node { title: text("title"), description: text("description").map(Cow::Borrowed), ..Node::default() };
+    const SAID: [&str; 11] = [
+        "contains",
+        "dependencies",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "minContains",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+    ];
+    if fields.len() > 1 {
+        for keyword in SAID {
+            if let Some(value) = fields.get(keyword) {
+                node.mixed = true;
+                let value = haft::canonical::to_string(value);
+                if value.len() <= WORDS_CHARS_MAX && !value.contains("$ref") {
+                    node.words.push(format!("{keyword} {value}"));
+                }
+            }
+        }
+    }
+    node
+}
+
+/// What remains of a schema that is not read any further: what kind of value it is, and what it is called.
+fn cut(fields: &Map<String, Value>) -> Node<'_> {
+    let mut node = annotations(fields);
+    node.words.clear();
+    node.types = fields.get("type").and_then(Types::read);
+    node.cut = true;
+    node
+}
+
+fn list<'a>(fields: &'a Map<String, Value>, keyword: &str) -> &'a [Value] {
+    fields.get(keyword).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Each value once, in the order given.
+pub(super) fn distinct<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a Value> {
+    if values.clone().all(Value::is_string) {
+        let mut seen = HashSet::new();
+        return values.filter(|value| seen.insert(value.as_str())).collect();
+    }
+    let mut seen = HashSet::new();
+    values.filter(|value| seen.insert(haft::canonical::to_string(value))).collect()
+}

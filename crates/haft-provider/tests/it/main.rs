@@ -1,0 +1,8 @@
+//! Definitions, calls and results by each wire, as a host uses them.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and speak as tests do")]
+
+mod corpus;
+mod decode;
+mod definitions;
+mod encode;
+mod shared;

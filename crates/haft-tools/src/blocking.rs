@@ -1,0 +1,56 @@
+//! Work that waits for the disk, on a thread for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft::ToolError;
+
+/// Tells the work to stop when nobody waits for it any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `work` on a thread that may block.
+///
+/// # Cancel safety
+/// Dropping the future sets the flag that the work was given.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    let stop = StopOnDrop(Arc::default());
+    let flag = stop.0.clone();
+    match tokio::task::spawn_blocking(move || work(&flag)).await {
+        Ok(done) => Ok(done),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(ToolError::new("the program is ending")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_told_to_stop() {
+        assert_eq!(blocking(|_| 7).await.unwrap(), 7);
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let (ended, has_ended) = tokio::sync::oneshot::channel();
+        let mut work = Box::pin(blocking(move |stop| {
+            begun.send(()).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        }));
+        tokio::select! {
+            _ = &mut work => unreachable!("nobody told it to stop"),
+            begun = has_begun => begun.unwrap(),
+        }
+        drop(work);
+        has_ended.await.unwrap();
+    }
+}

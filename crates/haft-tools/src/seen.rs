@@ -1,0 +1,217 @@
+//! What a session has seen of files: the memory that `Read`, `Write` and `Edit` share.
+//!
+//! A file that was read and has changed since may not be what the model thinks it is. It is remembered by session and
+//! path, and by its identity, so that a second name of it is the same file. What counts is the content: a file that
+//! was only touched has not changed. Where only a part was read the content isn't known, and time, length and identity
+//! are compared instead.
+//!
+//! Nothing is refused for not having been read: a single `haft call` has no memory. The memory has a bound; what was
+//! not used for longest is forgotten, and then counts as never read.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft::Context;
+use haft::files::{FileId, Metadata};
+
+use crate::paths;
+
+/// How many files are remembered, over all sessions.
+const FILES_MAX: usize = 4_096;
+
+/// The memory of what sessions have seen. Clones share it.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Mutex<Memory>>);
+
+#[derive(Default)]
+struct Memory {
+    files: HashMap<Key, Record>,
+    /// Other names of what is in `files`.
+    names: HashMap<(Arc<str>, FileId), PathBuf>,
+    /// Grows with every use.
+    clock: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    session: Arc<str>,
+    path: PathBuf,
+}
+
+struct Record {
+    id: FileId,
+    what: Sight,
+    used: u64,
+}
+
+/// What was seen of a file.
+#[derive(Clone, PartialEq, Debug)]
+enum Sight {
+    /// All of it, and how the file was then.
+    Whole(Content, Metadata),
+    /// A part; how the file was then.
+    Part(Metadata),
+}
+
+/// A content, by length and hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Content {
+    len: u64,
+    hash: u64,
+}
+
+impl Content {
+    pub(crate) fn of(bytes: &[u8]) -> Content {
+        let mut hash = Hash::default();
+        hash.add(bytes);
+        hash.content()
+    }
+}
+
+/// A content that is read in pieces. (The standard hasher doesn't care how it is cut; a test holds it.)
+#[derive(Default)]
+pub(crate) struct Hash {
+    hasher: DefaultHasher,
+    len: u64,
+}
+
+impl Hash {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.hasher.write(bytes);
+        self.len += bytes.len() as u64;
+    }
+
+    pub(crate) fn content(&self) -> Content {
+        Content { len: self.len, hash: self.hasher.finish() }
+    }
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session has seen all of a file, or written it.
+    pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &Metadata, content: Content) {
+        self.lock().put(Key::of(cx, path), metadata.id, Sight::Whole(content, metadata.clone()));
+    }
+
+    /// The session has seen a part of a file. What it knew of the whole stays true if the file is the same.
+    pub(crate) fn part(&self, cx: &Context, path: &Path, metadata: &Metadata) {
+        let mut memory = self.lock();
+        let key = Key::of(cx, path);
+        let knows_more = memory.find(&key, metadata.id).is_some_and(|sight| match sight {
+            Sight::Whole(_, then) => then == *metadata,
+            Sight::Part(_) => false,
+        });
+        if !knows_more {
+            memory.put(key, metadata.id, Sight::Part(metadata.clone()));
+        }
+    }
+
+    /// Whether a file that the session has seen is another one now. What was never seen has not changed.
+    pub(crate) fn has_changed(
+        &self,
+        cx: &Context,
+        path: &Path,
+        now: &Metadata,
+        content: Option<Content>,
+    ) -> bool {
+        match self.lock().find(&Key::of(cx, path), now.id) {
+            None => false,
+            Some(Sight::Whole(seen, _)) => content != Some(seen),
+            Some(Sight::Part(then)) => then != *now,
+        }
+    }
+}
+
+impl Key {
+    fn of(cx: &Context, path: &Path) -> Key {
+        Key { session: cx.session_id().into(), path: paths::tidy(path, cx) }
+    }
+}
+
+impl Memory {
+    fn find(&mut self, key: &Key, id: FileId) -> Option<Sight> {
+        self.clock += 1;
+        let by_name = self.files.contains_key(key).then(|| key.clone());
+        let key = by_name.or_else(|| {
+            let path = self.names.get(&(key.session.clone(), id))?.clone();
+            Some(Key { session: key.session.clone(), path })
+        })?;
+        let record = self.files.get_mut(&key)?;
+        record.used = self.clock;
+        Some(record.what.clone())
+    }
+
+    fn put(&mut self, key: Key, id: FileId, what: Sight) {
+        self.clock += 1;
+        self.forget(&key);
+        self.names.insert((key.session.clone(), id), key.path.clone());
+        self.files.insert(key, Record { id, what, used: self.clock });
+        if self.files.len() > FILES_MAX {
+            // A quarter at once, so that the search for the oldest is rare.
+            let mut uses: Vec<u64> = self.files.values().map(|record| record.used).collect();
+            let (_, limit, _) = uses.select_nth_unstable(FILES_MAX / 4);
+            let limit = *limit;
+            let old = self.files.iter().filter(|(_, record)| record.used <= limit);
+            let old: Vec<Key> = old.map(|(key, _)| key.clone()).collect();
+            old.iter().for_each(|key| self.forget(key));
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(record) = self.files.remove(key) {
+            self.names.remove(&(key.session.clone(), record.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_is_the_same_however_it_was_cut() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        for size in [1, 3, 7, 8, 64, 9_999] {
+            let mut hash = Hash::default();
+            bytes.chunks(size).for_each(|chunk| hash.add(chunk));
+            assert_eq!(hash.content(), Content::of(&bytes), "{size}");
+        }
+        assert_ne!(Content::of(b"a"), Content::of(b"b"));
+    }
+
+    fn sight() -> Sight {
+        let id = FileId { device: 1, inode: 7 };
+        let metadata = Metadata { kind: haft::files::Kind::File, len: 1, modified: None, id };
+        Sight::Whole(Content::of(b"x"), metadata)
+    }
+
+    #[test]
+    fn the_memory_has_a_bound_and_forgets_what_is_old() {
+        let mut memory = Memory::default();
+        let key = |n: usize| Key { session: "s".into(), path: format!("/{n}").into() };
+        let id = |n: usize| FileId { device: 1, inode: n as u64 };
+        for n in 0..3 * FILES_MAX {
+            memory.put(key(n), id(n), sight());
+            assert!(memory.find(&key(0), id(0)).is_some(), "in use: {n}");
+        }
+        assert!(memory.files.len() <= FILES_MAX && memory.names.len() <= FILES_MAX);
+        assert!(memory.find(&key(1), id(1)).is_none());
+        assert!(memory.find(&key(3 * FILES_MAX - 1), id(0)).is_some());
+    }
+
+    #[test]
+    fn another_name_is_the_same_file_in_the_same_session_only() {
+        let mut memory = Memory::default();
+        let key = |session: &str, path: &str| Key { session: session.into(), path: path.into() };
+        let id = FileId { device: 1, inode: 7 };
+        memory.put(key("s", "/a"), id, sight());
+        assert!(memory.find(&key("s", "/b"), id).is_some());
+        assert!(memory.find(&key("t", "/a"), id).is_none());
+        assert!(memory.find(&key("s", "/b"), FileId { device: 1, inode: 8 }).is_none());
+    }
+}

@@ -1,0 +1,383 @@
+//! Walking a tree on several threads, by descriptors.
+//!
+//! A directory is listed by one thread; its directories, and its files in portions, become jobs for whoever is free.
+//! The newest job goes first, so the walk goes down before it goes on, and few directories are open at once. What is
+//! wanted of an entry, and what is done with a file, is the [`Visit`]'s business.
+//!
+//! `ignore` has a parallel walker too. It opens by path, and a directory that is swapped for a link while it walks
+//! leads it out of what was granted, so only its matchers are used.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use haft::files::{FileError, FileErrorKind, Kind, OpenDir};
+
+/// How many threads walk one tree at most.
+pub(crate) const THREADS_MAX: usize = 8;
+/// How many directories deep a walk goes.
+pub(crate) const DEPTH_MAX: usize = 256;
+/// How many files of one directory are one job.
+const FILES_PER_JOB: usize = 64;
+
+/// What a walk is for. One value is shared by all threads.
+pub(crate) trait Visit: Sync {
+    /// What one thread keeps.
+    type Local: Send;
+    /// What is known of a directory beyond its entries, such as the rules that hold in it.
+    type Rules: Clone + Send + Sync;
+
+    /// A new thread begins.
+    fn local(&self) -> Self::Local;
+
+    /// A directory was listed; `rules` are those of the directory above it.
+    fn enter(&self, dir: &Listing<'_>, rules: &Self::Rules) -> Self::Rules;
+
+    /// Whether to go into a directory, or to look at a file.
+    fn wants(&self, rules: &Self::Rules, entry: &Place<'_>) -> bool;
+
+    /// A file that is wanted.
+    fn file(&self, local: &mut Self::Local, dir: &dyn OpenDir, entry: &Place<'_>) -> Result<(), FileError>;
+}
+
+/// An entry: its name, and its whole path.
+pub(crate) struct Place<'a> {
+    pub(crate) name: &'a OsStr,
+    /// Absolute; for matching, ordering and showing, never for opening.
+    pub(crate) path: &'a Path,
+    pub(crate) is_dir: bool,
+    /// How many directories lie between the beginning of the walk and this entry.
+    pub(crate) depth: usize,
+}
+
+/// A directory that was just listed.
+pub(crate) struct Listing<'a> {
+    pub(crate) dir: &'a dyn OpenDir,
+    pub(crate) path: &'a Path,
+    names: &'a Names,
+}
+
+impl Listing<'_> {
+    /// What an entry of this name is, if there is one.
+    pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
+        let bytes = name.as_bytes();
+        self.names.entries.iter().find(|entry| self.names.bytes(entry) == bytes).map(|entry| entry.kind)
+    }
+
+    /// Whether any entry begins with a dot; those that rule over others do.
+    pub(crate) fn has_hidden(&self) -> bool {
+        self.names.entries.iter().any(|entry| self.names.bytes(entry)[0] == b'.')
+    }
+}
+
+/// What could not be looked at.
+#[derive(Default)]
+pub(crate) struct Problems {
+    pub(crate) count: usize,
+    pub(crate) first: Option<String>,
+}
+
+impl Problems {
+    fn add(&mut self, error: &FileError) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| error.to_string());
+    }
+
+    /// A line for the end of a result; nothing if there is nothing to say.
+    pub(crate) fn words(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        let places = if self.count == 1 { "1 place" } else { &format!("{} places", self.count) };
+        Some(format!("[{places} could not be looked at; the first: {first}]"))
+    }
+}
+
+/// Walks everything beneath `root`. Returns what each thread kept.
+///
+/// Blocks; ends soon after `stop` is set, with what there is until then.
+pub(crate) fn walk<V: Visit>(
+    root: Box<dyn OpenDir>,
+    path: &Path,
+    rules: V::Rules,
+    visit: &V,
+    stop: &AtomicBool,
+) -> (Vec<V::Local>, Problems) {
+    let queue = Queue {
+        state: Mutex::new(State { jobs: Vec::new(), working: 0, over: false, problems: Problems::default() }),
+        ready: Condvar::new(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let begin = Begin { dir: root, path: path.as_os_str().as_bytes().to_vec(), rules, depth: 0 };
+    queue.lock().jobs.push(Job::List(begin));
+    let kept = std::thread::scope(|scope| {
+        let work = || Worker { queue: &queue, visit, stop, path: Vec::new(), local: visit.local() }.run();
+        let others: Vec<_> = (1..threads)
+            .map_while(|_| {
+                std::thread::Builder::new().name("haft-walk".into()).spawn_scoped(scope, work).ok()
+            })
+            .collect();
+        let mut kept = vec![work()];
+        for other in others {
+            match other.join() {
+                Ok(local) => kept.push(local),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        kept
+    });
+    (kept, std::mem::take(&mut queue.lock().problems))
+}
+
+struct Queue<R> {
+    state: Mutex<State<R>>,
+    ready: Condvar,
+}
+
+struct State<R> {
+    jobs: Vec<Job<R>>,
+    /// Threads that are busy, and may bring more jobs.
+    working: usize,
+    over: bool,
+    problems: Problems,
+}
+
+impl<R> Queue<R> {
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Job<R> {
+    /// A directory that is open.
+    List(Begin<R>),
+    /// A directory in one that is open.
+    Open(Arc<Directory<R>>, usize),
+    /// Files of a directory.
+    Files(Arc<Directory<R>>, std::ops::Range<usize>),
+}
+
+struct Begin<R> {
+    dir: Box<dyn OpenDir>,
+    path: Vec<u8>,
+    rules: R,
+    depth: usize,
+}
+
+/// A directory with the entries that are wanted; it stays open for as long as a job needs it.
+struct Directory<R> {
+    dir: Box<dyn OpenDir>,
+    path: Vec<u8>,
+    rules: R,
+    depth: usize,
+    names: Names,
+}
+
+/// Names without an allocation for each.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    start: usize,
+    end: usize,
+    kind: Kind,
+}
+
+impl Names {
+    fn push(&mut self, name: &OsStr, kind: Kind) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.entries.push(Entry { start, end: self.bytes.len(), kind });
+    }
+
+    fn bytes(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.start..entry.end]
+    }
+
+    fn name(&self, at: usize) -> &OsStr {
+        OsStr::from_bytes(self.bytes(&self.entries[at]))
+    }
+}
+
+struct Worker<'a, V: Visit> {
+    queue: &'a Queue<V::Rules>,
+    visit: &'a V,
+    stop: &'a AtomicBool,
+    /// The path of the entry at hand, written over again and again.
+    path: Vec<u8>,
+    local: V::Local,
+}
+
+/// A thread that panics must not leave the others waiting.
+struct EndOnPanic<'a, R>(&'a Queue<R>);
+
+impl<R> Drop for EndOnPanic<'_, R> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().over = true;
+            self.0.ready.notify_all();
+        }
+    }
+}
+
+impl<V: Visit> Worker<'_, V> {
+    fn run(mut self) -> V::Local {
+        let queue = self.queue;
+        let _guard = EndOnPanic(queue);
+        let mut found: Vec<Job<V::Rules>> = Vec::new();
+        let mut problem: Option<FileError> = None;
+        let mut busy = false;
+        loop {
+            let mut state = queue.lock();
+            state.working -= usize::from(busy);
+            if let Some(error) = problem.take() {
+                state.problems.add(&error);
+            }
+            let news = found.len();
+            state.jobs.append(&mut found);
+            if news > 1 {
+                queue.ready.notify_all();
+            }
+            let job = loop {
+                if self.stop.load(Ordering::Relaxed) || state.over {
+                    state.over = true;
+                    break None;
+                }
+                if let Some(job) = state.jobs.pop() {
+                    break Some(job);
+                }
+                if state.working == 0 {
+                    state.over = true;
+                    break None;
+                }
+                state = queue.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            };
+            let Some(job) = job else {
+                let left = std::mem::take(&mut state.jobs);
+                drop(state);
+                queue.ready.notify_all();
+                drop(left);
+                return self.local;
+            };
+            state.working += 1;
+            busy = true;
+            drop(state);
+            problem = self.work(job, &mut found).err().filter(|error| !is_change(error));
+        }
+    }
+
+    fn work(&mut self, job: Job<V::Rules>, found: &mut Vec<Job<V::Rules>>) -> Result<(), FileError> {
+        match job {
+            Job::List(begin) => self.list(begin, found),
+            Job::Open(above, at) => {
+                let name = above.names.name(at);
+                let dir = above.dir.open_dir(name)?;
+                let path = join(&above.path, name);
+                self.list(Begin { dir, path, rules: above.rules.clone(), depth: above.depth + 1 }, found)
+            }
+            Job::Files(dir, range) => {
+                self.files(&dir, range);
+                Ok(())
+            }
+        }
+    }
+
+    fn list(&mut self, begin: Begin<V::Rules>, found: &mut Vec<Job<V::Rules>>) -> Result<(), FileError> {
+        let Begin { dir, path, rules, depth } = begin;
+        if depth == DEPTH_MAX {
+            let shown = String::from_utf8_lossy(&path);
+            let words = format!("`{shown}` lies more than {DEPTH_MAX} directories deep");
+            return Err(FileError::new(FileErrorKind::TooLarge, words));
+        }
+        let mut names = Names::default();
+        dir.each(&mut |name, kind| {
+            if matches!(kind, Kind::File | Kind::Directory) {
+                names.push(name, kind);
+            }
+        })?;
+        let listing = Listing { dir: &*dir, path: Path::new(OsStr::from_bytes(&path)), names: &names };
+        let rules = self.visit.enter(&listing, &rules);
+        self.path.clone_from(&path);
+        let Names { bytes, mut entries } = names;
+        entries.retain(|entry| {
+            let (name, is_dir) = (&bytes[entry.start..entry.end], entry.kind == Kind::Directory);
+            name_at(&mut self.path, path.len(), name);
+            let path = Path::new(OsStr::from_bytes(&self.path));
+            let name = OsStr::from_bytes(name);
+            self.visit.wants(&rules, &Place { name, path, is_dir, depth })
+        });
+        if entries.is_empty() {
+            return Ok(());
+        }
+        // Files first, then directories, each by name: the beginning of the order is done first.
+        entries.sort_unstable_by(|one, other| {
+            let key = |entry: &Entry| (entry.kind == Kind::Directory, &bytes[entry.start..entry.end]);
+            key(one).cmp(&key(other))
+        });
+        let files = entries.partition_point(|entry| entry.kind == Kind::File);
+        let dir = Arc::new(Directory { dir, path, rules, depth, names: Names { bytes, entries } });
+        found.extend((files..dir.names.entries.len()).rev().map(|at| Job::Open(dir.clone(), at)));
+        let portions = (FILES_PER_JOB..files).step_by(FILES_PER_JOB);
+        let portion = |from: usize| Job::Files(dir.clone(), from..files.min(from + FILES_PER_JOB));
+        found.extend(portions.rev().map(portion));
+        if found.len() > 1 {
+            // Others can begin while this thread looks at its own portion.
+            let mut state = self.queue.lock();
+            state.jobs.append(found);
+            drop(state);
+            self.queue.ready.notify_all();
+        }
+        self.files(&dir, 0..files.min(FILES_PER_JOB));
+        Ok(())
+    }
+
+    fn files(&mut self, dir: &Directory<V::Rules>, range: std::ops::Range<usize>) {
+        self.path.clone_from(&dir.path);
+        for at in range {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let name = dir.names.name(at);
+            name_at(&mut self.path, dir.path.len(), name.as_bytes());
+            let path = Path::new(OsStr::from_bytes(&self.path));
+            let place = Place { name, path, is_dir: false, depth: dir.depth };
+            match self.visit.file(&mut self.local, &*dir.dir, &place) {
+                Err(error) if !is_change(&error) => self.queue.lock().problems.add(&error),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether an error only says that something else happens to the tree while it is walked.
+fn is_change(error: &FileError) -> bool {
+    matches!(
+        error.kind(),
+        FileErrorKind::NotFound
+            | FileErrorKind::NotAFile
+            | FileErrorKind::NotADirectory
+            | FileErrorKind::IsDirectory
+    )
+}
+
+fn join(dir: &[u8], name: &OsStr) -> Vec<u8> {
+    let mut path = dir.to_vec();
+    name_at(&mut path, dir.len(), name.as_bytes());
+    path
+}
+
+/// Puts a name behind the first `len` bytes of a path, which are a directory.
+fn name_at(path: &mut Vec<u8>, len: usize, name: &[u8]) {
+    path.truncate(len);
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
+#[cfg(test)]
+mod tests;

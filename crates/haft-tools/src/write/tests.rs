@@ -1,0 +1,115 @@
+//! `Write` through an engine, on real files.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use haft::effects::table::Facts;
+use haft::{Engine, ErrorKind, Permissions, Registry, Workspace};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tests::room::{Room, make_pipe, run};
+
+fn write(path: &str, content: &str) -> Value {
+    json!({"file_path": path, "content": content})
+}
+
+#[test]
+fn files_are_created_and_replaced_to_the_byte() {
+    let room = Room::new();
+    assert_eq!(room.text("Write", write("a/b/new.txt", "one\ntwo\n")), "created `a/b/new.txt`: 2 lines");
+    for content in ["", "no end", "a\r\nb\r\n", "\u{feff}x", "nul\0"] {
+        room.text("Write", write("f", content));
+        assert_eq!(room.content("f"), content);
+    }
+    room.text("Write", write("f", "a\nb\nc\n"));
+    assert_eq!(room.text("Write", write("f", "a\nB\n")), "replaced `f`: 2 lines instead of 3 (+1 −2)");
+    assert_eq!(room.text("Write", write("one", "x")), "created `one`: 1 line");
+    let left: Vec<_> = fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn the_mode_stays_and_a_file_that_is_read_only_is_refused() {
+    let room = Room::with(&[("run.sh", "old"), ("fixed", "old")]);
+    fs::set_permissions(room.path("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    room.text("Write", write("run.sh", "new"));
+    assert_eq!(fs::metadata(room.path("run.sh")).unwrap().mode() & 0o7777, 0o755);
+    fs::set_permissions(room.path("fixed"), fs::Permissions::from_mode(0o444)).unwrap();
+    // Who may write everything is not asked.
+    if let Err(error) = room.call("Write", write("fixed", "new")).outcome() {
+        assert!(error.message().ends_with("its permissions don't allow it"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let room = Room::with(&[("dir/x", "")]);
+    make_pipe(&room.path("pipe"));
+    let check = |input: Value, kind: ErrorKind, words: &str| {
+        let said = room.error("Write", input);
+        assert_eq!(said.0, kind, "{said:?}");
+        assert!(said.1.starts_with(words), "{said:?}");
+    };
+    check(write("dir", "x"), ErrorKind::Failed, "`ROOM/dir` is a directory");
+    // Nobody can say where that leads, so nobody may write there.
+    check(write("dir/x/y", "x"), ErrorKind::Denied, "Write was denied");
+    check(write("pipe", "x"), ErrorKind::Failed, "`ROOM/pipe` is a pipe, a socket or a device");
+    check(write("", "x"), ErrorKind::InvalidInput, "`file_path` is empty");
+    check(write("/etc/x", "x"), ErrorKind::Denied, "Write was denied");
+    check(write("../x", "x"), ErrorKind::Denied, "Write was denied");
+    symlink("/etc/x", room.path("out")).unwrap();
+    check(write("out", "x"), ErrorKind::Denied, "Write was denied");
+}
+
+#[test]
+fn a_person_sees_the_change_or_the_beginning() {
+    let room = Room::with(&[("f", "a\nb\n")]);
+    let view = room.view("Write", write("f", "a\nc\n"));
+    assert_eq!((view.title.as_str(), view.summary.as_deref()), ("f", Some("+1 −1")));
+    assert!(matches!(&view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{view:?}");
+    let long = "line\n".repeat(50);
+    let view = room.view("Write", write("new", &long));
+    assert_eq!(view.summary.as_deref(), Some("created, 50 lines"));
+    assert!(
+        matches!(&view.body[..], [Part::Code { text, .. }] if text.ends_with("… 30 more lines")),
+        "{view:?}"
+    );
+    let input = write("x", "a\n");
+    let before = Write::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    assert_eq!(before.summary.as_deref(), Some("1 line"));
+}
+
+/// A protected file has a second name inside of what may be written: that name gets a new file, the old one stays.
+#[test]
+fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
+    let room = Room::with(&[("keep/settings", "protected"), ("f", "x")]);
+    fs::hard_link(room.path("keep/settings"), room.path("alias")).unwrap();
+    let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
+    let workspace = Workspace::new(room.path("")).unwrap().with_protected(room.path("keep"));
+    let engine = Engine::new(Registry::new().with(crate::core()).unwrap())
+        .workspace(workspace)
+        .permissions(permissions);
+    let refused = run(&engine, "Write", write("keep/settings", "mine"));
+    assert_eq!(refused.error_kind(), Some(ErrorKind::Denied));
+    let edit = json!({"file_path": "alias", "old_string": "protected", "new_string": "mine"});
+    for (tool, input) in [("Edit", edit), ("Write", write("alias", "mine too"))] {
+        assert!(run(&engine, tool, input).outcome().is_ok(), "{tool}");
+        assert_eq!(room.content("keep/settings"), "protected", "{tool}");
+    }
+    assert_eq!(room.content("alias"), "mine too");
+    symlink("keep/settings", room.path("link")).unwrap();
+    let refused = run(&engine, "Write", write("link", "mine"));
+    assert_eq!(refused.error_kind(), Some(ErrorKind::Denied));
+    assert_eq!(room.content("keep/settings"), "protected");
+}
+
+#[test]
+fn it_is_listed_as_what_its_effects_say() {
+    let input = WriteInput { file_path: "f".into(), content: String::new() };
+    let tool = haft::AnyTool::typed(Write::default()).unwrap();
+    assert_eq!(
+        tool.listed_class(),
+        Write::default().effects(&input).judge(&Facts::unresolved()).class.into()
+    );
+}
