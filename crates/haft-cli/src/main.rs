@@ -11,9 +11,12 @@ mod call;
 mod dispatch;
 mod interrupt;
 mod output;
+mod policy;
 mod session;
+mod settings;
 mod terminal;
 mod tools;
+mod trust;
 mod turn;
 
 use std::process::ExitCode;
@@ -52,6 +55,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
+        Command::Settings(args) => settings::run(&args, &cli.common),
+        Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
     };
     let exit = done.unwrap_or_else(|Usage(words)| {

@@ -9,13 +9,18 @@ use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
 use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft_policy::settings::At;
 use haft_sandbox::LocalProcesses;
 use haft_tools::scripts::{self, Loaded};
 
 use crate::Usage;
 use crate::args::Common;
 use crate::output;
+use crate::policy::{self, Policy};
 use crate::terminal::Terminal;
+
+/// Script tools of a workspace.
+const PROJECT_TOOLS: &str = ".haft/tools";
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -46,7 +51,10 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
 
     let mut workspace = workspace(common)?;
-    let registry = with_scripts(registry, common, config.as_deref(), workspace.cwd())?;
+    let policy = policy::load(common, workspace.cwd(), lookup)?;
+    policy.say();
+    workspace = with_directories(workspace, &policy);
+    let registry = with_scripts(registry, common, config.as_deref(), &policy)?;
     for dir in [&state, &config].into_iter().flatten() {
         workspace = workspace.with_protected(dir);
     }
@@ -92,6 +100,22 @@ fn workspace(common: &Common) -> Result<Workspace, Usage> {
     Ok(workspace)
 }
 
+/// Adds the directories of settings. One that isn't there is no reason to do nothing: others use the file as well.
+fn with_directories(mut workspace: Workspace, policy: &Policy) -> Workspace {
+    let given = &policy.loaded.settings.permissions.additional_directories;
+    // Those of flags are there already.
+    for At { value, source } in given.iter().filter(|dir| dir.source.file.is_some()) {
+        match workspace.clone().with_dir(value) {
+            Ok(with) => workspace = with,
+            Err(error) => {
+                let dir = output::one_line(&value.display().to_string());
+                output::warning(&format!("{source}: the directory `{dir}` can't be used: {}", reason(&error)));
+            }
+        }
+    }
+    workspace
+}
+
 /// Why a directory can't be used, without the number of the system's error.
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
@@ -102,19 +126,21 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// These tools and the user's script tools: those of the settings, and of the folders that flags name.
-///
-/// Scripts of the project itself are left alone: nothing in it runs before the user says that it may be trusted.
+/// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
 fn with_scripts(
     mut registry: Registry,
     common: &Common,
     config: Option<&Path>,
-    cwd: &Path,
+    policy: &Policy,
 ) -> Result<Registry, Usage> {
+    let cwd = &policy.places.cwd;
+    let users = config.map(|config| (config.join("tools"), "script:user"));
+    let trusted = policy.loaded.judgement.is_trusted();
+    let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
     let mut seen: Vec<PathBuf> = Vec::new();
-    if let Some(dir) = config.map(|config| config.join("tools")).filter(|dir| dir.exists()) {
+    for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
         match scripts::load(&dir) {
-            Ok(loaded) => registry = add(registry, "script:user", loaded)?,
+            Ok(loaded) => registry = add(registry, source, loaded)?,
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
         }
@@ -150,7 +176,7 @@ fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Resul
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
-    let mut permissions = Permissions::new().mode(common.permission_mode.unwrap_or_default());
+    let mut permissions = Permissions::new().mode(common.permission_mode.map(|m| m.to_string().parse().unwrap_or_default()).unwrap_or_default());
     type Add = fn(Permissions, &str) -> Result<Permissions, haft::BadRule>;
     let lists: [(&str, &[String], Add); 3] = [
         ("--allow", &common.allow, |permissions, rule| permissions.allow(rule)),

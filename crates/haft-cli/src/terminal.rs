@@ -51,8 +51,7 @@ trait Console: Send + Sync {
 impl Terminal {
     /// The terminal, if there is one.
     pub(crate) fn open(cwd: &Path) -> Option<Terminal> {
-        let both = io::stdin().is_terminal() && io::stderr().is_terminal();
-        both.then(|| Terminal::on(StandardStreams, cwd))
+        has_user().then(|| Terminal::on(StandardStreams, cwd))
     }
 
     fn on(console: impl Console + 'static, cwd: &Path) -> Terminal {
@@ -227,6 +226,23 @@ fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
 /// A line with something on it.
 async fn something(console: &dyn Console, prompt: &str) -> Option<String> {
     console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Asks for a yes or no where no runtime is needed for it; nothing if there is no terminal. Only a clear yes is a yes.
+pub(crate) fn confirm(prompt: &str) -> Option<bool> {
+    if !has_user() {
+        return None;
+    }
+    let (stopped, _keep) = io::pipe().ok()?;
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    output::show(prompt);
+    let line = wait_for_line(&stopped).unwrap_or_default();
+    Some(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Whether questions can be shown and answers typed.
+fn has_user() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Standard error and standard input, which are terminals.
