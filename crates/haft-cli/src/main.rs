@@ -8,6 +8,7 @@
 
 mod args;
 mod call;
+mod children;
 mod dispatch;
 mod interrupt;
 mod output;

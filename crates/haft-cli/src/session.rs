@@ -10,11 +10,13 @@ use haft::files::resolve;
 use haft::results::Readers;
 use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
 use haft_policy::settings::At;
+use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
-use haft_tools::scripts::{self, Loaded};
+use haft_tools::scripts;
 
 use crate::Usage;
 use crate::args::Common;
+use crate::children::Children;
 use crate::output;
 use crate::policy::{self, Policy};
 use crate::terminal::Terminal;
@@ -65,7 +67,8 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let mut engine = Engine::new(registry).workspace(workspace).permissions(permissions).events(Warnings);
     // Costs nothing until something is started.
     let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
-    engine = engine.ports(|ports| ports.processes = Some(processes.clone()));
+    let children = children(processes, &policy);
+    engine = engine.ports(|ports| ports.processes = Some(Arc::new(children)));
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
     }
@@ -79,6 +82,17 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
         engine = engine.ask(asker);
     }
     Ok(engine)
+}
+
+/// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
+fn children(processes: &Arc<LocalProcesses>, policy: &Policy) -> Children<LocalProcesses> {
+    let Loaded { settings, inventory, judgement, .. } = &policy.loaded;
+    let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
+    let children = Children::new(processes.clone(), env);
+    match judgement {
+        Judgement::Trusted => children.with_trusted(policy.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
+        _ => children,
+    }
 }
 
 fn workspace(common: &Common) -> Result<Workspace, Usage> {
@@ -109,7 +123,10 @@ fn with_directories(mut workspace: Workspace, policy: &Policy) -> Workspace {
             Ok(with) => workspace = with,
             Err(error) => {
                 let dir = output::one_line(&value.display().to_string());
-                output::warning(&format!("{source}: the directory `{dir}` can't be used: {}", reason(&error)));
+                output::warning(&format!(
+                    "{source}: the directory `{dir}` can't be used: {}",
+                    reason(&error)
+                ));
             }
         }
     }
@@ -168,7 +185,7 @@ fn with_scripts(
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Result<Registry, Usage> {
+fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded) -> Result<Registry, Usage> {
     for problem in &loaded.problems {
         output::warning(&format!("script tool left out: {problem}"));
     }
@@ -176,7 +193,8 @@ fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Resul
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
-    let mut permissions = Permissions::new().mode(common.permission_mode.map(|m| m.to_string().parse().unwrap_or_default()).unwrap_or_default());
+    let mut permissions = Permissions::new()
+        .mode(common.permission_mode.map(|m| m.to_string().parse().unwrap_or_default()).unwrap_or_default());
     type Add = fn(Permissions, &str) -> Result<Permissions, haft::BadRule>;
     let lists: [(&str, &[String], Add); 3] = [
         ("--allow", &common.allow, |permissions, rule| permissions.allow(rule)),

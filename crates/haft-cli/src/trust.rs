@@ -78,7 +78,10 @@ fn says_yes(args: &TrustArgs, common: &Common, inventory: &Inventory) -> bool {
     if let Some(given) = &common.trust_hash {
         let same = *given == inventory.hash().to_string();
         if !same {
-            output::say(&format!("not trusted: --trust-hash is not the hash of this workspace, {}", inventory.hash()));
+            output::say(&format!(
+                "not trusted: --trust-hash is not the hash of this workspace, {}",
+                inventory.hash()
+            ));
         }
         return same;
     }
@@ -86,14 +89,19 @@ fn says_yes(args: &TrustArgs, common: &Common, inventory: &Inventory) -> bool {
         return true;
     }
     let asks = args.output == Form::Text && !common.non_interactive;
-    match asks.then(|| terminal::confirm("trust this workspace with all of it?   y yes   n no   [n] ")).flatten() {
+    match asks
+        .then(|| terminal::confirm("trust this workspace with all of it?   y yes   n no   [n] "))
+        .flatten()
+    {
         Some(true) => true,
         Some(false) => {
             output::say("not trusted");
             false
         }
         None => {
-            output::say("not trusted: nobody was asked; --yes, or --trust-hash with the hash above, says yes");
+            output::say(
+                "not trusted: nobody was asked; --yes, or --trust-hash with the hash above, says yes",
+            );
             false
         }
     }
@@ -151,7 +159,9 @@ fn state(judgement: &Judgement) -> (State, String) {
 
 fn changes(judgement: &Judgement) -> Vec<String> {
     match judgement {
-        Judgement::Untrusted(Untrusted::Changed(changes)) => changes.iter().map(ToString::to_string).collect(),
+        Judgement::Untrusted(Untrusted::Changed(changes)) => {
+            changes.iter().map(ToString::to_string).collect()
+        }
         _ => Vec::new(),
     }
 }

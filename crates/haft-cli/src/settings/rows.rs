@@ -188,7 +188,9 @@ impl Rows {
             for (key, value) in top {
                 match (key.as_str(), value.as_object()) {
                     ("filesystem" | "network", Some(inner)) => rest.extend(
-                        inner.iter().map(|(name, value)| (format!("sandbox.{key}.{name}"), value.clone(), source)),
+                        inner
+                            .iter()
+                            .map(|(name, value)| (format!("sandbox.{key}.{name}"), value.clone(), source)),
                     ),
                     _ => rest.push((format!("sandbox.{key}"), value.clone(), source)),
                 }
