@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use haft::{Chars, Effects, ErrorKind, PermissionMode, ToolCall, ToolResult, dynamic_tool};
+use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,7 +24,7 @@ impl Session {
         symlink(path("real"), path("link")).unwrap();
         let common = Common {
             cwd: Some(path("work")),
-            permission_mode: Some(PermissionMode::BypassPermissions),
+            permission_mode: Some(haft_policy::settings::Mode::BypassPermissions),
             // Whoever runs the tests at a terminal is not part of them.
             non_interactive: true,
             ..Common::default()

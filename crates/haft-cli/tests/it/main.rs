@@ -10,4 +10,6 @@ mod pages;
 mod python;
 mod room;
 mod scripts;
+mod settings;
 mod terminal;
+mod trust;

@@ -20,7 +20,11 @@ impl Screen {
 
     /// Runs something before that.
     fn run_after(first: &str, line: &str) -> Option<Screen> {
-        let room = Room::new();
+        Screen::run_in(Room::new(), first, line)
+    }
+
+    /// The same in a room that was made ready.
+    fn run_in(room: Room, first: &str, line: &str) -> Option<Screen> {
         let socket = room.path("tmux");
         let program = env!("CARGO_BIN_EXE_haft");
         // The result goes to a file, so that the screen holds the dialogue only.
@@ -197,4 +201,24 @@ fn names_can_not_play_tricks_on_the_screen() {
     let shown = screen.wait_for("   [n]");
     assert!(shown.starts_with("? Read   ../x\\u{1b}[2J"), "{shown}");
     assert!(!shown.lines().any(|line| line.starts_with("allow")), "{shown}");
+}
+
+/// A workspace is trusted by a clear yes to what was shown, and by nothing else.
+#[test]
+fn trust_is_a_clear_yes() {
+    for (key, exit, said) in
+        [("y", "exit 0", "trusted, until"), ("", "exit 1", "not trusted"), ("ok", "exit 1", "not trusted")]
+    {
+        let room = Room::new();
+        room.write("work/.claude/settings.json", r#"{"permissions": {"allow": ["Edit"]}}"#);
+        let Some(screen) = Screen::run_in(room, "", "trust") else { return };
+        let shown = screen.wait_for("   [n]");
+        assert!(shown.contains("trust this workspace with all of it?"), "{shown}");
+        assert!(screen.out().contains("allow rules\n  Edit   .claude/settings.json:1\n"), "{}", screen.out());
+        screen.answer(key);
+        let shown = screen.wait_for(exit);
+        assert!(shown.contains(said), "{shown}");
+        let after = screen.room.say(&["settings", "show"]);
+        assert_eq!(after.stdout.contains("permissions.allow"), key == "y", "{after:?}");
+    }
 }
