@@ -61,3 +61,81 @@ impl<P: Processes> Processes for Children<P> {
         self.processes.run(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use haft::testing::ScriptedProcesses;
+    use haft_policy::settings::Places;
+    use haft_policy::trust;
+
+    use super::*;
+
+    /// A workspace with one script tool and a script beside it, its children, and where they would be started.
+    struct Scene {
+        dir: tempfile::TempDir,
+        started: ScriptedProcesses,
+        children: Children<ScriptedProcesses>,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let dir = tempfile::tempdir().unwrap();
+            let cwd = dir.path().canonicalize().unwrap();
+            let tool = cwd.join(".haft/tools/t");
+            fs::create_dir_all(&tool).unwrap();
+            fs::write(tool.join("tool.json"), r#"{"command": ["sh", "lib.sh"]}"#).unwrap();
+            fs::write(tool.join("run"), "1").unwrap();
+            fs::write(cwd.join("lib.sh"), "1").unwrap();
+            let places = Places::from_env(&cwd, &|_| None).unwrap();
+            let inventory = trust::inspect(&Places { managed: None, ..places }).unwrap();
+            let started = ScriptedProcesses::new().prints("a").prints("b").prints("c");
+            let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
+            let children = Children::new(Arc::new(started.clone()), env)
+                .with_trusted(cwd.join(".haft/tools"), inventory);
+            Scene { dir, started, children }
+        }
+
+        fn start(&self, argv: &[&str]) -> Result<Vec<String>, String> {
+            let cwd = self.dir.path().canonicalize().unwrap();
+            let request = ProcessRequest::new(argv, cwd).with_env("B", "tool");
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let outcome = runtime.block_on(self.children.run(request));
+            outcome.map_err(|error| error.message)?;
+            let request = self.started.requests().pop().unwrap();
+            let shown =
+                |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
+            Ok(request.env.iter().map(shown).collect())
+        }
+
+        fn write(&self, file: &str) {
+            fs::write(self.dir.path().join(file), "2").unwrap();
+        }
+    }
+
+    #[test]
+    fn settings_come_first_and_a_tool_has_the_last_word() {
+        let env = Scene::new().start(&["true"]).unwrap();
+        assert_eq!(env, ["A=settings", "B=settings", "B=tool"]);
+    }
+
+    /// The question whether a tool may run can stand for a minute; what was trusted before it is what runs after it.
+    #[test]
+    fn what_changed_since_it_was_trusted_is_not_started() {
+        let scene = Scene::new();
+        let program =
+            scene.dir.path().canonicalize().unwrap().join(".haft/tools/t/run").display().to_string();
+        assert!(scene.start(&[&program]).is_ok());
+        assert!(scene.start(&["sh", "lib.sh"]).is_ok());
+        scene.write(".haft/tools/t/run");
+        let refused = scene.start(&[&program]).unwrap_err();
+        assert!(refused.contains("changed file of a script tool `.haft/tools/t/run`"), "{refused}");
+        assert!(scene.start(&["true"]).is_ok(), "what has nothing to do with it runs");
+
+        let scene = Scene::new();
+        scene.write("lib.sh");
+        let refused = scene.start(&["sh", "lib.sh"]).unwrap_err();
+        assert!(refused.contains("changed script `lib.sh`"), "{refused}");
+    }
+}
