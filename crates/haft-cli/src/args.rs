@@ -21,8 +21,9 @@ use haft_provider::Wire;
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n\n\
-                  Exit codes: 0 done, 1 the call got an error result, 2 wrong usage or unreadable input, 130 interrupted.\n\
+    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n\n\
+                  Exit codes: 0 done, 1 the call got an error result, 2 wrong usage, unreadable input or settings, 130 interrupted;\n\
+                  of `check` also 10 it would ask, 11 it would be denied.\n\
                   Standard output carries results only; everything else goes to standard error."
 )]
 pub(crate) struct Cli {
@@ -36,6 +37,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Call one tool and print its result.
     Call(CallArgs),
+    /// Explain whether a call would run, and which rule says so; runs nothing.
+    Check(CheckArgs),
     /// Run the calls of a model's message and print the message that answers.
     Dispatch(DispatchArgs),
     /// Show what all settings say together, and which file says it.
@@ -54,6 +57,21 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
     pub(crate) input: Option<String>,
     /// Form of the result: its text, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 it would run, 10 it would ask, 11 it would be denied, 2 wrong usage.")]
+pub(crate) struct CheckArgs {
+    /// Name of the tool, case-sensitive; also one that isn't offered here, such as WebFetch.
+    pub(crate) tool: String,
+    /// Input of the call; `-` reads it from standard input. Default: {}
+    #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
+    pub(crate) input: Option<String>,
+    /// Form of the explanation: lines for people, or one JSON object on one line.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub(crate) output: Form,
     #[command(flatten)]

@@ -7,8 +7,10 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
+use haft::ports::Processes;
 use haft::results::Readers;
-use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft::{Engine, Event, EventSink, OffloadStore, Registry, Workspace};
+use haft_policy::gate::{Policy, Setup};
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
@@ -17,8 +19,8 @@ use haft_tools::scripts;
 use crate::Usage;
 use crate::args::Common;
 use crate::children::Children;
+use crate::given::{self, Given};
 use crate::output;
-use crate::policy::{self, Policy};
 use crate::terminal::Terminal;
 
 /// Script tools of a workspace.
@@ -37,13 +39,19 @@ pub(crate) fn close() {
     }
 }
 
-/// Puts an engine together. Looks at the disk, starts nothing.
-pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
+/// An engine, and the rules that it asks.
+pub(crate) struct Session {
+    pub(crate) engine: Engine,
+    pub(crate) policy: Policy,
+}
+
+/// Puts a session together. Looks at the disk, starts nothing.
+pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
     let registry = Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))?;
     assemble(registry, common, &|name| std::env::var_os(name))
 }
 
-fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Engine, Usage> {
+fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
     let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
     let max_concurrency = match common.max_concurrency {
         Some(calls) => Some(calls),
@@ -53,22 +61,24 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
 
     let mut workspace = workspace(common)?;
-    let policy = policy::load(common, workspace.cwd(), lookup)?;
-    policy.say();
-    workspace = with_directories(workspace, &policy);
-    let registry = with_scripts(registry, common, config.as_deref(), &policy)?;
+    let given = given::load(common, workspace.cwd(), lookup)?;
+    given.say();
+    workspace = with_directories(workspace, &given);
+    let registry = with_scripts(registry, common, config.as_deref(), &given)?;
     for dir in [&state, &config].into_iter().flatten() {
         workspace = workspace.with_protected(dir);
     }
-    let permissions = permissions(common, &registry)?;
+    // Costs nothing until something is started.
+    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
+    let processes: Arc<dyn Processes> = Arc::new(children(processes, &given));
+    let policy = policy(common, &given, &workspace, &registry, &processes)?;
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
-    let mut engine = Engine::new(registry).workspace(workspace).permissions(permissions).events(Warnings);
-    // Costs nothing until something is started.
-    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
-    let children = children(processes, &policy);
-    engine = engine.ports(|ports| ports.processes = Some(Arc::new(children)));
+    // Hooks of the settings (`given.loaded.settings.hooks`) belong to the engine as the rules do: here.
+    let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
+    let mode = Arc::new(policy.clone());
+    engine = engine.ports(|ports| (ports.processes, ports.mode) = (Some(processes), Some(mode)));
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
     }
@@ -81,16 +91,16 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
-    Ok(engine)
+    Ok(Session { engine, policy })
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
-fn children(processes: &Arc<LocalProcesses>, policy: &Policy) -> Children<LocalProcesses> {
-    let Loaded { settings, inventory, judgement, .. } = &policy.loaded;
+fn children(processes: &Arc<LocalProcesses>, given: &Given) -> Children<LocalProcesses> {
+    let Loaded { settings, inventory, judgement, .. } = &given.loaded;
     let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
     let children = Children::new(processes.clone(), env);
     match judgement {
-        Judgement::Trusted => children.with_trusted(policy.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
+        Judgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
         _ => children,
     }
 }
@@ -115,10 +125,10 @@ fn workspace(common: &Common) -> Result<Workspace, Usage> {
 }
 
 /// Adds the directories of settings. One that isn't there is no reason to do nothing: others use the file as well.
-fn with_directories(mut workspace: Workspace, policy: &Policy) -> Workspace {
-    let given = &policy.loaded.settings.permissions.additional_directories;
+fn with_directories(mut workspace: Workspace, given: &Given) -> Workspace {
+    let dirs = &given.loaded.settings.permissions.additional_directories;
     // Those of flags are there already.
-    for At { value, source } in given.iter().filter(|dir| dir.source.file.is_some()) {
+    for At { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
         match workspace.clone().with_dir(value) {
             Ok(with) => workspace = with,
             Err(error) => {
@@ -148,11 +158,11 @@ fn with_scripts(
     mut registry: Registry,
     common: &Common,
     config: Option<&Path>,
-    policy: &Policy,
+    given: &Given,
 ) -> Result<Registry, Usage> {
-    let cwd = &policy.places.cwd;
+    let cwd = &given.places.cwd;
     let users = config.map(|config| (config.join("tools"), "script:user"));
-    let trusted = policy.loaded.judgement.is_trusted();
+    let trusted = given.loaded.judgement.is_trusted();
     let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
     let mut seen: Vec<PathBuf> = Vec::new();
     for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
@@ -163,19 +173,19 @@ fn with_scripts(
         }
         seen.push(real(&dir));
     }
-    for given in &common.tools_dir {
-        let dir = real(&cwd.join(given));
+    for named in &common.tools_dir {
+        let dir = real(&cwd.join(named));
         if seen.contains(&dir) {
             continue;
         }
         let loaded = scripts::load(&dir).map_err(|error| {
-            let given = output::one_line(&given.display().to_string());
-            Usage(format!("--tools-dir `{given}`: {}; give a directory that exists", reason(&error)))
+            let named = output::one_line(&named.display().to_string());
+            Usage(format!("--tools-dir `{named}`: {}; give a directory that exists", reason(&error)))
         })?;
         if loaded.tools.is_empty() && loaded.problems.is_empty() {
-            let given = output::one_line(&given.display().to_string());
+            let named = output::one_line(&named.display().to_string());
             output::warning(&format!(
-                "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
+                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
         registry = add(registry, format!("script:{}", dir.display()), loaded)?;
@@ -192,40 +202,27 @@ fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded)
     registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
 }
 
-fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
-    let mut permissions = Permissions::new()
-        .mode(common.permission_mode.map(|m| m.to_string().parse().unwrap_or_default()).unwrap_or_default());
-    type Add = fn(Permissions, &str) -> Result<Permissions, haft::BadRule>;
-    let lists: [(&str, &[String], Add); 3] = [
-        ("--allow", &common.allow, |permissions, rule| permissions.allow(rule)),
-        ("--ask", &common.ask, |permissions, rule| permissions.ask(rule)),
-        ("--deny", &common.deny, |permissions, rule| permissions.deny(rule)),
-    ];
-    for (flag, rules, add) in lists {
-        for rule in rules {
-            names_a_tool(flag, rule, registry)?;
-            permissions = add(permissions, rule).map_err(|error| Usage(format!("{flag}: {error}")))?;
-        }
-    }
-    Ok(permissions)
-}
-
-/// Refuses a rule that would do nothing because it uses another name of a tool, and warns of one for no tool at all,
-/// which may be meant for another build.
-fn names_a_tool(flag: &str, rule: &str, registry: &Registry) -> Result<(), Usage> {
-    for tool in registry.entries().map(haft::Entry::tool) {
-        if tool.name() == rule {
-            return Ok(());
-        }
-        if tool.aliases().iter().any(|alias| alias == rule) {
-            let name = tool.name();
-            return Err(Usage(format!(
-                "{flag} {rule}: that is another name of `{name}`; rules take `{name}`"
-            )));
-        }
-    }
-    output::warning(&format!("{flag} {rule}: there is no tool of this name"));
-    Ok(())
+/// Rules, mode and answers; what is doubtful about them is said.
+fn policy(
+    common: &Common,
+    given: &Given,
+    workspace: &Workspace,
+    registry: &Registry,
+    processes: &Arc<dyn Processes>,
+) -> Result<Policy, Usage> {
+    let setup = Setup {
+        no_sandbox: common.no_sandbox,
+        confined: processes.confines(),
+        non_interactive: common.non_interactive,
+        tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
+        scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+        processes: Some(processes.clone()),
+        ..Setup::new(&given.places, workspace)
+    };
+    let (policy, findings) = Policy::new(&given.loaded, setup).map_err(|error| Usage(error.to_string()))?;
+    let lints = findings.lints.iter().map(ToString::to_string);
+    lints.chain(findings.notices).for_each(|words| output::warning(&output::one_line(&words)));
+    Ok(policy)
 }
 
 /// The tools that a preview may advise: those that there are.

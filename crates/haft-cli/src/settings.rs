@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
+use crate::given::{self, Given};
 use crate::output::{self, one_line};
-use crate::policy::{self, Policy};
 use crate::{Exit, Usage};
 
 /// How wide the column of values is at most.
@@ -33,11 +33,11 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let policy = policy::load(common, cwd, &|name| std::env::var_os(name))?;
-    policy.say();
-    let shown = Shown::of(&policy);
+    let given = given::load(common, cwd, &|name| std::env::var_os(name))?;
+    given.say();
+    let shown = Shown::of(&given);
     Ok(match args.output {
-        Form::Text => shown.text(&policy),
+        Form::Text => shown.text(&given),
         Form::Json => serde_json::to_string(&shown).expect("it has text keys"),
     })
 }
@@ -134,8 +134,8 @@ impl ShownScope {
 }
 
 impl Shown {
-    fn of(policy: &Policy) -> Shown {
-        let Policy { places, loaded } = policy;
+    fn of(given: &Given) -> Shown {
+        let Given { places, loaded } = given;
         let file = |(path, scope): &(std::path::PathBuf, Scope)| ShownFile {
             scope: (*scope).into(),
             path: path.display().to_string(),
@@ -151,11 +151,11 @@ impl Shown {
         }
     }
 
-    fn text(&self, policy: &Policy) -> String {
+    fn text(&self, given: &Given) -> String {
         let mut text = String::new();
         for (at, file) in self.files.iter().enumerate() {
             let label = if at == 0 { "files" } else { "" };
-            let path = one_line(&policy.places.show(Path::new(&file.path)));
+            let path = one_line(&given.places.show(Path::new(&file.path)));
             let _ = writeln!(text, "{label:9}  {:12}  {path}", file.scope.word());
         }
         if self.files.is_empty() {

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::args::{Common, Form, TrustArgs};
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, policy, terminal};
+use crate::{Exit, Usage, given, terminal};
 
 /// How wide the column with what an item says is at most; what is longer moves its place to the right.
 const TEXT_WIDTH_MAX: usize = 60;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     if args.forget {
         return forget(&dir);
     }
-    let places = policy::places(&dir, &|name| std::env::var_os(name))?;
+    let places = given::places(&dir, &|name| std::env::var_os(name))?;
     let store = store(&places)?;
     let inventory = trust::inspect(&places).map_err(|error| Usage(error.to_string()))?;
     let mut judgement = store.judge(&places.cwd, &inventory);
@@ -65,7 +65,7 @@ fn store(places: &Places) -> Result<TrustStore, Usage> {
 fn forget(dir: &Path) -> Result<Exit, Usage> {
     let lookup = |name: &str| std::env::var_os(name);
     // Where the workspace is doesn't matter for where a yes is kept.
-    let places = policy::places(Path::new("/"), &lookup)?;
+    let places = given::places(Path::new("/"), &lookup)?;
     let dir = std::path::absolute(dir).map_err(|error| Usage(format!("`{}`: {error}", dir.display())))?;
     let forgotten = store(&places)?.forget(&dir);
     let forgotten = forgotten.map_err(|error| Usage(format!("the yes can't be taken back: {error}")))?;

@@ -1,4 +1,4 @@
-//! What holds in a run: where settings lie, what they say together, and whether the workspace is trusted.
+//! What a run is given: where settings lie, what they say together, and whether the workspace is trusted.
 //!
 //! A file that can't be understood ends the program before anything runs. What a person should know is said once, here,
 //! on standard error; whoever asks for the settings only uses them.
@@ -14,16 +14,16 @@ use crate::args::Common;
 use crate::output::{self, one_line};
 
 /// Settings, and where they came from.
-pub(crate) struct Policy {
+pub(crate) struct Given {
     pub(crate) places: Places,
     pub(crate) loaded: Loaded,
 }
 
 /// Reads all settings for a workspace. Runs nothing, writes nothing.
-pub(crate) fn load(common: &Common, cwd: &Path, lookup: Lookup<'_>) -> Result<Policy, Usage> {
+pub(crate) fn load(common: &Common, cwd: &Path, lookup: Lookup<'_>) -> Result<Given, Usage> {
     let places = places(cwd, lookup)?;
     let loaded = trust::load(&places, &common.flags()).map_err(|error| Usage(error.to_string()))?;
-    Ok(Policy { places, loaded })
+    Ok(Given { places, loaded })
 }
 
 /// The places of settings for a workspace.
@@ -31,7 +31,7 @@ pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, Usage> {
     Places::from_env(cwd, lookup).map_err(|error| Usage(error.to_string()))
 }
 
-impl Policy {
+impl Given {
     /// Says what the user should know about settings and trust, one line each.
     pub(crate) fn say(&self) {
         let Loaded { settings, store_warnings, .. } = &self.loaded;
