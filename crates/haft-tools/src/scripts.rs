@@ -8,7 +8,6 @@
 //!
 //! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
 //! - `effects` turns what it declares and one call's arguments into [`Effects`](haft::Effects).
-//! - `template` is the `{argument}` in a declaration.
 //! - `run` is one call.
 //!
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
@@ -17,7 +16,6 @@
 mod effects;
 mod manifest;
 mod run;
-mod template;
 #[cfg(test)]
 mod tests;
 

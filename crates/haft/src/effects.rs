@@ -8,6 +8,7 @@
 
 pub mod resolved;
 pub mod table;
+pub mod template;
 
 pub(crate) mod conflict;
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
+use crate::call::CallInput;
 use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host};
 use crate::dispatch::background::Background;
@@ -13,12 +14,15 @@ use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::Live;
 use crate::dispatch::{ConflictRule, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
+use crate::error::ToolError;
 use crate::event::EventSink;
+use crate::future::BoxFuture;
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::permission::Permissions;
-use crate::ports::{Asker, Authorizer, Because, Ports, Request, Ruling};
-use crate::registry::{Assembly, Gates, Loaded, Registry, Snapshot};
+use crate::ports::{Asker, Authorizer, Because, Classified, Ports, Request, Ruling};
+use crate::pipeline::authorize;
+use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
 use crate::results::{OffloadStore, Readers};
 use crate::supervise::{Supervisor, Threads};
 use crate::sync::lock;
@@ -305,6 +309,21 @@ impl Engine {
         known.iter().map(|name| name.to_string()).collect()
     }
 
+    /// Looks at a call as step 5 would, without making it: reads the input and shows the request to `look`. No hook, no
+    /// sense check and nobody is asked, and the tool need not be one that is offered.
+    ///
+    /// # Errors
+    /// An input that doesn't fit.
+    pub fn consider<T>(
+        &self,
+        tool: &AnyTool,
+        origin: &Origin,
+        input: CallInput,
+        look: impl FnOnce(&Request<'_>) -> T,
+    ) -> Result<T, ToolError> {
+        authorize::consider(self.shared(), tool, origin, input, look)
+    }
+
     /// An engine for a sub-agent of the call that `cx` belongs to: fewer tools, the same session, locks and results;
     /// it ends with that call. Its calls are judged by the parent's rules; rules of its own can only be stricter.
     #[must_use]
@@ -433,12 +452,25 @@ impl Authorizer for Stricter {
         match (self.parent.judge(request), self.own.judge(request)) {
             (Ruling::Deny(because), _) | (_, Ruling::Deny(because)) => Ruling::Deny(because),
             (Ruling::Ask(because), _) | (_, Ruling::Ask(because)) => Ruling::Ask(because),
+            (Ruling::Undecided(because), _) | (_, Ruling::Undecided(because)) => Ruling::Undecided(because),
             (parent, _) => parent,
         }
     }
 
     fn may_ask(&self) -> bool {
         self.parent.may_ask() && self.own.may_ask()
+    }
+
+    fn may_prompt(&self) -> bool {
+        self.parent.may_prompt() && self.own.may_prompt()
+    }
+
+    fn effects(&self, name: &str, tool: &AnyTool, input: &serde_json::Value) -> Option<crate::Effects> {
+        self.parent.effects(name, tool, input)
+    }
+
+    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+        self.parent.classify(request, reason)
     }
 
     fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::effects::Access;
 use crate::effects::resolved::Resolved;
 use crate::ports::{Answer, Authorizer, Because, Mode, PermissionMode, Request, Ruling};
 use crate::sync::lock;
@@ -136,8 +137,14 @@ impl Authorizer for Permissions {
         if let Some(because) = rule(&self.ask, "ask") {
             return Ruling::Ask(because);
         }
-        if self.live.mode() == PermissionMode::BypassPermissions {
+        let mode = self.live.mode();
+        if mode == PermissionMode::BypassPermissions {
             return Ruling::Allow(Because::by("mode `bypassPermissions`"));
+        }
+        if mode == PermissionMode::Plan
+            && let Some(because) = unplanned(request)
+        {
+            return Ruling::Deny(because);
         }
         // A name covers what lies inside; each path outside wants a yes of its own.
         let earlier = || Because::by("your answer earlier in this session");
@@ -149,7 +156,13 @@ impl Authorizer for Permissions {
         if let Some(because) = rule(&self.allow, "allow") {
             return Ruling::Allow(because);
         }
-        if self.live.remembers(name, None) { Ruling::Allow(earlier()) } else { Ruling::Silent }
+        if self.live.remembers(name, None) {
+            return Ruling::Allow(earlier());
+        }
+        if mode == PermissionMode::AcceptEdits && only_edits(request) {
+            return Ruling::Allow(Because::by("mode `acceptEdits`"));
+        }
+        Ruling::Silent
     }
 
     fn may_ask(&self) -> bool {
@@ -185,6 +198,25 @@ impl Authorizer for Permissions {
             None => Some(format!("--allow {}", request.name)),
         }
     }
+}
+
+/// What a plan has no place for yet: changes, and looks outside.
+fn unplanned(request: &Request<'_>) -> Option<Because> {
+    let declared = request.declared();
+    let changes = declared.reaches.iter().any(|reach| reach.access == Access::Change);
+    let by = Because::by("mode `plan`");
+    if changes || !request.effects.writes.is_empty() || !request.effects.deletes.is_empty() {
+        return Some(by.saying("nothing is changed before the plan was approved"));
+    }
+    let outside = request.outside().next()?;
+    Some(by.saying(format!("`{}` lies outside of the working directories", outside.display())))
+}
+
+/// Whether a call does nothing but read, write and remove files, which the caller has found to lie inside.
+fn only_edits(request: &Request<'_>) -> bool {
+    let declared = request.declared();
+    let more = declared.unknown || !declared.runs.is_empty() || !declared.reaches.is_empty();
+    !more && declared.state.is_empty() && !request.unconfined_child && !request.external
 }
 
 impl Mode for Permissions {

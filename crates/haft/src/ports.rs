@@ -18,7 +18,7 @@ mod tool_index;
 use std::sync::Arc;
 
 pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
-pub use authorizer::{Authorizer, Because, Request, Ruling};
+pub use authorizer::{Authorizer, Because, Classified, Request, Ruling};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Captured, Exit, OnLine, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Processes, Spill,

@@ -3,27 +3,18 @@
 //! The declaration is the user's own: it decides what runs beside what, and what is shown. It can't be enforced without a
 //! sandbox, which is why it allows nothing by itself. Arguments that can't be turned into text make the call unknown.
 
-use haft::effects::Access;
 use haft::effects::table::{Class, Facts};
-use haft::{Effects, ListedClass, PathSet};
+use haft::effects::template::{Declaration, Lists, Untellable};
+use haft::{Effects, ListedClass};
 use serde_json::Value;
 
 use super::manifest::{Manifest, ScriptEffects};
-use super::template::{Template, Untellable};
-
-/// Reads one entry: a template, and whether it only looks.
-type Read<'a> = dyn Fn(&str) -> Result<(Access, Template), String> + 'a;
 
 /// Everything that a manifest says about effects, read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Declared {
-    /// Whether anything was declared; else anything may happen.
-    known: bool,
-    reads: Vec<Template>,
-    writes: Vec<Template>,
-    deletes: Vec<Template>,
-    runs: Vec<Template>,
-    reaches: Vec<(Access, Template)>,
+    /// What was declared; if nothing was, anything may happen.
+    declaration: Option<Declaration>,
     read_only: Option<bool>,
     destructive: Option<bool>,
     concurrency_safe: Option<bool>,
@@ -37,39 +28,11 @@ impl Declared {
         let Manifest { read_only, destructive, concurrency_safe, .. } = *manifest;
         let mut declared = Declared { read_only, destructive, concurrency_safe, ..Declared::default() };
         if let Some(ScriptEffects { reads, writes, deletes, runs, reaches }) = &manifest.effects {
-            declared.known = true;
-            let mut each = |field: &str, texts: &[String], read: &Read<'_>| {
-                let mut templates = Vec::new();
-                for (at, text) in texts.iter().enumerate() {
-                    match read(text) {
-                        Ok(template) => templates.push(template),
-                        Err(words) => wrong(&format!("/effects/{field}/{at}"), words),
-                    }
-                }
-                templates
-            };
-            let path = |text: &str| {
-                let template = Template::parse(text, &arguments)?;
-                let stars = text.strip_suffix("/**").unwrap_or(text).contains('*');
-                if stars && template.texts().any(|text| text.contains('*')) {
-                    return Err(format!(
-                        "`{text}`: a `*` is understood only in `/**` at the end, for a whole folder"
-                    ));
-                }
-                Ok((Access::Observe, template))
-            };
-            let plain = |text: &str| Ok((Access::Observe, Template::parse(text, &arguments)?));
-            let reach = |text: &str| reach(text, &arguments);
-            let only =
-                |templates: Vec<(Access, Template)>| templates.into_iter().map(|(_, one)| one).collect();
-            declared.reads = only(each("reads", reads, &path));
-            declared.writes = only(each("writes", writes, &path));
-            declared.deletes = only(each("deletes", deletes, &path));
-            declared.runs = only(each("runs", runs, &plain));
-            declared.reaches = each("reaches", reaches, &reach);
+            let lists = Lists { reads, writes, deletes, runs, reaches };
+            let mut found = |place: &str, words| wrong(&format!("/effects/{place}"), words);
+            declared.declaration = Some(Declaration::read(&lists, Some(&arguments), &mut found));
         } else if read_only == Some(true) {
-            declared.known = true;
-            declared.reads.push(Template::parse("./", &[]).expect("a text without arguments"));
+            declared.declaration = Some(Declaration::reads_all());
         }
         declared.contradictions(wrong);
         declared
@@ -91,18 +54,8 @@ impl Declared {
 
     /// Effects of the same shape, whatever the arguments.
     fn sample(&self) -> Effects {
-        let some = |count: usize| vec![PathSet::file("x"); count];
-        let mut effects = if self.known { Effects::none() } else { Effects::unknown() };
-        effects.reads = some(self.reads.len());
-        effects.writes = some(self.writes.len());
-        effects.deletes = some(self.deletes.len());
-        for _ in &self.runs {
-            effects = effects.and(Effects::runs("x"));
-        }
-        for (access, _) in &self.reaches {
-            effects = effects.and(reached(*access, "x".into()));
-        }
-        self.claimed(effects)
+        let declared = self.declaration.as_ref().map(Declaration::sample);
+        self.claimed(declared.unwrap_or_else(Effects::unknown))
     }
 
     fn claimed(&self, mut effects: Effects) -> Effects {
@@ -127,92 +80,12 @@ impl Declared {
 
     /// What one call touches.
     pub(super) fn effects(&self, arguments: &Value) -> Effects {
-        self.tell(arguments).unwrap_or_else(|Untellable| Effects::unknown())
-    }
-
-    fn tell(&self, arguments: &Value) -> Result<Effects, Untellable> {
-        let mut effects = if self.known { Effects::none() } else { Effects::unknown() };
-        effects.reads = paths(&self.reads, arguments)?;
-        effects.writes = paths(&self.writes, arguments)?;
-        effects.deletes = paths(&self.deletes, arguments)?;
-        for template in &self.runs {
-            for text in template.fill(arguments)? {
-                effects = effects.and(Effects::runs(text));
-            }
-        }
-        for (access, template) in &self.reaches {
-            for text in template.fill(arguments)? {
-                effects = effects.and(reached(*access, host(&text).ok_or(Untellable)?.to_owned()));
-            }
-        }
-        Ok(self.claimed(effects))
-    }
-}
-
-fn reached(access: Access, host: String) -> Effects {
-    match access {
-        Access::Observe => Effects::observes(host),
-        Access::Change => Effects::changes(host),
-    }
-}
-
-fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Untellable> {
-    let mut sets = Vec::new();
-    for template in templates {
-        for text in template.fill(arguments)? {
-            sets.push(path_set(&text)?);
+        match self.declaration.as_ref().map(|declaration| declaration.effects(arguments)) {
+            Some(Ok(effects)) => self.claimed(effects),
+            Some(Err(Untellable)) => Effects::unknown(),
+            None => self.claimed(Effects::unknown()),
         }
     }
-    Ok(sets)
-}
-
-/// A file, or with `/` or `/**` at the end everything below a folder.
-fn path_set(text: &str) -> Result<PathSet, Untellable> {
-    let folder = text.strip_suffix("/**").or_else(|| text.strip_suffix('/'));
-    match folder {
-        Some("") => Ok(PathSet::subtree("/")),
-        Some(folder) => Ok(PathSet::subtree(folder)),
-        None if text.is_empty() => Err(Untellable),
-        None => Ok(PathSet::file(text)),
-    }
-}
-
-/// `HOST`, or `change HOST`; the host is a name, an address or an argument.
-fn reach(text: &str, arguments: &[&str]) -> Result<(Access, Template), String> {
-    let (access, place) = match text.split_once(' ') {
-        Some(("change", host)) => (Access::Change, host.trim()),
-        Some((_, _)) => {
-            return Err(format!(
-                "`{text}` is not accepted; `HOST` is where it only looks something up, `change HOST` where it may change something"
-            ));
-        }
-        None => (Access::Observe, text),
-    };
-    let template = Template::parse(place, arguments)?;
-    if template.plain().is_some_and(|plain| !is_host(plain)) {
-        return Err(format!(
-            "`{place}` is not a host; give its name or address, without scheme, port and path"
-        ));
-    }
-    Ok((access, template))
-}
-
-/// The host of an argument, which is often a whole address of the web.
-fn host(text: &str) -> Option<&str> {
-    let Some((_, rest)) = text.split_once("://") else { return is_host(text).then_some(text) };
-    let place = rest.split(['/', '\\', '?', '#']).next()?;
-    let place = place.rsplit('@').next()?;
-    let host = match place.strip_prefix('[') {
-        Some(address) => address.split_once(']')?.0,
-        None => place.split(':').next()?,
-    };
-    is_host(host).then_some(host)
-}
-
-fn is_host(text: &str) -> bool {
-    let name = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    let address = text.parse::<std::net::Ipv6Addr>().is_ok();
-    address || (!text.is_empty() && text.len() <= 253 && text.chars().all(name))
 }
 
 #[cfg(test)]
@@ -273,23 +146,6 @@ mod tests {
         check(reads(), json!({"path": {"a": 1}}), &Effects::unknown());
         check(reads(), json!({"path": ""}), &Effects::unknown());
         check(json!({"effects": {"reaches": ["{url}"]}}), json!({"url": "no host"}), &Effects::unknown());
-    }
-
-    #[test]
-    fn the_host_of_an_address() {
-        for (text, expected) in [
-            ("x.io", Some("x.io")),
-            ("https://x.io", Some("x.io")),
-            ("https://me:pw@x.io:8080/a?b#c", Some("x.io")),
-            ("http://[::1]:80/", Some("::1")),
-            ("https://a@b@x.io/", Some("x.io")),
-            ("https://", None),
-            ("a b", None),
-            ("x.io/path", None),
-            ("https://x.io\\@y.io/", Some("x.io")),
-        ] {
-            assert_eq!(host(text), expected, "{text}");
-        }
     }
 
     #[test]

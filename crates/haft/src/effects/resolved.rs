@@ -88,18 +88,31 @@ impl Workspace {
         self.dirs.iter().map(|(_, real)| real.as_path())
     }
 
+    /// The same directories, each as it was named and as it really is.
+    pub fn named_dirs(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        self.dirs.iter().map(|(named, real)| (named.as_path(), real.as_path()))
+    }
+
     /// Whether a path is inside, both as it was given and as it really is.
     pub fn contains(&self, path: &RealPath) -> bool {
-        let really = |(_, real): &(PathBuf, PathBuf)| beneath_tidy(&path.real, real);
-        let given = |(named, real): &(PathBuf, PathBuf)| {
-            beneath_tidy(&path.given, real) || beneath_tidy(&path.given, named)
-        };
-        self.dirs.iter().any(really) && (path.given == path.real || self.dirs.iter().any(given))
+        self.contains_both(&path.given, &path.real)
+    }
+
+    /// The same for the two forms of a path, absolute and without `.` and `..`.
+    pub fn contains_both(&self, given: &Path, real: &Path) -> bool {
+        let really = |(_, dir): &(PathBuf, PathBuf)| beneath_tidy(real, dir);
+        let named = |(named, dir): &(PathBuf, PathBuf)| beneath_tidy(given, dir) || beneath_tidy(given, named);
+        self.dirs.iter().any(really) && (given == real || self.dirs.iter().any(named))
     }
 
     /// Whether a path may be read without asking: inside, or one of the folders that always may.
     pub fn is_readable(&self, path: &RealPath) -> bool {
-        self.contains(path) || self.readable.iter().any(|root| beneath_tidy(&path.real, root))
+        self.is_readable_both(&path.given, &path.real)
+    }
+
+    /// The same for the two forms of a path, absolute and without `.` and `..`.
+    pub fn is_readable_both(&self, given: &Path, real: &Path) -> bool {
+        self.contains_both(given, real) || self.readable.iter().any(|root| beneath_tidy(real, root))
     }
 
     /// The protected root that a path lies in, contains or is.

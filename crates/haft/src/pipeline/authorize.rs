@@ -1,7 +1,7 @@
 //! Step 5: may this call run?
 //!
 //! The order is fixed, and no later voice lifts an earlier no: what is never allowed → deny rules → ask rules → the
-//! tool's own opinion → allow rules and mode → permission hooks → the user. Whatever goes wrong on the way decides
+//! tool's own opinion → allow rules and mode → permission hooks → the classifier → the user. Whatever goes wrong on the way decides
 //! "no". An approval is bound to a digest of the call: after the user's answer the effects are resolved again; a
 //! difference asks once more, a second one denies.
 
@@ -11,7 +11,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::digest::CallDigest;
-use super::{Opened, Prepared, execute, hook, tell};
+use super::{Opened, Prepared, execute, hook, parse, tell};
+use crate::call::CallInput;
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::{Asks, Judgement};
@@ -21,9 +22,9 @@ use crate::event::What;
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Decision, HookCall};
 use crate::limits;
-use crate::ports::{Answer, Approval, Because, Request, Ruling};
+use crate::ports::{Answer, Approval, Because, Classified, Request, Ruling};
 use crate::registry::Origin;
-use crate::tool::Opinion;
+use crate::tool::{AnyTool, Opinion};
 use crate::view::Stage;
 
 /// What came of it.
@@ -51,10 +52,17 @@ impl Allowed {
 /// What the rules, the tool and the hooks say, before anybody is asked.
 enum Verdict {
     Allow(Cow<'static, str>),
-    Ask(String),
+    Ask(Question),
     /// Would ask, and the mode forbids to.
     Unasked(String),
     Deny(ToolError),
+}
+
+/// Why a call asks, and who may answer.
+struct Question {
+    reason: String,
+    /// Whether a classifier may answer in the user's place; not what a rule wants the user to see.
+    may_classify: bool,
 }
 
 /// Decides on a call.
@@ -78,7 +86,7 @@ pub(super) async fn authorize(
             &reason,
             "this mode doesn't ask",
         )),
-        Verdict::Ask(reason) => Box::pin(ask(shared, opened, cx, seen, reason, &opinion, asking)).await,
+        Verdict::Ask(question) => Box::pin(ask(shared, opened, cx, seen, question, &opinion, asking)).await,
     }
 }
 
@@ -105,6 +113,8 @@ impl Seen {
             judgement: &self.judgement,
             workspace: cx.workspace(),
             unconfined_child: opened.entry.tool().spec().runs_in_child() && !shared.surroundings.confined,
+            agent: cx.agent_id(),
+            turn: cx.turn(),
         }
     }
 
@@ -113,17 +123,45 @@ impl Seen {
     }
 }
 
-/// Asks: permission hooks first, then the user, once more if what the call touches changed meanwhile.
+/// Looks at a call without making it.
+pub(crate) fn consider<T>(
+    shared: &Shared,
+    tool: &AnyTool,
+    origin: &Origin,
+    input: CallInput,
+    look: impl FnOnce(&Request<'_>) -> T,
+) -> Result<T, ToolError> {
+    let mut attempt = parse::read_as(tool.name(), tool, input, false)?;
+    attempt.declare(&*shared.authorizer, tool.name(), tool);
+    let workspace = &shared.host.workspace;
+    let resolved = Resolved::resolve(attempt.effects.clone(), workspace.cwd());
+    let judgement = resolved.judge(workspace, shared.surroundings);
+    Ok(look(&Request {
+        name: tool.name(),
+        tool,
+        external: *origin != Origin::BuiltIn,
+        input: &attempt.input,
+        effects: &resolved,
+        judgement: &judgement,
+        workspace,
+        unconfined_child: tool.spec().runs_in_child() && !shared.surroundings.confined,
+        agent: &shared.host.agent,
+        turn: 0,
+    }))
+}
+
+/// Asks: permission hooks first, then the classifier, then the user, once more if what the call touches changed meanwhile.
 async fn ask(
     shared: &Shared,
     opened: &Opened,
     cx: &Context,
     mut seen: Seen,
-    mut reason: String,
+    mut question: Question,
     opinion: &Opinion,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
     for again in [false, true] {
+        let Question { mut reason, may_classify } = question;
         match ask_hooks(shared, opened, cx, &reason).await {
             Ok(None | Some(Decision::Ask(_))) => {}
             Ok(Some(Decision::Allow)) => return seen.allowed("a permission hook".into()),
@@ -133,7 +171,43 @@ async fn ask(
             }
             Err(error) => return Decided::Refused(error),
         }
+        if may_classify {
+            let classified = {
+                let request = seen.request(shared, opened, cx);
+                Guarded::new(|| shared.authorizer.classify(&request, &reason)).await
+            };
+            match classified {
+                Ok(Classified::Allow(because)) => {
+                    // It took its time: what it saw is what runs, or the user sees it.
+                    let saw = CallDigest::of(opened, &seen.resolved, cx);
+                    seen = Seen::look(shared, opened, cx);
+                    let same = CallDigest::of(opened, &seen.resolved, cx) == saw;
+                    match judge(shared, opened, &seen.request(shared, opened, cx), opinion) {
+                        Verdict::Deny(error) => return Decided::Refused(error),
+                        Verdict::Allow(by) => return seen.allowed(by),
+                        Verdict::Ask(Question { may_classify: true, .. }) if same => {
+                            return seen.allowed(because.by.into());
+                        }
+                        Verdict::Ask(changed) => reason = changed.reason,
+                        Verdict::Unasked(reason) => {
+                            let request = seen.request(shared, opened, cx);
+                            return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
+                        }
+                    }
+                }
+                Ok(Classified::Deny(because)) => {
+                    return Decided::Refused(denied(opened.entry.name(), &because));
+                }
+                Ok(Classified::Ask(words)) => {
+                    reason.extend(words.map(|words| format!("; {words}")));
+                }
+                Err(_) => reason.push_str("; the classifier failed"),
+            }
+        }
         let request = seen.request(shared, opened, cx);
+        if !guarded(|| shared.authorizer.may_prompt()).unwrap_or(false) {
+            return Decided::Refused(unasked(shared, &request, &reason, "settings turn questions into denials"));
+        }
         let Some(asker) = shared.host.ports.asker.as_deref() else {
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
@@ -168,7 +242,7 @@ async fn ask(
                 return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
             }
             Verdict::Allow(by) if !same => return now.allowed(by),
-            Verdict::Ask(changed) if !same => reason = changed,
+            Verdict::Ask(changed) if !same => question = changed,
             Verdict::Allow(_) | Verdict::Ask(_) => {
                 let _ = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
                 return now.allowed("the user".into());
@@ -207,10 +281,15 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
         ));
     }
     let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
-    let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
+    let by = |reason: String, may_classify: bool| {
+        if mode_asks { Verdict::Ask(Question { reason, may_classify }) } else { Verdict::Unasked(reason) }
+    };
+    let ask = |reason: String| by(reason, true);
     match (&ruling, opinion, &opened.decision) {
-        (Ruling::Ask(because), ..) => return ask(because.to_string()),
-        (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
+        (Ruling::Ask(because), ..) => return by(because.to_string(), false),
+        (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => {
+            return by(reason.clone(), false);
+        }
         (Ruling::Allow(because), ..) => return Verdict::Allow(because.by.clone().into()),
         (_, _, Some(Decision::Allow)) => return Verdict::Allow("a hook".into()),
         _ => {}
@@ -218,6 +297,10 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
     // No rule speaks: the effects do. A tool may vouch for what is known and inside, not for the rest.
     let outside = request.outside().next();
     let vouched = *opinion == Opinion::Allow && outside.is_none() && !request.unconfined_child;
+    if let Ruling::Undecided(because) = ruling {
+        let vouched = vouched && request.judgement.asks != Asks::Always;
+        return if vouched { Verdict::Allow("the tool itself".into()) } else { ask(because.to_string()) };
+    }
     match request.judgement.asks {
         Asks::No => match outside {
             None if request.unconfined_child => ask(NOT_CONFINED.into()),

@@ -126,7 +126,11 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         let error = ToolError::of(ErrorKind::NotInteractive, words);
         return Err(ToolResult::refused(id, entry.name().clone(), error));
     }
-    match parse::read(entry, input, offer.is_deferred()) {
+    let read = parse::read(entry, input, offer.is_deferred()).map(|mut attempt| {
+        attempt.declare(&*shared.authorizer, entry.name(), entry.tool());
+        attempt
+    });
+    match read {
         Ok(attempt) => Ok(Opened {
             id,
             entry: entry.clone(),
@@ -150,6 +154,7 @@ pub(crate) async fn prepare(
 ) -> Result<(), ToolResult> {
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
+        opened.attempt.declare(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
         // 3 check
         match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
             Some(Ok(Ok(()))) => {}

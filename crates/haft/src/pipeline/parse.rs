@@ -12,17 +12,29 @@ use crate::call::CallInput;
 use crate::canonical;
 use crate::error::{ErrorKind, ToolError};
 use crate::future::guarded;
+use crate::ports::Authorizer;
 use crate::registry::Entry;
 use crate::schema::json::parse_json;
 use crate::schema::{Violation, problems};
+use crate::tool::AnyTool;
 
 /// Reads the input of one call. `deferred` tools have a schema that the model was not shown: an error carries it.
 pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<Attempt, ToolError> {
+    read_as(entry.name(), entry.tool(), input, deferred)
+}
+
+/// Reads the input of one call of a tool under a name.
+pub(super) fn read_as(
+    name: &str,
+    tool: &AnyTool,
+    input: CallInput,
+    deferred: bool,
+) -> Result<Attempt, ToolError> {
     let refused = |violations: &[Violation]| {
-        let mut words = problems(entry.name(), violations);
+        let mut words = problems(name, violations);
         if deferred {
             words.push_str("\nthe input schema is ");
-            words.push_str(&canonical::to_string(entry.tool().input_schema()));
+            words.push_str(&canonical::to_string(tool.input_schema()));
         }
         ToolError::of(ErrorKind::InvalidInput, words)
     };
@@ -32,9 +44,8 @@ pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<At
         CallInput::Text(text) => parse_json(&text).map_err(|violation| refused(&[violation]))?,
         CallInput::Value(value) => value,
     };
-    let tool = entry.tool();
     let mut value = tool.schema().validate(value).map_err(|violations| refused(&violations))?;
-    let decode = |value: &Value| guarded(|| tool.invoke(value)).map_err(|_| super::panicked(entry.name()));
+    let decode = |value: &Value| guarded(|| tool.invoke(value)).map_err(|_| super::panicked(name));
     let mut invocation = decode(&value)?;
     if invocation.is_err() {
         // The schema is satisfied but the type isn't: `5.0` for an integer, JSON inside a string.
@@ -46,4 +57,18 @@ pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<At
     let invocation = invocation.map_err(|violation| refused(&[violation]))?;
     let effects = effects_of(&*invocation);
     Ok(Attempt { input: Arc::new(value), invocation: Decoded::new(invocation), effects })
+}
+
+impl Attempt {
+    /// Takes over what the rules know of a tool that can't say itself what it touches.
+    pub(super) fn declare(&mut self, authorizer: &dyn Authorizer, name: &str, tool: &AnyTool) {
+        if !self.effects.unknown {
+            return;
+        }
+        if let Ok(Some(effects)) = guarded(|| authorizer.effects(name, tool, &self.input))
+            && effects.consistent().is_ok()
+        {
+            self.effects = Arc::new(effects);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::Answer;
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::Judgement;
+use crate::future::BoxFuture;
 use crate::tool::AnyTool;
 
 /// Decides which calls may run.
@@ -17,10 +18,31 @@ pub trait Authorizer: Send + Sync + 'static {
     /// What the rules and the mode say of this call.
     fn judge(&self, request: &Request<'_>) -> Ruling;
 
-    /// Whether anybody may be asked in the mode that holds now. If not, whatever would ask is denied. The default is
-    /// yes: who isn't there can't be asked anyway.
+    /// Whether anybody may be asked in the mode that holds now. If not, whatever would ask is denied, before hooks and
+    /// classifier are. The default is yes: who isn't there can't be asked anyway.
     fn may_ask(&self) -> bool {
         true
+    }
+
+    /// Whether the user may be shown a question. If not, what neither a hook nor the classifier allowed is denied. The
+    /// default is yes.
+    fn may_prompt(&self) -> bool {
+        true
+    }
+
+    /// What a call of a tool touches that can't say so itself, in place of "anything". The default doesn't know.
+    ///
+    /// Asked for each version of a call's input, as soon as it was read; never for tools that declare what they touch.
+    fn effects(&self, name: &str, tool: &AnyTool, input: &Value) -> Option<Effects> {
+        let _ = (name, tool, input);
+        None
+    }
+
+    /// Decides in the user's place on a call that would ask, after hooks and before the user; `reason` is why it asks.
+    /// Never for what a rule wants asked. The default leaves it to the user, and so does a panic.
+    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+        let _ = (request, reason);
+        Box::pin(std::future::ready(Classified::Ask(None)))
     }
 
     /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule. `name` is the one
@@ -60,6 +82,10 @@ pub struct Request<'a> {
     /// Whether the call runs in a child process that nothing holds to what it declares. Its effects are then only
     /// believed: good enough to keep calls apart, not to allow one.
     pub unconfined_child: bool,
+    /// The agent that makes it.
+    pub agent: &'a str,
+    /// The number of the turn in which it is made, from 1 for each agent; 0 for a call that is only looked at.
+    pub turn: u64,
 }
 
 impl Request<'_> {
@@ -74,12 +100,26 @@ impl Request<'_> {
 pub enum Ruling {
     /// Never, whoever asks.
     Deny(Because),
-    /// A rule wants the user to see it.
+    /// The user has to see it, whatever the tool, a hook before the call or a classifier say.
     Ask(Because),
     /// A rule or the mode allows it.
     Allow(Because),
+    /// Neither rules nor mode allow it: it asks, unless the tool itself or a hook before the call vouches for it, and a
+    /// classifier may answer.
+    Undecided(Because),
     /// No rule speaks: the effects decide whether it asks.
     Silent,
+}
+
+/// What a classifier says in the user's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Classified {
+    /// It may run.
+    Allow(Because),
+    /// It may not.
+    Deny(Because),
+    /// The user is asked, and told this.
+    Ask(Option<String>),
 }
 
 /// Who decided, and what the model is told.

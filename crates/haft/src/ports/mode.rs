@@ -19,9 +19,16 @@ pub trait Mode: Send + Sync + 'static {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// What changes nothing runs; the rest asks.
+    /// What changes nothing runs; the rest asks. `manual` is another name for it.
     #[default]
+    #[serde(alias = "manual")]
     Default,
+    /// Edits in the working directories run too.
+    AcceptEdits,
+    /// Nothing is changed until a plan was approved.
+    Plan,
+    /// A classifier decides in the user's place.
+    Auto,
     /// What would ask is denied.
     DontAsk,
     /// Everything runs, unless a rule denies or asks.
@@ -30,8 +37,11 @@ pub enum PermissionMode {
 
 impl PermissionMode {
     /// All modes, with the names by which they are set.
-    pub const ALL: [(&'static str, PermissionMode); 3] = [
+    pub const ALL: [(&'static str, PermissionMode); 6] = [
         ("default", PermissionMode::Default),
+        ("acceptEdits", PermissionMode::AcceptEdits),
+        ("plan", PermissionMode::Plan),
+        ("auto", PermissionMode::Auto),
         ("dontAsk", PermissionMode::DontAsk),
         ("bypassPermissions", PermissionMode::BypassPermissions),
     ];
@@ -48,7 +58,8 @@ impl FromStr for PermissionMode {
     type Err = UnknownMode;
 
     fn from_str(name: &str) -> Result<PermissionMode, UnknownMode> {
-        let found = PermissionMode::ALL.iter().find(|(known, _)| *known == name);
+        let known_as = if name == "manual" { "default" } else { name };
+        let found = PermissionMode::ALL.iter().find(|(known, _)| *known == known_as);
         found.map(|(_, mode)| *mode).ok_or_else(|| UnknownMode(name.to_owned()))
     }
 }

@@ -1,0 +1,213 @@
+//! Classifiers: who decides on a call in the user's place, after rules and hooks and before the user.
+//!
+//! There are two: a careful one that needs nothing, for the mode `auto`, and a program of the user's that is given the
+//! call as JSON. Whatever goes wrong with a classifier asks. None of them is asked about what a rule wants the user to
+//! see, nor about what nobody may remove unasked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::ports::{Because, Classified, Exit, PermissionMode, ProcessRequest, Processes, Request};
+use haft::{BoxFuture, Effects};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::gate::Case;
+use crate::settings::{self, Protected};
+
+/// How long a classifier may take, unless settings say otherwise.
+pub const CLASSIFIER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest that settings may say.
+pub const CLASSIFIER_TIMEOUT_MAX: Duration = Duration::from_secs(120);
+/// How many characters of a classifier's reason are used.
+pub const REASON_CHARS_MAX: usize = 1_000;
+
+/// Decides on calls in the user's place.
+///
+/// Called for one call at a time by the task that makes it, holding nothing; it may take its time, and is dropped when
+/// the call is cancelled. A panic asks the user.
+pub trait Classifier: Send + Sync + 'static {
+    /// Decides on one call.
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified>;
+}
+
+/// A call that would ask, as a classifier sees it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Considered<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// Its input, final.
+    pub input: &'a Value,
+    /// What it declares to touch.
+    pub effects: &'a Effects,
+    /// The commands of a shell call, taken apart.
+    pub commands: Vec<String>,
+    /// Why it would ask.
+    pub reason: &'a str,
+    /// The mode.
+    pub mode: PermissionMode,
+    /// The agent that makes it.
+    pub agent: &'a str,
+    /// Where it works.
+    pub cwd: &'a std::path::Path,
+    /// Paths that it touches outside of the working directories.
+    pub outside: Vec<String>,
+    /// It destroys what can't be brought back.
+    pub destructive: bool,
+    /// It changes a file that decides what runs.
+    pub protected: bool,
+    /// All that it does is known, and it can do no more.
+    pub held: bool,
+}
+
+impl<'a> Considered<'a> {
+    pub(crate) fn of(
+        request: &'a Request<'a>,
+        case: &Case<'_>,
+        mode: PermissionMode,
+        reason: &'a str,
+        protected: &Protected,
+    ) -> Considered<'a> {
+        let outside = case.places().filter(|(effect, place)| !case.is_inside(effect.touch, place));
+        let is_protected = |path: &std::path::Path| protected.judge(path).is_some();
+        let known = case.failed.is_none() && case.doubts().is_empty();
+        Considered {
+            tool: request.name,
+            input: request.input,
+            effects: request.declared(),
+            commands: case.commands.iter().map(|command| command.text.clone()).collect(),
+            reason,
+            mode,
+            agent: request.agent,
+            cwd: request.workspace.cwd(),
+            outside: outside.map(|(_, place)| place.given.display().to_string()).collect(),
+            destructive: case.is_destructive(),
+            protected: case.places().any(|(effect, place)| {
+                effect.touch != crate::rule::Touch::Reads && (is_protected(&place.given) || is_protected(&place.real))
+            }),
+            held: known && case.subject.enforced && !case.subject.open && (!case.child || case.confined),
+        }
+    }
+}
+
+/// The classifier that needs nothing: lets through what stays inside, destroys nothing, reaches nobody, and is held to
+/// what it says. Asks for the rest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Careful;
+
+impl Classifier for Careful {
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified> {
+        let Considered { effects, outside, destructive, protected, held, .. } = call;
+        let stays = outside.is_empty() && effects.reaches.is_empty();
+        let fine = *held && stays && !destructive && !protected;
+        let decided = if fine {
+            Classified::Allow(Because::by("mode `auto`: it stays inside and destroys nothing"))
+        } else {
+            Classified::Ask(None)
+        };
+        Box::pin(std::future::ready(decided))
+    }
+}
+
+/// A program of the user's that is given each call as JSON on standard input, and prints its answer as JSON.
+///
+/// What it is given: `tool_name`, `tool_input`, `cwd`, `permission_mode`, `agent_id`, `reason`, `effects`, `commands`,
+/// `outside`, `destructive`, `protected`. What it prints: [`Said`].
+pub struct Program {
+    argv: Vec<String>,
+    timeout: Duration,
+    processes: Arc<dyn Processes>,
+    cwd: std::path::PathBuf,
+}
+
+/// What a classifier's program prints.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub struct Said {
+    /// What becomes of the call.
+    pub decision: SaidDecision,
+    /// Why: to the model on a denial, to the user on a question.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SaidDecision {
+    /// It runs.
+    Allow,
+    /// It doesn't.
+    Deny,
+    /// The user is asked.
+    Ask,
+}
+
+impl Program {
+    /// The classifier of the settings, run in `cwd`.
+    pub fn new(
+        given: &settings::Classifier,
+        processes: Arc<dyn Processes>,
+        cwd: impl Into<std::path::PathBuf>,
+    ) -> Program {
+        let timeout = given.timeout_ms.map_or(CLASSIFIER_TIMEOUT, Duration::from_millis);
+        let timeout = timeout.min(CLASSIFIER_TIMEOUT_MAX);
+        Program { argv: given.command.clone(), timeout, processes, cwd: cwd.into() }
+    }
+
+    async fn ask(&self, call: &Considered<'_>) -> Result<Said, String> {
+        let given = json!({
+            "tool_name": call.tool,
+            "tool_input": call.input,
+            "cwd": call.cwd,
+            "permission_mode": call.mode,
+            "agent_id": call.agent,
+            "reason": call.reason,
+            "effects": call.effects,
+            "commands": call.commands,
+            "outside": call.outside,
+            "destructive": call.destructive,
+            "protected": call.protected,
+        });
+        let request = ProcessRequest::new(self.argv.iter(), &self.cwd)
+            .with_stdin(given.to_string())
+            .with_timeout(self.timeout);
+        // The implementation keeps the time; should it not, nobody waits for ever.
+        let limit = self.timeout + Duration::from_secs(5);
+        let run = tokio::time::timeout(limit, self.processes.run(request)).await;
+        let outcome = run.map_err(|_| "it took too long".to_owned())?.map_err(|error| error.to_string())?;
+        match outcome.exit {
+            Exit::Code(0) => {}
+            Exit::Code(code) => return Err(format!("it ended with code {code}")),
+            Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+            Exit::TimedOut => return Err(format!("it took longer than {} ms", self.timeout.as_millis())),
+            Exit::Cancelled => return Err("it was cancelled".to_owned()),
+        }
+        let printed = outcome.stdout.whole().ok_or("it printed too much")?;
+        serde_json::from_slice(printed).map_err(|_| {
+            "what it printed is no answer; {\"decision\": \"allow\", \"deny\" or \"ask\", \"reason\": …} is accepted"
+                .to_owned()
+        })
+    }
+}
+
+impl Classifier for Program {
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified> {
+        Box::pin(async move {
+            let name = || format!("classifier `{}`", self.argv.first().map_or("", |name| name));
+            match self.ask(call).await {
+                Ok(Said { decision, reason }) => {
+                    let reason = reason.map(|words| words.chars().take(REASON_CHARS_MAX).collect::<String>());
+                    let because = Because { by: name(), message: reason.clone() };
+                    match decision {
+                        SaidDecision::Allow => Classified::Allow(because),
+                        SaidDecision::Deny => Classified::Deny(because),
+                        SaidDecision::Ask => Classified::Ask(reason),
+                    }
+                }
+                Err(why) => Classified::Ask(Some(format!("the {} failed: {why}", name()))),
+            }
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! The tools that people have rules and hooks for: their names, what they take, and what a call of one touches.
+//!
+//! A rule can be checked against a call of `WebFetch` or `NotebookEdit` in a build that has no such tool. Where a tool is
+//! built, its own schema and its own effects are used, and nothing here.
+
+use haft::{AnyTool, Effects, ToolError, dynamic_tool};
+use serde_json::{Map, Value, json};
+
+use Kind::{Any, Flag, List, Number, Object, Text, Whole};
+
+/// What a field takes.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Number,
+    Whole,
+    Flag,
+    List,
+    Object,
+    Any,
+}
+
+type Row = (&'static str, &'static str, &'static [(&'static str, Kind, bool)]);
+
+/// Name, description, and fields with whether they are required.
+#[rustfmt::skip]
+const TOOLS: &[Row] = &[
+    ("Agent", "Gives a task to another agent.", &[("description", Text, true), ("prompt", Text, true), ("subagent_type", Text, false), ("model", Text, false), ("run_in_background", Flag, false), ("isolation", Text, false), ("name", Text, false), ("mode", Text, false)]),
+    ("AskUserQuestion", "Asks the user.", &[("questions", List, true)]),
+    ("Bash", "Runs a command in a shell.", &[("command", Text, true), ("timeout", Number, false), ("description", Text, false), ("run_in_background", Flag, false), ("dangerouslyDisableSandbox", Flag, false)]),
+    ("CronCreate", "Plans a prompt for later.", &[("cron", Text, true), ("prompt", Text, true), ("recurring", Flag, false), ("durable", Flag, false)]),
+    ("CronDelete", "Removes a planned prompt.", &[("id", Text, true)]),
+    ("CronList", "Lists planned prompts.", &[]),
+    ("Edit", "Replaces text in a file.", &[("file_path", Text, true), ("old_string", Text, true), ("new_string", Text, true), ("replace_all", Flag, false)]),
+    ("EnterPlanMode", "Begins to plan.", &[]),
+    ("EnterWorktree", "Moves into a worktree.", &[("name", Text, false), ("path", Text, false)]),
+    ("ExitPlanMode", "Shows the plan to the user.", &[("plan", Text, false)]),
+    ("ExitWorktree", "Leaves a worktree.", &[("action", Text, false), ("discard_changes", Flag, false)]),
+    ("Glob", "Finds files by name.", &[("pattern", Text, true), ("path", Text, false)]),
+    ("Grep", "Searches in files.", &[("pattern", Text, true), ("path", Text, false), ("glob", Text, false), ("type", Text, false), ("output_mode", Text, false), ("-A", Whole, false), ("-B", Whole, false), ("-C", Whole, false), ("context", Whole, false), ("-n", Flag, false), ("-i", Flag, false), ("-o", Flag, false), ("head_limit", Whole, false), ("offset", Whole, false), ("multiline", Flag, false)]),
+    ("LSP", "Asks a language server.", &[("operation", Text, true), ("filePath", Text, true), ("line", Whole, false), ("character", Whole, false)]),
+    ("ListMcpResourcesTool", "Lists resources of servers.", &[("server", Text, false)]),
+    ("Monitor", "Watches a command or a socket.", &[("description", Text, true), ("timeout_ms", Number, false), ("command", Text, false), ("ws", Object, false), ("persistent", Flag, false)]),
+    ("MultiEdit", "Makes several replacements in a file.", &[("file_path", Text, true), ("edits", List, true)]),
+    ("NotebookEdit", "Changes a cell of a notebook.", &[("notebook_path", Text, true), ("cell_id", Text, false), ("new_source", Text, true), ("cell_type", Text, false), ("edit_mode", Text, false)]),
+    ("PowerShell", "Runs a command in PowerShell.", &[("command", Text, true), ("timeout", Number, false), ("description", Text, false), ("run_in_background", Flag, false)]),
+    ("PushNotification", "Notifies the user.", &[("message", Text, true), ("title", Text, false)]),
+    ("Read", "Reads a file.", &[("file_path", Text, true), ("offset", Whole, false), ("limit", Whole, false), ("pages", Text, false)]),
+    ("ReadMcpResourceTool", "Reads a resource of a server.", &[("server", Text, true), ("uri", Text, true)]),
+    ("ScheduleWakeup", "Comes back later.", &[("delaySeconds", Number, false), ("reason", Text, false), ("prompt", Text, false)]),
+    ("SendMessage", "Sends a message to another agent.", &[("to", Text, true), ("message", Any, true), ("summary", Text, false)]),
+    ("Skill", "Uses a skill.", &[("skill", Text, true), ("args", Text, false)]),
+    ("TaskCreate", "Notes a task.", &[("subject", Text, true), ("description", Text, true), ("activeForm", Text, false), ("metadata", Object, false)]),
+    ("TaskGet", "Looks at a task.", &[("taskId", Text, true)]),
+    ("TaskList", "Lists tasks.", &[]),
+    ("TaskOutput", "Looks at the output of a background task.", &[("task_id", Text, true), ("block", Flag, false), ("timeout", Number, false)]),
+    ("TaskStop", "Stops a background task.", &[("task_id", Text, true)]),
+    ("TaskUpdate", "Changes a task.", &[("taskId", Text, true), ("status", Text, false), ("subject", Text, false), ("description", Text, false), ("activeForm", Text, false), ("owner", Text, false), ("addBlocks", List, false), ("addBlockedBy", List, false), ("metadata", Object, false)]),
+    ("TodoWrite", "Writes the list of tasks.", &[("todos", List, true)]),
+    ("ToolSearch", "Finds tools.", &[("query", Text, true), ("max_results", Whole, false)]),
+    ("WaitForMcpServers", "Waits for servers.", &[("timeout", Number, false)]),
+    ("WebFetch", "Fetches a page.", &[("url", Text, true), ("prompt", Text, false)]),
+    ("WebSearch", "Searches the web.", &[("query", Text, true), ("allowed_domains", List, false), ("blocked_domains", List, false)]),
+    ("Workflow", "Runs a workflow.", &[("script", Text, false), ("name", Text, false), ("args", Any, false)]),
+    ("Write", "Writes a file.", &[("file_path", Text, true), ("content", Text, true)]),
+];
+
+/// The names of all tools of the conventions, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|(name, ..)| *name)
+}
+
+/// Whether a tool's calls are commands for a shell.
+pub fn is_shell(tool: &str) -> bool {
+    matches!(tool, "Bash" | "Monitor" | "PowerShell")
+}
+
+/// Whether a tool, if it is a built-in one, opens files only by what it was granted.
+pub fn is_file_tool(tool: &str) -> bool {
+    matches!(tool, "Edit" | "Glob" | "Grep" | "LS" | "MultiEdit" | "NotebookEdit" | "Read" | "Write")
+}
+
+/// A stand-in for a tool of the conventions, or for a tool of a server: it takes what the tool takes and declares what
+/// that touches, but can't be called.
+pub fn tool(name: &str) -> Option<AnyTool> {
+    let known = TOOLS.iter().find(|(known, ..)| *known == name);
+    let (description, schema) = match known {
+        Some((_, description, fields)) => (*description, schema(fields)),
+        None if name.starts_with("mcp__") => ("A tool of a server.", json!({"type": "object"})),
+        None => return None,
+    };
+    let owned = name.to_owned();
+    let never = |_: Value, _| async { Err::<String, _>(ToolError::new("this tool is not built in")) };
+    let tool = dynamic_tool(name, description, schema, never);
+    let tool = tool.effects(move |input: &Value| effects(&owned, input).unwrap_or_default());
+    tool.build().ok()
+}
+
+fn schema(fields: &[(&str, Kind, bool)]) -> Value {
+    let property = |kind: Kind| match kind {
+        Text => json!({"type": "string"}),
+        Number => json!({"type": "number"}),
+        Whole => json!({"type": "integer"}),
+        Flag => json!({"type": "boolean"}),
+        List => json!({"type": "array"}),
+        Object => json!({"type": "object"}),
+        Any => json!({}),
+    };
+    let properties: Map<String, Value> =
+        fields.iter().map(|(name, kind, _)| ((*name).to_owned(), property(*kind))).collect();
+    let required: Vec<&str> = fields.iter().filter(|(.., required)| *required).map(|(name, ..)| *name).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// What a call of a tool of the conventions touches; nothing if that isn't known.
+pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
+    let text = |field: &str| input.get(field).and_then(Value::as_str);
+    let state = |resource: &'static str| Some(Effects::writes_state(resource));
+    let looks = |resource: &'static str| Some(Effects::reads_state(resource));
+    match tool {
+        "Read" => Some(Effects::reads(text("file_path")?)),
+        "Write" | "Edit" | "MultiEdit" => Some(Effects::writes(text("file_path")?)),
+        "NotebookEdit" => Some(Effects::writes(text("notebook_path")?)),
+        "LSP" => Some(Effects::reads(text("filePath")?)),
+        "Grep" => Some(Effects::reads_tree(text("path").unwrap_or("."))),
+        "Glob" => Some(Effects::reads_tree(glob_base(text("path"), text("pattern")?))),
+        "Bash" | "PowerShell" => Some(Effects::runs(text("command")?)),
+        "Monitor" => match text("command") {
+            Some(command) => Some(Effects::runs(command)),
+            None => None,
+        },
+        "WebFetch" => Some(Effects::observes(haft::effects::template::host(text("url")?)?)),
+        // A search goes to whom the host configured; it is asked for by its name.
+        "WebSearch" => Some(Effects::observes("search")),
+        "Agent" => Some(Effects::delegates()),
+        "AskUserQuestion" | "ExitPlanMode" => Some(Effects::asks_user()),
+        "EnterPlanMode" => state("session:mode"),
+        "TaskGet" | "TaskList" => looks("session:tasks"),
+        "TaskCreate" | "TaskUpdate" | "TodoWrite" => state("session:tasks"),
+        "TaskOutput" => looks("session:background"),
+        "TaskStop" => state("session:background"),
+        "CronList" => looks("session:cron"),
+        "CronCreate" | "CronDelete" | "ScheduleWakeup" => state("session:cron"),
+        "ToolSearch" | "ListMcpResourcesTool" | "WaitForMcpServers" => looks("session:tools"),
+        "SendMessage" | "PushNotification" => state("session:messages"),
+        _ => None,
+    }
+}
+
+/// The folder that a pattern begins in.
+fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
+    let mut base = std::path::PathBuf::from(path.unwrap_or("."));
+    let plain = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or("");
+    if let Some((folder, _)) = plain.rsplit_once('/') {
+        base.push(if folder.is_empty() { "/" } else { folder });
+    }
+    base
+}
+
+/// The address of a fetch that carries a name or a password.
+pub fn url_with_user<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+    let url = (tool == "WebFetch").then(|| input.get("url")?.as_str())??;
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
+    authority.contains('@').then_some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_of_the_conventions_can_be_made() {
+        assert!(TOOLS.is_sorted_by_key(|(name, ..)| *name));
+        for name in names() {
+            assert_eq!(tool(name).unwrap().name(), name);
+        }
+        assert!(tool("mcp__a__b").is_some() && tool("Nope").is_none());
+    }
+
+    #[test]
+    fn calls_touch_what_their_input_names() {
+        let check = |name: &str, input: Value, words: &str| {
+            let effects = effects(name, &input).unwrap_or_default();
+            assert_eq!(effects.to_string(), words, "{name} {input}");
+        };
+        check("Read", json!({"file_path": "a"}), "reads a");
+        check("NotebookEdit", json!({"notebook_path": "a.ipynb"}), "writes a.ipynb");
+        check("Glob", json!({"pattern": "src/**/*.rs"}), "reads ./src");
+        check("Glob", json!({"pattern": "/etc/*.conf", "path": "x"}), "reads /etc");
+        check("WebFetch", json!({"url": "https://x.io:8080/a"}), "reaches x.io");
+        check("WebFetch", json!({"url": "nonsense here"}), "may touch anything");
+        check("TaskStop", json!({"task_id": "1"}), "changes session:background");
+        check("Workflow", json!({}), "may touch anything");
+    }
+
+    #[test]
+    fn an_address_with_a_password_is_found() {
+        let found = |url: &str| url_with_user("WebFetch", &json!({"url": url})).is_some();
+        assert!(found("https://me:pw@x.io/") && found("https://me@x.io") && found("me@x.io"));
+        assert!(!found("https://x.io/@me") && !found("https://x.io/?q=a@b") && !found("https://x.io"));
+        assert!(url_with_user("Read", &json!({"url": "https://me@x.io"})).is_none());
+    }
+}

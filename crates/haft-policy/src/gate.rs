@@ -1,0 +1,354 @@
+//! The gate: rules, mode, settings and answers put together into the one that the engine asks.
+//!
+//! A call becomes a [`Subject`](crate::rule::Subject) (`case`), the rules speak (`rule`), then the mode of what they
+//! leave open (`mode`). That is one function, and [`Policy::check`] explains it with the same one, so that an
+//! explanation can't say something else than what happens. Asking, hooks and running are the engine's.
+//!
+//! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
+//! that waits for anybody is done here, but for the [classifier](crate::classify), which has a place of its own.
+
+mod case;
+mod effects;
+mod explain;
+mod live;
+mod mode;
+mod repeat;
+mod verdict;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft::ports::{
+    Answer, Authorizer, Because, Classified, Mode, PermissionMode, Processes, Request, Ruling,
+};
+use haft::{AnyTool, BoxFuture, Effects, Engine, Workspace};
+use serde_json::Value;
+
+use crate::classify::{Careful, Classifier, Considered, Program};
+use crate::conventions;
+use crate::rule::{BadRule, Lint, Rule};
+use crate::settings::{self, Places, Protected};
+use crate::source::{Source, WrittenRule};
+use crate::trust::{Loaded, Remembered};
+pub(crate) use case::Case;
+use case::Surroundings;
+pub use explain::{
+    BadCall, Change, DecidingRule, EffectsView, Explanation, OtherRule, Part, PartKind, VerdictName,
+};
+use live::Live;
+use verdict::Outcome;
+
+/// How many rules a session remembers.
+pub const SESSION_RULES_MAX: usize = 1_000;
+
+/// What a policy has to know beside the settings.
+pub struct Setup<'a> {
+    /// Where settings and answers are.
+    pub places: &'a Places,
+    /// The directories that the session works in.
+    pub workspace: &'a Workspace,
+    /// Children run without a sandbox because the user says so: rules and mode alone decide.
+    pub no_sandbox: bool,
+    /// Children can do no more than they are granted.
+    pub confined: bool,
+    /// Nobody can be asked.
+    pub non_interactive: bool,
+    /// The names of the tools that there are, for findings about rules.
+    pub tools: Vec<String>,
+    /// Files in the workspace that run for it: scripts that hooks, servers and tools name.
+    pub scripts: Vec<PathBuf>,
+    /// Starts the classifier of the settings.
+    pub processes: Option<Arc<dyn Processes>>,
+    /// Decides before the user, in place of the settings' classifier.
+    pub classifier: Option<Arc<dyn Classifier>>,
+}
+
+impl<'a> Setup<'a> {
+    /// An interactive session without a sandbox, of which nothing more is known.
+    pub fn new(places: &'a Places, workspace: &'a Workspace) -> Setup<'a> {
+        Setup {
+            places,
+            workspace,
+            no_sandbox: false,
+            confined: false,
+            non_interactive: false,
+            tools: Vec::new(),
+            scripts: Vec::new(),
+            processes: None,
+            classifier: None,
+        }
+    }
+}
+
+/// Rules, mode and answers of a session. Clones share all of it.
+#[derive(Clone)]
+pub struct Policy(Arc<Inner>);
+
+struct Inner {
+    live: Live,
+    surroundings: Surroundings,
+    protected: Protected,
+    blocks: mode::Blocks,
+    effects: effects::Given,
+    guard: repeat::Guard,
+    classifier: Option<Arc<dyn Classifier>>,
+    remembered: Option<Remembered>,
+    deny_instead_of_prompting: Option<Source>,
+    non_interactive: bool,
+    /// Answers don't become rules where only the machine's owner may allow.
+    answers_count: bool,
+    forbidden: Vec<PermissionMode>,
+}
+
+/// What a person should know about a policy that was made.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    /// What is doubtful about rules.
+    pub lints: Vec<Lint>,
+    /// What else is doubtful, in words.
+    pub notices: Vec<String>,
+}
+
+/// Why there is no policy; nothing may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadPolicy {
+    /// Rules that can't be understood.
+    Rules(Vec<BadRule>),
+    /// A mode that settings forbid.
+    Mode(PermissionMode, Source),
+}
+
+impl fmt::Display for BadPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPolicy::Rules(rules) => {
+                let lines: Vec<String> = rules.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            BadPolicy::Mode(mode, source) => write!(f, "mode `{mode}` is forbidden by {source}; choose another"),
+        }
+    }
+}
+
+impl std::error::Error for BadPolicy {}
+
+impl Policy {
+    /// Puts a policy together, and says what is doubtful about it.
+    ///
+    /// # Errors
+    /// Rules that can't be understood, and a mode that is forbidden.
+    pub fn new(loaded: &Loaded, setup: Setup<'_>) -> Result<(Policy, Findings), BadPolicy> {
+        let permissions = &loaded.settings.permissions;
+        let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value.into());
+        let modes = settings::Mode::ALL.map(|(_, mode)| mode);
+        let forbidden = modes.into_iter().filter_map(|mode| Some((mode.into(), permissions.forbids(mode)?)));
+        let forbidden: Vec<(PermissionMode, &Source)> = forbidden.collect();
+        if let Some((mode, source)) = forbidden.iter().find(|(forbidden, _)| *forbidden == mode) {
+            return Err(BadPolicy::Mode(*mode, (*source).clone()));
+        }
+        let mut findings = Findings::default();
+        let rules = understood(&permissions.rules).map_err(BadPolicy::Rules)?;
+        let remembered = loaded.remembered.iter().filter_map(|written| {
+            let understood = Rule::parse(written.clone());
+            understood.map_err(|bad| findings.notices.push(format!("{bad}; this answer doesn't count"))).ok()
+        });
+        let rules: Vec<Rule> = rules.into_iter().chain(remembered).collect();
+        let surroundings = Surroundings::new(&setup);
+        let (live, lints) = Live::new(rules, mode, &surroundings);
+        findings.lints = lints;
+        findings.lints.extend(live.sets().rules.unknown_tools(setup.tools.iter().map(String::as_str)));
+        let (effects, notices) = effects::Given::read(&loaded.settings.effects);
+        findings.notices.extend(notices);
+        let classifier = setup.classifier.or_else(|| {
+            let given = &loaded.settings.classifier.as_ref()?.value;
+            let processes = setup.processes.clone()?;
+            Some(Arc::new(Program::new(given, processes, setup.workspace.cwd())) as Arc<dyn Classifier>)
+        });
+        let state_dir = setup.places.state_dir.as_deref();
+        let inner = Inner {
+            live,
+            surroundings,
+            protected: Protected::new(setup.places, setup.scripts),
+            blocks: mode::Blocks::new(permissions),
+            effects,
+            guard: repeat::Guard::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
+            classifier,
+            remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
+            deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
+            non_interactive: setup.non_interactive,
+            answers_count: permissions.managed_rules_only.is_none(),
+            forbidden: forbidden.into_iter().map(|(mode, _)| mode).collect(),
+        };
+        Ok((Policy(Arc::new(inner)), findings))
+    }
+
+    /// Explains what would become of a call, with this engine's tools or those that the conventions know. Runs nothing,
+    /// writes nothing, asks nobody.
+    ///
+    /// # Errors
+    /// A tool that nobody knows, and an input that doesn't fit.
+    pub fn check(&self, engine: &Engine, tool: &str, input: &Value) -> Result<Explanation, BadCall> {
+        explain::check(self, engine, tool, input)
+    }
+
+    /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
+    pub fn proposals(&self, request: &Request<'_>) -> Vec<String> {
+        let case = Case::of(request, &self.0.surroundings);
+        self.0.proposals(&case)
+    }
+}
+
+fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for rule in written {
+        match Rule::parse(rule.clone()) {
+            Ok(rule) => good.push(rule),
+            Err(error) => bad.push(error),
+        }
+    }
+    if bad.is_empty() { Ok(good) } else { Err(bad) }
+}
+
+impl From<settings::Mode> for PermissionMode {
+    fn from(mode: settings::Mode) -> PermissionMode {
+        match mode {
+            settings::Mode::Default => PermissionMode::Default,
+            settings::Mode::AcceptEdits => PermissionMode::AcceptEdits,
+            settings::Mode::Plan => PermissionMode::Plan,
+            settings::Mode::Auto => PermissionMode::Auto,
+            settings::Mode::DontAsk => PermissionMode::DontAsk,
+            settings::Mode::BypassPermissions => PermissionMode::BypassPermissions,
+        }
+    }
+}
+
+impl Inner {
+    /// What rules and mode say of a call.
+    fn outcome(&self, case: &Case<'_>) -> Outcome {
+        verdict::judge(self, &self.live.sets(), self.live.mode(), case, false).outcome
+    }
+
+    /// Whether a call that would ask is denied, and why.
+    fn denies_asks(&self) -> Option<String> {
+        match (&self.deny_instead_of_prompting, self.live.mode()) {
+            (_, mode @ PermissionMode::DontAsk) => Some(format!("mode `{mode}` doesn't ask")),
+            (Some(source), _) => Some(format!("`denyInsteadOfPrompting` ({source}) turns questions into denials")),
+            _ if self.non_interactive => Some("nobody can be asked here".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn proposals(&self, case: &Case<'_>) -> Vec<String> {
+        let sets = self.live.sets();
+        let mode = self.live.mode();
+        let judged = verdict::judge(self, &sets, mode, case, false);
+        match judged.outcome {
+            Outcome::Undecided(_) if self.answers_count => {}
+            _ => return Vec::new(),
+        }
+        let rules = sets.of(mode);
+        if case.doubts().is_empty() {
+            return rules.propose(&case.subject);
+        }
+        case.whole_line().map(|line| rules.propose(&line)).unwrap_or_default()
+    }
+}
+
+impl Authorizer for Policy {
+    fn judge(&self, request: &Request<'_>) -> Ruling {
+        let inner = &*self.0;
+        let case = Case::of(request, &inner.surroundings);
+        let outcome = inner.outcome(&case);
+        let outcome = match outcome {
+            Outcome::Allow(because) if inner.live.mode() != PermissionMode::BypassPermissions => {
+                inner.guard.see(request).map_or(Outcome::Allow(because), Outcome::Ask)
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Outcome::Deny(because) => Ruling::Deny(because),
+            Outcome::Ask(because) => Ruling::Ask(because),
+            Outcome::Undecided(because) => Ruling::Undecided(because),
+            Outcome::Allow(because) => Ruling::Allow(because),
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        self.0.live.mode() != PermissionMode::DontAsk
+    }
+
+    fn may_prompt(&self) -> bool {
+        self.0.deny_instead_of_prompting.is_none() && !self.0.non_interactive
+    }
+
+    fn effects(&self, name: &str, _: &AnyTool, input: &Value) -> Option<Effects> {
+        self.0.effects.of(name, input)
+    }
+
+    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+        let inner = &*self.0;
+        let mode = inner.live.mode();
+        let case = Case::of(request, &inner.surroundings);
+        let considered = Considered::of(request, &case, mode, reason, &inner.protected);
+        Box::pin(async move {
+            match (&inner.classifier, mode) {
+                // What a plan asks about is for the user alone.
+                (_, PermissionMode::Plan) => Classified::Ask(None),
+                (Some(classifier), _) => classifier.classify(&considered).await,
+                (None, PermissionMode::Auto) => Careful.classify(&considered).await,
+                (None, _) => Classified::Ask(None),
+            }
+        })
+    }
+
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+        let rules = &self.0.live.sets().rules;
+        let names = std::iter::once(name).chain(tool.aliases().iter().map(String::as_str));
+        let by = names.filter_map(|name| rules.hides(name)).min()?;
+        Some(rules.rule(by).because())
+    }
+
+    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+        let inner = &*self.0;
+        inner.guard.forget(request);
+        if !matches!(answer, Answer::Session | Answer::Always) {
+            return;
+        }
+        let case = Case::of(request, &inner.surroundings);
+        let rules = inner.proposals(&case);
+        if *answer == Answer::Always
+            && let Some(store) = &inner.remembered
+        {
+            for rule in &rules {
+                // What can't be kept still holds for this session.
+                let _ = store.add(rule, crate::source::List::Allow);
+            }
+        }
+        inner.live.add(&rules, &inner.surroundings);
+    }
+
+    fn propose(&self, request: &Request<'_>) -> Option<String> {
+        let case = Case::of(request, &self.0.surroundings);
+        explain::to_allow(&self.0, &case, None).map(|change| change.to_string())
+    }
+}
+
+impl Mode for Policy {
+    fn current(&self) -> PermissionMode {
+        self.0.live.mode()
+    }
+
+    /// A mode that settings forbid changes nothing.
+    fn set(&self, mode: PermissionMode) {
+        if !self.0.forbidden.contains(&mode) {
+            self.0.live.set_mode(mode);
+        }
+    }
+}
+
+/// Whether a tool's calls are commands for a shell.
+fn is_shell(tool: &str) -> bool {
+    conventions::is_shell(tool)
+}

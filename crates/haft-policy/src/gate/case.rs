@@ -1,0 +1,385 @@
+//! From a call to what rules and mode look at: every path in both forms, every command of a shell taken apart.
+//!
+//! Paths of file tools come resolved with the request. Those in commands are resolved here, since a command's effects are
+//! read from its text and not declared by anybody. What can't be resolved counts as touched under the path as given, and
+//! nothing lets it through but the mode that lets everything through.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use haft::effects::PathSet;
+use haft::effects::resolved::{ResolvedPath, Workspace};
+use haft::effects::table::Judgement;
+use haft::files::{resolve, resolve_entry};
+use haft::ports::Request;
+use haft::{Effects, Extent};
+use serde_json::Value;
+
+use super::Setup;
+use crate::conventions;
+use crate::rule::{Anchors, Command, Effect, Place, Subject, Touch, Touches};
+use crate::settings::lexical;
+use crate::shell::{self, Analysis, FileAccess, SubCommand};
+
+/// Where a session works, and what holds its children.
+pub(super) struct Surroundings {
+    pub(super) anchors: Anchors,
+    shell: shell::Place,
+    no_sandbox: bool,
+    confined: bool,
+}
+
+impl Surroundings {
+    pub(super) fn new(setup: &Setup<'_>) -> Surroundings {
+        let Setup { places, workspace, no_sandbox, confined, .. } = setup;
+        // Without a home nothing lies below it.
+        let home = places.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent"));
+        let mut anchors = Anchors::new(&home, workspace.cwd());
+        let mut link = |given: &Path, real: &Path| {
+            if given != real {
+                anchors.links.push((given.to_owned(), real.to_owned()));
+                anchors.links.push((real.to_owned(), given.to_owned()));
+            }
+        };
+        for (named, real) in workspace.named_dirs() {
+            link(named, real);
+        }
+        for place in [Some(&home), places.config_dir.as_ref(), places.claude_dir.as_ref()].into_iter().flatten() {
+            if let Ok(real) = place.canonicalize() {
+                link(place, &real);
+            }
+        }
+        let added = workspace.dirs().skip(1).map(Path::to_owned);
+        anchors.added = added.collect();
+        let shell = shell::Place {
+            cwd: workspace.cwd().to_owned(),
+            home: places.home.clone(),
+            added: anchors.added.clone(),
+        };
+        Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined }
+    }
+
+    /// What a call of a tool of the conventions does, for the examples of rules. Looks at no disk.
+    pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> Subject<'a> {
+        let mut subject = Subject::new(tool, input);
+        let at = |path: &Path, _: bool| {
+            let path = lexical(&self.anchors.cwd, path);
+            Ok((path.clone(), path))
+        };
+        let mut reader = Reader { place: &self.shell, resolve: &at, failed: None };
+        if let Some(line) = shell_line(tool, input) {
+            reader.shell(line, &mut subject);
+        } else if let Some(effects) = conventions::effects(tool, input) {
+            let touches = reader.touches(&effects);
+            subject.touches = touches;
+            subject.open = effects.unknown;
+        }
+        subject
+    }
+
+    fn shell_place(&self, workspace: &Workspace) -> Cow<'_, shell::Place> {
+        if workspace.cwd() == self.shell.cwd {
+            return Cow::Borrowed(&self.shell);
+        }
+        let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
+        Cow::Owned(shell::Place { cwd: workspace.cwd().to_owned(), home: self.shell.home.clone(), added })
+    }
+}
+
+/// The command line of a call that is one.
+pub(super) fn shell_line<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+    conventions::is_shell(tool).then(|| input.get("command")?.as_str())?
+}
+
+/// A call, as rules and mode look at it.
+pub(crate) struct Case<'a> {
+    pub(crate) subject: Subject<'a>,
+    /// What the commands of the subject are, in the same order.
+    pub(crate) commands: Vec<SubCommand>,
+    /// What isn't understood, in words. Not empty: it asks, whatever was found.
+    doubts: Vec<String>,
+    /// What is removed that nobody may remove unasked.
+    pub(crate) critical: Option<String>,
+    /// A path that nobody can resolve, and why.
+    pub(crate) failed: Option<(PathBuf, String)>,
+    /// The whole line, for a shell.
+    line: Option<&'a str>,
+    /// It runs a program in a child.
+    pub(crate) child: bool,
+    /// Its child can do no more than the call says, or the user goes by rules and mode alone.
+    pub(crate) held: bool,
+    /// Its child can do no more than the call says.
+    pub(crate) confined: bool,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) declared: &'a Effects,
+    pub(crate) judgement: &'a Judgement,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn of(request: &'a Request<'a>, surroundings: &Surroundings) -> Case<'a> {
+        let Request { name, tool, input, workspace, .. } = *request;
+        let declared = request.declared();
+        let line = shell_line(name, input);
+        let in_child = tool.spec().runs_in_child();
+        let child = line.is_some() || in_child;
+        let confined = if in_child { !request.unconfined_child } else { surroundings.confined };
+        let held = confined || surroundings.no_sandbox;
+
+        let mut subject = Subject::new(name, input);
+        subject.aliases = tool.aliases().iter().map(String::as_str).collect();
+        let keeps = !request.external && conventions::is_file_tool(name);
+        subject.enforced = keeps || (child && held);
+        subject.leaves_out = false;
+
+        let place = surroundings.shell_place(workspace);
+        let look = |path: &Path, entry: bool| {
+            let look = if entry { resolve_entry } else { resolve };
+            let found = look(workspace.cwd(), path).map_err(|error| error.to_string())?;
+            Ok((found.given, found.real))
+        };
+        let mut reader = Reader { place: &place, resolve: &look, failed: request.effects.failed.clone() };
+        let (mut commands, mut doubts) = (Vec::new(), Vec::new());
+        let mut take = |analysis: Analysis| {
+            doubts.extend(analysis.doubts.iter().map(ToString::to_string));
+            let open = analysis.redirects.iter().filter(|redirect| redirect.paths.is_none());
+            doubts.extend(open.map(|redirect| {
+                format!("which file `{}` is, is known only when it runs", redirect.target.plain())
+            }));
+            commands.extend(analysis.commands);
+        };
+        match line {
+            Some(line) => {
+                take(reader.shell(line, &mut subject));
+                // What the tool declares beside the commands, if it is more than their redirections.
+                add_new(&mut subject.touches.reads, request, &declared.reads, &request.effects.reads);
+                add_new(&mut subject.touches.writes, request, &declared.writes, &request.effects.writes);
+                add_new(&mut subject.touches.deletes, request, &declared.deletes, &request.effects.deletes);
+            }
+            None => {
+                subject.open = declared.unknown;
+                let places = |paths: &'a [ResolvedPath]| paths.iter().map(known).collect();
+                subject.touches.reads = places(&request.effects.reads);
+                subject.touches.writes = places(&request.effects.writes);
+                subject.touches.deletes = places(&request.effects.deletes);
+                for command in &declared.runs {
+                    take(reader.shell(&command.text, &mut subject));
+                }
+            }
+        }
+        subject.touches.hosts.extend(declared.reaches.iter().map(|reach| Cow::Borrowed(&*reach.host)));
+        let failed = reader.failed;
+        if let Some((path, _)) = &failed {
+            let path = lexical(workspace.cwd(), path);
+            let place = || Place {
+                given: Cow::Owned(path.clone()),
+                real: Cow::Owned(path.clone()),
+                extent: Extent::Subtree,
+            };
+            // Whatever is done with it: what stops either stops the call.
+            subject.touches.reads.push(place());
+            if !(declared.writes.is_empty() && declared.deletes.is_empty()) || line.is_some() {
+                subject.touches.writes.push(place());
+            }
+        }
+        if !doubts.is_empty() {
+            subject.commands.iter_mut().for_each(|command| command.understood = false);
+        }
+        let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
+        let judgement = request.judgement;
+        Case {
+            subject, commands, doubts, critical, failed, line, child, held, confined, workspace, declared, judgement,
+        }
+    }
+
+    /// Whether it destroys what can't be brought back, as far as is known.
+    pub(crate) fn is_destructive(&self) -> bool {
+        if self.line.is_none() {
+            return self.judgement.destructive;
+        }
+        self.places().any(|(effect, place)| match effect.touch {
+            Touch::Deletes => true,
+            Touch::Writes => place.real.symlink_metadata().is_ok(),
+            _ => false,
+        })
+    }
+
+    /// What isn't understood, in words.
+    pub(crate) fn doubts(&self) -> &[String] {
+        &self.doubts
+    }
+
+    /// The command line as one command that only an exact rule lets through, for what isn't understood.
+    pub(super) fn whole_line(&self) -> Option<Subject<'a>> {
+        let line = self.line?.trim();
+        let mut whole = Subject::new(self.subject.tool, self.subject.input);
+        whole.commands.push(Command { exact_only: true, for_deny: Vec::new(), ..Command::plain(line) });
+        Some(whole)
+    }
+
+    /// One command with what it touches, as if it were the whole line and were understood.
+    pub(super) fn only(&self, command: usize) -> Case<'a> {
+        let mut part = self.with(Touches::default());
+        part.subject.commands = vec![Command { understood: true, ..self.subject.commands[command].clone() }];
+        part.commands = vec![self.commands[command].clone()];
+        part.critical.clone_from(&self.commands[command].critical);
+        part
+    }
+
+    /// One redirection, as if it were all.
+    pub(super) fn only_place(&self, effect: Effect) -> Case<'a> {
+        let mut touches = Touches::default();
+        let places = match effect.touch {
+            Touch::Reads => &mut touches.reads,
+            _ => &mut touches.writes,
+        };
+        places.extend(self.place(effect).cloned());
+        self.with(touches)
+    }
+
+    fn with(&self, touches: Touches<'a>) -> Case<'a> {
+        let subject = Subject { touches, commands: Vec::new(), ..self.subject.clone() };
+        let (commands, doubts, critical, failed) = (Vec::new(), Vec::new(), None, None);
+        let Case { child, held, confined, workspace, declared, judgement, .. } = *self;
+        Case {
+            subject, commands, doubts, critical, failed, line: None, child, held, confined, workspace, declared, judgement,
+        }
+    }
+
+    /// Everything that is touched on the disk.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Effect, &Place<'a>)> {
+        fn of<'t, 'a>(
+            command: Option<usize>,
+            touches: &'t Touches<'a>,
+        ) -> impl Iterator<Item = (Effect, &'t Place<'a>)> {
+            let kinds = [
+                (Touch::Reads, &touches.reads),
+                (Touch::Writes, &touches.writes),
+                (Touch::Deletes, &touches.deletes),
+            ];
+            kinds.into_iter().flat_map(move |(touch, places)| {
+                let effect = move |index| Effect { touch, command, index };
+                places.iter().enumerate().map(move |(index, place)| (effect(index), place))
+            })
+        }
+        let commands = self.subject.commands.iter().enumerate();
+        of(None, &self.subject.touches)
+            .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
+    }
+
+    /// The place of an effect that has one.
+    pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
+        place_of(&self.subject, effect)
+    }
+
+    /// Whether a place lies in the working directories; for a read also in what may always be read.
+    pub(crate) fn is_inside(&self, touch: Touch, place: &Place<'_>) -> bool {
+        match touch {
+            Touch::Reads => self.workspace.is_readable_both(&place.given, &place.real),
+            _ => self.workspace.contains_both(&place.given, &place.real),
+        }
+    }
+}
+
+/// The place of an effect that has one.
+pub(super) fn place_of<'s, 'a>(subject: &'s Subject<'a>, effect: Effect) -> Option<&'s Place<'a>> {
+    let touches = match effect.command {
+        Some(command) => &subject.commands.get(command)?.touches,
+        None => &subject.touches,
+    };
+    let places = match effect.touch {
+        Touch::Reads => &touches.reads,
+        Touch::Writes => &touches.writes,
+        Touch::Deletes => &touches.deletes,
+        _ => return None,
+    };
+    places.get(effect.index)
+}
+
+fn known(path: &ResolvedPath) -> Place<'_> {
+    let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
+    // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
+    let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
+    Place { given, real, extent }
+}
+
+fn add_new<'a>(
+    places: &mut Vec<Place<'a>>,
+    request: &Request<'_>,
+    declared: &[PathSet],
+    resolved: &'a [ResolvedPath],
+) {
+    // With a failure the two lists don't fit together any more.
+    let own = if request.effects.failed.is_none() { declared.len() } else { resolved.len() };
+    for path in resolved.iter().take(own) {
+        let place = known(path);
+        let there = |other: &Place<'_>| other.given == place.given && other.real == place.real;
+        if !places.iter().any(there) {
+            places.push(place);
+        }
+    }
+}
+
+type Resolve<'r> = dyn Fn(&Path, bool) -> Result<(PathBuf, PathBuf), String> + 'r;
+
+/// Reads commands and what they touch.
+struct Reader<'r> {
+    place: &'r shell::Place,
+    /// Both forms of a path, for its entry where that is removed.
+    resolve: &'r Resolve<'r>,
+    failed: Option<(PathBuf, String)>,
+}
+
+impl Reader<'_> {
+    /// Adds the commands of a line to a subject.
+    fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
+        let analysis = shell::analyse(line, self.place);
+        let understood = analysis.doubts.is_empty();
+        for command in &analysis.commands {
+            let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
+            subject.commands.push(Command {
+                for_allow: owned(command.texts_for_allow()),
+                for_deny: owned(command.texts_for_deny()),
+                understood,
+                read_only: command.read_only.is_ok(),
+                exact_only: command.exact_only.is_some(),
+                touches: command.effects.as_ref().map(|effects| self.touches(effects)).unwrap_or_default(),
+            });
+        }
+        for redirect in &analysis.redirects {
+            let places = match redirect.access {
+                FileAccess::Read => &mut subject.touches.reads,
+                FileAccess::Write => &mut subject.touches.writes,
+            };
+            for path in redirect.paths.iter().flatten() {
+                if let Some(place) = self.at(path, Extent::File, false) {
+                    places.push(place);
+                }
+            }
+        }
+        analysis
+    }
+
+    fn touches(&mut self, effects: &Effects) -> Touches<'static> {
+        let mut all = |sets: &[PathSet], entry: bool| {
+            sets.iter().filter_map(|set| self.at(&set.path, set.extent, entry)).collect()
+        };
+        Touches {
+            reads: all(&effects.reads, false),
+            writes: all(&effects.writes, false),
+            deletes: all(&effects.deletes, true),
+            hosts: effects.reaches.iter().map(|reach| Cow::Owned(reach.host.clone())).collect(),
+        }
+    }
+
+    fn at(&mut self, path: &Path, extent: Extent, entry: bool) -> Option<Place<'static>> {
+        match (self.resolve)(path, entry) {
+            Ok((given, real)) => {
+                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent })
+            }
+            Err(why) => {
+                self.failed.get_or_insert_with(|| (self.place.cwd.join(path), why));
+                None
+            }
+        }
+    }
+}

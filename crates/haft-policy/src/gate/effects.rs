@@ -1,0 +1,75 @@
+//! Effects from settings, for tools that declare none.
+
+use haft::Effects;
+use haft::effects::template::{Declaration, Lists, Untellable};
+use serde_json::Value;
+
+use crate::settings::{At, ToolEffects};
+
+/// Declarations by name or glob, the strongest first.
+pub(super) struct Given(Vec<(String, Declaration)>);
+
+impl Given {
+    /// Reads what settings say; what can't be understood is told, and leaves its tool with unknown effects.
+    pub(super) fn read(given: &[At<ToolEffects>]) -> (Given, Vec<String>) {
+        let mut notices = Vec::new();
+        let read = given.iter().filter_map(|At { value: ToolEffects { tool, effects }, source }| {
+            let lists = Lists {
+                reads: &effects.reads,
+                writes: &effects.writes,
+                deletes: &effects.deletes,
+                runs: &effects.runs,
+                reaches: &effects.reaches,
+            };
+            let before = notices.len();
+            let declaration = Declaration::read(&lists, None, &mut |place, words| {
+                notices.push(format!("{source}: effects of `{tool}`, {place}: {words}; they don't count"));
+            });
+            (notices.len() == before).then(|| (tool.clone(), declaration))
+        });
+        let read = read.collect();
+        (Given(read), notices)
+    }
+
+    /// What a call touches, if somebody said so.
+    pub(super) fn of(&self, name: &str, input: &Value) -> Option<Effects> {
+        let exact = self.0.iter().find(|(tool, _)| tool == name);
+        let (_, declaration) = exact.or_else(|| self.0.iter().find(|(tool, _)| matches(tool, name)))?;
+        Some(declaration.effects(input).unwrap_or_else(|Untellable| Effects::unknown()))
+    }
+}
+
+/// Whether a whole name matches a pattern in which `*` is any run of characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_run() {
+        for (pattern, name, expected) in [
+            ("mcp__a__b", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__bc", false),
+            ("mcp__a__get_*", "mcp__a__get_x", true),
+            ("mcp__a__get_*", "mcp__a__set_x", false),
+            ("*", "anything", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! What would become of a call, explained: for `haft check`, and for whoever is denied.
+//!
+//! The verdict comes from the same function that judges calls; everything else here is words around it.
+
+use std::fmt;
+
+use haft::effects::Access;
+use haft::ports::{PermissionMode, Request};
+use haft::{Engine, Origin, ToolError};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::case::Case;
+use super::verdict::{self, Judged, Outcome};
+use super::{Inner, Policy};
+use crate::conventions;
+use crate::rule::{Rule, Touch, Why};
+use crate::source::List;
+
+/// What would become of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Explanation {
+    /// The tool.
+    pub tool: String,
+    /// The mode that holds.
+    pub mode: String,
+    /// The answer.
+    pub verdict: VerdictName,
+    /// Why, in words.
+    pub reason: String,
+    /// The rule that decided, if one did.
+    pub decided_by: Option<DecidingRule>,
+    /// Every other rule that matched, and why it did not decide.
+    pub other_rules: Vec<OtherRule>,
+    /// What the call touches.
+    pub effects: EffectsView,
+    /// The parts of a command: every command that would be started, every redirection, everything that isn't
+    /// understood.
+    pub parts: Vec<Part>,
+    /// The smallest change that would allow it; none where nothing would, or nothing has to.
+    pub to_allow: Option<Change>,
+    /// A small change that would deny it; none where it is denied.
+    pub to_deny: Option<Change>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictName {
+    /// It runs.
+    Allow,
+    /// It asks.
+    Ask,
+    /// It doesn't run.
+    Deny,
+}
+
+impl fmt::Display for VerdictName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            VerdictName::Allow => "allow",
+            VerdictName::Ask => "ask",
+            VerdictName::Deny => "deny",
+        })
+    }
+}
+
+/// A rule that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DecidingRule {
+    /// As written.
+    pub rule: String,
+    /// `deny`, `ask` or `allow`.
+    pub list: VerdictName,
+    /// The file and line, or the flag.
+    pub source: String,
+    /// Its words for the model.
+    pub message: Option<String>,
+}
+
+/// A rule that matched and did not decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OtherRule {
+    /// As written.
+    pub rule: String,
+    /// `deny`, `ask` or `allow`.
+    pub list: VerdictName,
+    /// The file and line, or the flag.
+    pub source: String,
+    /// Why it did not decide.
+    pub why: String,
+}
+
+/// What a call touches.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct EffectsView {
+    /// In a few words.
+    pub summary: String,
+    /// Paths that are read.
+    pub reads: Vec<String>,
+    /// Paths that are created or changed.
+    pub writes: Vec<String>,
+    /// Paths that are removed.
+    pub deletes: Vec<String>,
+    /// Hosts that are reached.
+    pub reaches: Vec<String>,
+    /// Commands that are run.
+    pub runs: Vec<String>,
+    /// Anything may happen beside that.
+    pub unknown: bool,
+}
+
+/// A part of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Part {
+    /// As written, on one line.
+    pub text: String,
+    /// What it is.
+    pub kind: PartKind,
+    /// How deep it stands in arguments of others.
+    pub depth: usize,
+    /// What would become of it alone.
+    pub verdict: VerdictName,
+    /// Why.
+    pub reason: String,
+    /// The rule that decides on it, if one does.
+    pub rule: Option<DecidingRule>,
+    /// It changes nothing.
+    pub read_only: bool,
+    /// What it touches, if something is known.
+    pub touches: Option<String>,
+}
+
+/// What a part of a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PartKind {
+    /// A command.
+    Command,
+    /// A file that is redirected to or from.
+    Redirection,
+    /// Something that isn't understood.
+    Doubt,
+}
+
+/// A change that would change the verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Change {
+    /// Rules to add to this list.
+    pub list: VerdictName,
+    /// The rules; none where something else has to change.
+    pub rules: Vec<String>,
+    /// What else there is to say or to do.
+    pub words: Option<String>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = match self.list {
+            VerdictName::Allow => "--allow",
+            VerdictName::Ask => "--ask",
+            VerdictName::Deny => "--deny",
+        };
+        let flags: Vec<String> = self.rules.iter().map(|rule| format!("{flag} {}", quoted(rule))).collect();
+        match (&self.words, flags.is_empty()) {
+            (Some(words), true) => f.write_str(words),
+            (Some(words), false) => write!(f, "{words}: {}", flags.join(" ")),
+            (None, _) => f.write_str(&flags.join(" ")),
+        }
+    }
+}
+
+/// A text as a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A call that can't be explained.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BadCall {
+    /// Nobody knows such a tool; these are the closest names.
+    UnknownTool(String, Vec<String>),
+    /// The input doesn't fit.
+    Input(ToolError),
+}
+
+impl fmt::Display for BadCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadCall::UnknownTool(name, near) if near.is_empty() => write!(f, "no tool named `{name}`"),
+            BadCall::UnknownTool(name, near) => {
+                write!(f, "no tool named `{name}`; closest: `{}`", near.join("`, `"))
+            }
+            BadCall::Input(error) => f.write_str(error.message()),
+        }
+    }
+}
+
+impl std::error::Error for BadCall {}
+
+pub(super) fn check(
+    policy: &Policy,
+    engine: &Engine,
+    tool: &str,
+    input: &Value,
+) -> Result<Explanation, BadCall> {
+    let snapshot = engine.snapshot();
+    let offered = snapshot.offers().iter().map(|offer| (offer.tool(), offer.origin()));
+    let withheld = snapshot.withheld().map(|(entry, _)| (entry.tool(), entry.origin()));
+    let all: Vec<_> = offered.chain(withheld).collect();
+    let named = all.iter().find(|(known, _)| known.name() == tool);
+    let known = named.or_else(|| {
+        let alias = |known: &haft::AnyTool| known.aliases().iter().any(|alias| alias == tool);
+        all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
+    });
+    let look = |request: &Request<'_>| explain(&policy.0, request);
+    let input = input.clone().into();
+    let explained = match known {
+        Some((known, origin)) => engine.consider(known, origin, input, look),
+        None => {
+            let stand_in = conventions::tool(tool).ok_or_else(|| unknown(tool, &all))?;
+            let origin = match tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+                Some((server, _)) => Origin::External(server.into()),
+                None => Origin::BuiltIn,
+            };
+            engine.consider(&stand_in, &origin, input, look)
+        }
+    };
+    explained.map_err(BadCall::Input)
+}
+
+fn unknown(tool: &str, all: &[(&haft::AnyTool, &Origin)]) -> BadCall {
+    let mut names: Vec<&str> = conventions::names().collect();
+    names.extend(all.iter().map(|(known, _)| known.name()));
+    let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
+    let wanted = letters(tool);
+    let near = names.into_iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let mut near: Vec<String> = near.map(str::to_owned).collect();
+    near.sort();
+    near.dedup();
+    near.truncate(3);
+    BadCall::UnknownTool(tool.to_owned(), near)
+}
+
+fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
+    let case = Case::of(request, &inner.surroundings);
+    let (sets, mode) = (inner.live.sets(), inner.live.mode());
+    let judged = verdict::judge(inner, &sets, mode, &case, true);
+    let rules = sets.of(mode);
+    let (verdict, reason) = shown(inner, mode, &judged.outcome);
+    let by = judged.decision.by.map(|id| rules.rule(id));
+    let decided_by = by.filter(|_| judged.by_rule).map(deciding);
+    let mut others: Vec<OtherRule> = judged
+        .decision
+        .others
+        .iter()
+        .map(|(id, why)| other(rules.rule(*id), &case, *why))
+        .collect();
+    if let Some(rule) = by.filter(|_| !judged.by_rule) {
+        let why = match &judged.outcome {
+            Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => because.by.clone(),
+            Outcome::Allow(because) => format!("{} decided", because.by),
+        };
+        others.insert(0, OtherRule { why: format!("goes after this: {why}"), ..other(rule, &case, Why::SaysTheSame) });
+    }
+    let to_deny = (verdict != VerdictName::Deny).then(|| Change {
+        list: VerdictName::Deny,
+        rules: vec![rules.propose_deny(&case.subject)],
+        words: None,
+    });
+    Explanation {
+        tool: request.name.to_owned(),
+        mode: mode.to_string(),
+        verdict,
+        reason: if case.commands.len() > 1 && !judged.by_rule && matches!(judged.outcome, Outcome::Undecided(_)) && verdict == VerdictName::Ask {
+            "no rule allows every part".to_owned()
+        } else {
+            reason
+        },
+        decided_by,
+        other_rules: others,
+        effects: effects(&case),
+        parts: parts(inner, &case),
+        to_allow: to_allow(inner, &case, Some(&judged)),
+        to_deny,
+    }
+}
+
+/// The verdict as a person meets it: a question that nobody may be asked is a denial.
+fn shown(inner: &Inner, mode: PermissionMode, outcome: &Outcome) -> (VerdictName, String) {
+    let _ = mode;
+    match outcome {
+        Outcome::Allow(because) => (VerdictName::Allow, because.to_string()),
+        Outcome::Deny(because) => (VerdictName::Deny, because.to_string()),
+        Outcome::Ask(because) | Outcome::Undecided(because) => match inner.denies_asks() {
+            Some(why) => (VerdictName::Deny, format!("{because}; it would ask, and {why}")),
+            None => (VerdictName::Ask, because.to_string()),
+        },
+    }
+}
+
+fn name(list: List) -> VerdictName {
+    match list {
+        List::Deny => VerdictName::Deny,
+        List::Ask => VerdictName::Ask,
+        List::Allow => VerdictName::Allow,
+    }
+}
+
+fn deciding(rule: &Rule) -> DecidingRule {
+    DecidingRule {
+        rule: rule.to_string(),
+        list: name(rule.list()),
+        source: rule.source().to_string(),
+        message: rule.message().map(str::to_owned),
+    }
+}
+
+fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
+    let what = match why {
+        Why::Covers(effect)
+        | Why::CoversOnly(effect)
+        | Why::OnePathOnly(effect)
+        | Why::NotEnforced(effect)
+        | Why::NotUnderstood(effect)
+        | Why::NeedsExact(effect)
+        | Why::Outside(effect) => format!(" ({})", one_line(&case.subject.show(effect))),
+        _ => String::new(),
+    };
+    let DecidingRule { rule, list, source, .. } = deciding(rule);
+    OtherRule { rule, list, source, why: format!("{why}{what}") }
+}
+
+/// What would have to change for a call to run; nothing where it runs or nothing helps.
+pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) -> Option<Change> {
+    let (sets, mode) = (inner.live.sets(), inner.live.mode());
+    let own;
+    let judged = match judged {
+        Some(judged) => judged,
+        None => {
+            own = verdict::judge(inner, &sets, mode, case, false);
+            &own
+        }
+    };
+    let words = |words: String| Some(Change { list: VerdictName::Allow, rules: Vec::new(), words: Some(words) });
+    match &judged.outcome {
+        Outcome::Allow(_) => None,
+        Outcome::Deny(_) | Outcome::Ask(_) if judged.by_rule => {
+            let rule = sets.of(mode).rule(judged.decision.by?);
+            let list = name(rule.list());
+            words(format!("remove the rule `{rule}` ({}) from `{list}`; no allow rule lifts it", rule.source()))
+        }
+        Outcome::Deny(_) if mode == PermissionMode::Plan => words("leave the mode `plan`".to_owned()),
+        Outcome::Deny(_) => words("nothing allows it".to_owned()),
+        Outcome::Ask(_) if case.critical.is_some() => words("nothing but a yes each time".to_owned()),
+        Outcome::Ask(_) => words("nothing but a yes each time, or mode `bypassPermissions`".to_owned()),
+        Outcome::Undecided(_) => {
+            let rules = inner.proposals(case);
+            if rules.is_empty() {
+                return words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
+            }
+            let whole = case.commands.len() > 1
+                && rules.len() == 1
+                && case.whole_line().is_some_and(|line| {
+                    line.commands[0].for_allow.iter().any(|text| rules[0].contains(&**text))
+                });
+            let words = (whole || !case.doubts().is_empty())
+                .then(|| "nothing narrower than the exact command".to_owned());
+            Some(Change { list: VerdictName::Allow, rules, words })
+        }
+    }
+}
+
+fn effects(case: &Case<'_>) -> EffectsView {
+    let mut view = EffectsView::default();
+    for (effect, place) in case.places() {
+        let list = match effect.touch {
+            Touch::Reads => &mut view.reads,
+            Touch::Writes => &mut view.writes,
+            _ => &mut view.deletes,
+        };
+        let mut path = place.given.display().to_string();
+        if place.real != place.given {
+            path = format!("{path} -> {}", place.real.display());
+        }
+        if !list.contains(&path) {
+            list.push(path);
+        }
+    }
+    let subject = &case.subject;
+    let hosts = subject.touches.hosts.iter().chain(subject.commands.iter().flat_map(|one| &one.touches.hosts));
+    for host in hosts {
+        if !view.reaches.contains(&host.to_string()) {
+            view.reaches.push(host.to_string());
+        }
+    }
+    view.runs = case.commands.iter().map(|command| one_line(&command.text)).collect();
+    let open = |command: &crate::shell::SubCommand| {
+        command.read_only.is_err() && command.effects.as_ref().is_none_or(|effects| effects.unknown)
+    };
+    view.unknown = subject.open || !case.doubts().is_empty() || case.commands.iter().any(open);
+    view.summary = summary(&view, case);
+    view
+}
+
+fn summary(view: &EffectsView, case: &Case<'_>) -> String {
+    let few = |verb: &str, list: &[String]| {
+        (!list.is_empty()).then(|| {
+            let shown = list.iter().take(4).map(|one| one_line(one)).collect::<Vec<_>>().join(", ");
+            let more = if list.len() > 4 { format!(" and {} more", list.len() - 4) } else { String::new() };
+            format!("{verb} {shown}{more}")
+        })
+    };
+    let mut words: Vec<String> = Vec::new();
+    match view.runs.len() {
+        0 => {}
+        1 => words.push("runs 1 command".to_owned()),
+        count => words.push(format!("runs {count} commands")),
+    }
+    words.extend(few("reads", &view.reads));
+    words.extend(few("writes", &view.writes));
+    words.extend(few("deletes", &view.deletes));
+    words.extend(few("reaches", &view.reaches));
+    let changed = case.declared.state.iter().map(|state| match state.access {
+        Access::Observe => format!("looks at {}", state.resource),
+        Access::Change => format!("changes {}", state.resource),
+    });
+    words.extend(changed);
+    words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
+    words.extend(case.declared.asks_user.then(|| "asks you".to_owned()));
+    if view.unknown {
+        let what = if view.writes.is_empty() && !view.runs.is_empty() { "writes unknown" } else { "may touch anything" };
+        words.push(what.to_owned());
+    }
+    if words.is_empty() {
+        words.push("touches nothing".to_owned());
+    }
+    words.join(" · ")
+}
+
+fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
+    let (sets, mode) = (inner.live.sets(), inner.live.mode());
+    let mut parts: Vec<Part> = Vec::new();
+    for (at, command) in case.commands.iter().enumerate() {
+        let part = case.only(at);
+        let judged = verdict::judge(inner, &sets, mode, &part, false);
+        let (verdict, mut reason) = shown(inner, mode, &judged.outcome);
+        let rule = judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
+        if let Some(rule) = &rule {
+            reason.clone_from(&rule.rule);
+        } else if let (Some(why), Outcome::Undecided(_)) = (command.exact_only, &judged.outcome) {
+            reason = format!("{why}; only an exact rule allows it");
+        } else if matches!(judged.outcome, Outcome::Undecided(_)) && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs) {
+            reason = "no rule matches".to_owned();
+        }
+        let depth = command.within.and_then(|outer| parts.get(outer)).map_or(0, |outer| outer.depth + 1);
+        let touches = command.effects.as_ref().filter(|effects| !effects.is_none());
+        parts.push(Part {
+            text: one_line(&command.text),
+            kind: PartKind::Command,
+            depth,
+            verdict,
+            reason,
+            rule,
+            read_only: command.read_only.is_ok(),
+            touches: touches.map(|effects| one_line(&known(effects))).filter(|words| !words.is_empty()),
+        });
+    }
+    if case.commands.is_empty() && case.doubts().is_empty() {
+        return parts;
+    }
+    let redirections = [(Touch::Reads, "<"), (Touch::Writes, ">")];
+    for (touch, sign) in redirections {
+        let own = case.places().filter(|(effect, _)| effect.touch == touch && effect.command.is_none());
+        for (effect, place) in own {
+            let part = case.only_place(effect);
+            let judged = verdict::judge(inner, &sets, mode, &part, false);
+            let (verdict, mut reason) = shown(inner, mode, &judged.outcome);
+            let rule = judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
+            if let Some(rule) = &rule {
+                reason.clone_from(&rule.rule);
+            }
+            parts.push(Part {
+                text: one_line(&format!("{sign} {}", place.given.display())),
+                kind: PartKind::Redirection,
+                depth: 0,
+                verdict,
+                reason,
+                rule,
+                read_only: touch == Touch::Reads,
+                touches: None,
+            });
+        }
+    }
+    for doubt in case.doubts() {
+        parts.push(Part {
+            text: "not understood".to_owned(),
+            kind: PartKind::Doubt,
+            depth: 0,
+            verdict: shown(inner, mode, &Outcome::Undecided(haft::ports::Because::by(""))).0,
+            reason: one_line(doubt),
+            rule: None,
+            read_only: false,
+            touches: None,
+        });
+    }
+    parts
+}
+
+/// Effects without the word for what isn't known.
+fn known(effects: &haft::Effects) -> String {
+    let mut known = effects.clone();
+    known.unknown = false;
+    if known.is_none() { String::new() } else { known.to_string() }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '␤' } else { c }).collect()
+}
+
+/// As a person reads it.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
+        writeln!(f, "{verdict:<5} {}", one_line(reason))?;
+        if !parts.is_empty() {
+            writeln!(f)?;
+            let width = |of: &dyn Fn(&Part) -> usize, max: usize| {
+                parts.iter().map(of).max().unwrap_or(0).min(max)
+            };
+            let text = width(&|part| part.text.chars().count() + 2 * part.depth, 60);
+            let why = width(&|part| if part.rule.is_some() || part.touches.is_some() { part.reason.chars().count() } else { 0 }, 40);
+            for part in parts {
+                let shown = format!("{}{}", "  ".repeat(part.depth), part.text);
+                let more = match (&part.rule, &part.touches) {
+                    (Some(rule), _) => &*rule.source,
+                    (None, Some(touches)) => touches,
+                    (None, None) => "",
+                };
+                let line = format!("  {shown:<text$}  {:<5}  {:<why$}  {more}", part.verdict, part.reason);
+                writeln!(f, "{}", line.trim_end())?;
+            }
+        }
+        writeln!(f)?;
+        if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
+            writeln!(f, "decided   {} {} ({})", rule.list, one_line(&rule.rule), rule.source)?;
+        }
+        for (at, rule) in other_rules.iter().enumerate() {
+            let head = if at == 0 { "others" } else { "" };
+            writeln!(f, "{head:<9} {} {} ({}): {}", rule.list, one_line(&rule.rule), rule.source, one_line(&rule.why))?;
+        }
+        write!(f, "effects   {}", effects.summary)?;
+        if let Some(change) = &self.to_allow {
+            write!(f, "\nto allow  {change}")?;
+        }
+        if let Some(change) = &self.to_deny {
+            write!(f, "\nto deny   {change}")?;
+        }
+        Ok(())
+    }
+}

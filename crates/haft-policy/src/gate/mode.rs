@@ -1,0 +1,241 @@
+//! What the mode says of a call that no rule denies or asks for, and what no mode lifts.
+//!
+//! | mode | runs unasked | else |
+//! |---|---|---|
+//! | `default` | looks inside the working directories, commands that look | asks |
+//! | `acceptEdits` | and edits there, and `mkdir touch rm rmdir mv cp sed` there | asks |
+//! | `plan` | as `default` | a change or a look outside is denied, the rest asks |
+//! | `auto` | as `acceptEdits` | the classifier, then asks |
+//! | `dontAsk` | as `default` | is denied |
+//! | `bypassPermissions` | everything | – |
+//!
+//! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
+
+use haft::effects::Access;
+use haft::effects::table::Asks;
+use haft::ports::{Because, PermissionMode};
+
+use super::Inner;
+use super::case::Case;
+use super::verdict::Outcome;
+use crate::conventions;
+use crate::rule::{Decision, Effect, Touch};
+use crate::settings::{PermissionSettings, Protection};
+use crate::source::Source;
+
+/// Blocks of the working directories, which nothing lifts.
+pub(super) struct Blocks {
+    reads: Option<Source>,
+    writes: Option<Source>,
+}
+
+impl Blocks {
+    pub(super) fn new(permissions: &PermissionSettings) -> Blocks {
+        let PermissionSettings { block_reads_outside, block_writes_outside, .. } = permissions;
+        Blocks { reads: block_reads_outside.clone(), writes: block_writes_outside.clone() }
+    }
+}
+
+/// Programs that are edits where `acceptEdits` holds.
+const EDITORS: &[&str] = &["cp", "mkdir", "mv", "rm", "rmdir", "sed", "touch"];
+
+/// What is denied whatever rules, mode and user say.
+pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
+    if let Some(url) = conventions::url_with_user(case.subject.tool, case.subject.input) {
+        let words = format!("`{url}` has a name or password in it; leave it out of the address");
+        return Some(Because::by("the rule for addresses").saying(words));
+    }
+    let Blocks { reads, writes } = &inner.blocks;
+    for (effect, place) in case.places() {
+        let reading = effect.touch == Touch::Reads;
+        if !reading {
+            for path in [&place.given, &place.real] {
+                if let Some(Protection::Never(root)) = inner.protected.judge(path) {
+                    let words = format!("no tool may write `{}`, in any mode", root.display());
+                    return Some(Because::by("what protects settings and trust").saying(words));
+                }
+            }
+        }
+        let (block, key) = match reading {
+            true => (reads, "blockReadsOutsideWorkingDirectories"),
+            false => (writes, "blockWritesOutsideWorkingDirectories"),
+        };
+        if let Some(source) = block.as_ref().filter(|_| !case.is_inside(effect.touch, place)) {
+            let words = format!("`{}` lies outside of the working directories", place.given.display());
+            return Some(Because::by(format!("`{key}` ({source})")).saying(words));
+        }
+    }
+    None
+}
+
+/// What the mode says; `allowed` is the rule that covers all of the call, if one does.
+pub(super) fn decide(
+    inner: &Inner,
+    mode: PermissionMode,
+    case: &Case<'_>,
+    decision: &Decision,
+    allowed: Option<Because>,
+) -> (Outcome, bool) {
+    if mode == PermissionMode::Plan
+        && let Some(words) = unplanned(case)
+    {
+        return (Outcome::Deny(Because::by("mode `plan`").saying(words)), false);
+    }
+    if let Some(path) = &case.critical {
+        let words = format!("it removes `{path}`; no rule and no mode allows that unasked");
+        return (Outcome::Ask(Because::by(words)), false);
+    }
+    if mode == PermissionMode::BypassPermissions {
+        return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
+    }
+    if let Some(name) = protected(inner, case) {
+        let because = Because::by(format!("it changes `{name}`, which decides what runs; allow rules don't cover that"));
+        // The mode in which somebody else looks at it.
+        let auto = mode == PermissionMode::Auto;
+        return (if auto { Outcome::Undecided(because) } else { Outcome::Ask(because) }, false);
+    }
+    if let Some((path, why)) = &case.failed {
+        let words = format!("nobody can say what `{}` is: {why}", path.display());
+        return (Outcome::Undecided(Because::by(words)), false);
+    }
+    if let Some(because) = allowed {
+        return (Outcome::Allow(because), true);
+    }
+    match open(mode, case, decision) {
+        None => {
+            let by = if mode == PermissionMode::AcceptEdits || mode == PermissionMode::Auto {
+                format!("mode `{mode}`")
+            } else {
+                "its effects".to_owned()
+            };
+            (Outcome::Allow(Because::by(by)), false)
+        }
+        Some(Open::Asks(words)) => (Outcome::Undecided(Because::by(words)), false),
+        Some(Open::Never(words)) => {
+            (Outcome::Deny(Because::by(format!("mode `{mode}`")).saying(words)), false)
+        }
+    }
+}
+
+/// Why something that no rule covers doesn't run by itself.
+enum Open {
+    Asks(String),
+    Never(String),
+}
+
+fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<Open> {
+    if case.subject.open {
+        return Some(Open::Asks("nothing is known of what it touches".into()));
+    }
+    if let Some(doubt) = case.doubts().first() {
+        return Some(Open::Asks(format!("the command is not understood: {doubt}")));
+    }
+    let mut first = None;
+    for effect in &decision.uncovered {
+        match asks(mode, case, *effect) {
+            Some(never @ Open::Never(_)) => return Some(never),
+            other => first = first.or(other),
+        }
+    }
+    if first.is_some() {
+        return first;
+    }
+    if case.child && !case.held {
+        return Some(Open::Asks(NOT_CONFINED.into()));
+    }
+    let changed = case.declared.state.iter().find(|state| state.access == Access::Change);
+    if let Some(state) = changed {
+        return Some(Open::Asks(format!("it changes {}", state.resource)));
+    }
+    (case.commands.is_empty() && case.judgement.asks == Asks::Always)
+        .then(|| Open::Asks("nothing is known of what it touches".into()))
+}
+
+const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
+
+/// Why one thing that no rule covers doesn't run by itself.
+fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<Open> {
+    let edits = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+    match effect.touch {
+        Touch::Call => None,
+        Touch::Anything => Some(Open::Asks("nothing is known of what it touches".into())),
+        Touch::Runs => {
+            let at = effect.command?;
+            runs(edits, case, at).map(|why| Open::Asks(format!("no rule allows `{}`{why}", shown(case, at))))
+        }
+        Touch::Reaches => Some(Open::Asks(format!("it {}", case.subject.show(effect)))),
+        Touch::Reads | Touch::Writes | Touch::Deletes => {
+            let place = case.place(effect)?;
+            let path = place.given.display();
+            if !case.is_inside(effect.touch, place) {
+                let words = format!("it touches `{path}`, outside of the working directories");
+                return Some(if mode == PermissionMode::Plan { Open::Never(words) } else { Open::Asks(words) });
+            }
+            let is_edit = match effect.command {
+                Some(command) => is_editor(case, command),
+                None => true,
+            };
+            match effect.touch {
+                Touch::Reads => None,
+                _ if edits && case.subject.enforced && is_edit => None,
+                _ => Some(Open::Asks(format!("it {}", case.subject.show(effect)))),
+            }
+        }
+    }
+}
+
+/// Why a command doesn't run by itself; empty words where there is nothing to add.
+fn runs(edits: bool, case: &Case<'_>, at: usize) -> Option<String> {
+    let (command, found) = (&case.subject.commands[at], case.commands.get(at));
+    if let Some(why) = found.and_then(|found| found.exact_only) {
+        return Some(format!(", which {why}; only an exact rule allows it"));
+    }
+    let alone = command.read_only || (edits && is_editor(case, at));
+    match (alone, case.held) {
+        (true, true) => None,
+        (true, false) if command.read_only => {
+            Some(", which only looks, but nothing confines it".to_owned())
+        }
+        _ => Some(String::new()),
+    }
+}
+
+/// Whether a command is one of those that count as edits, and all that it touches is known.
+fn is_editor(case: &Case<'_>, at: usize) -> bool {
+    case.commands.get(at).is_some_and(|command| {
+        let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
+        // A wrapper changes nothing of what counts here; another way of starting a program may.
+        let direct = command.layers.iter().all(|layer| layer.started != crate::shell::Started::Executed);
+        known && direct && command.program().is_some_and(|name| EDITORS.contains(&name))
+    })
+}
+
+fn shown(case: &Case<'_>, at: usize) -> String {
+    let text = case.commands.get(at).map_or("", |command| &*command.text);
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+    line
+}
+
+/// What a plan has no place for yet.
+fn unplanned(case: &Case<'_>) -> Option<String> {
+    let changed = case.places().find(|(effect, _)| effect.touch != Touch::Reads);
+    if let Some((effect, _)) = changed {
+        let what = case.subject.show(effect);
+        return Some(format!("it {what}, and nothing is changed before the plan was approved"));
+    }
+    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change)?;
+    Some(format!("it changes {}, and nothing is changed before the plan was approved", reach.host))
+}
+
+/// The name of a file that is changed and decides what runs.
+fn protected(inner: &Inner, case: &Case<'_>) -> Option<String> {
+    let changed = case.places().filter(|(effect, _)| effect.touch != Touch::Reads);
+    for (_, place) in changed {
+        for path in [&place.given, &place.real] {
+            if let Some(Protection::Ask(name)) = inner.protected.judge(path) {
+                return Some(name);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,88 @@
+//! The repetition guard: the same call in several turns in a row asks.
+//!
+//! A model that makes one call again and again is stuck. Turns are counted, not calls: the same call twice in one message
+//! is one, and so is a call that is judged again after an answer. Once the user saw it, counting begins anew.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+use haft::ports::{Because, Request};
+use serde_json::Value;
+
+use crate::settings::RepetitionGuard;
+
+/// How many different calls are kept in mind at once.
+const CALLS_MAX: usize = 10_000;
+
+pub(super) struct Guard {
+    /// None: never.
+    turns: Option<u32>,
+    /// By call: the last turn that it came in, and in how many in a row it came until then.
+    seen: Mutex<HashMap<u64, (u64, u32)>>,
+}
+
+impl Guard {
+    pub(super) fn new(given: Option<RepetitionGuard>) -> Guard {
+        let turns = match given.unwrap_or_default() {
+            RepetitionGuard::Off => None,
+            RepetitionGuard::After(turns) => Some(turns),
+        };
+        Guard { turns, seen: Mutex::default() }
+    }
+
+    /// Sees a call that would run; says why it asks, if it does.
+    pub(super) fn see(&self, request: &Request<'_>) -> Option<Because> {
+        let limit = self.turns.filter(|_| request.turn > 0)?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= CALLS_MAX {
+            seen.retain(|_, (last, _)| *last + 1 >= request.turn);
+        }
+        if seen.len() >= CALLS_MAX {
+            seen.clear();
+        }
+        let (last, count) = seen.entry(key(request)).or_insert((0, 0));
+        if *last + 1 == request.turn && *last > 0 {
+            *count += 1;
+        } else if *last != request.turn {
+            *count = 1;
+        }
+        *last = request.turn;
+        let words = || format!("the same call came in {count} turns in a row");
+        (*count >= limit).then(|| Because::by("the repetition guard").saying(words()))
+    }
+
+    /// The user saw it.
+    pub(super) fn forget(&self, request: &Request<'_>) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(request));
+    }
+}
+
+fn key(request: &Request<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (request.agent, request.name).hash(&mut hasher);
+    hash(request.input, &mut hasher);
+    hasher.finish()
+}
+
+/// The same value, however its keys are ordered, has the same hash.
+fn hash(value: &Value, hasher: &mut DefaultHasher) {
+    std::mem::discriminant(value).hash(hasher);
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => value.hash(hasher),
+        Value::Number(number) => number.hash(hasher),
+        Value::String(text) => text.hash(hasher),
+        Value::Array(items) => items.iter().for_each(|item| hash(item, hasher)),
+        Value::Object(fields) => {
+            let mut sum = 0u64;
+            for (name, value) in fields {
+                let mut own = DefaultHasher::new();
+                name.hash(&mut own);
+                hash(value, &mut own);
+                sum = sum.wrapping_add(own.finish());
+            }
+            sum.hash(hasher);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The one function that decides: hard denials, rules, then the mode of what rules leave open.
+
+use haft::ports::{Because, PermissionMode};
+
+use super::case::Case;
+use super::live::Sets;
+use super::{Inner, mode};
+use crate::rule::{Decision, RuleSet, Verdict};
+
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Never.
+    Deny(Because),
+    /// Only after the user's own yes.
+    Ask(Because),
+    /// It asks; a hook or a classifier may answer.
+    Undecided(Because),
+    /// It runs.
+    Allow(Because),
+}
+
+/// What becomes of a call, and what the rules said.
+pub(super) struct Judged {
+    pub(super) outcome: Outcome,
+    pub(super) decision: Decision,
+    /// The mode or something else decided, and not a rule.
+    pub(super) by_rule: bool,
+}
+
+/// Decides. With `explain` every rule that had something to say is in the decision; the outcome is the same.
+pub(super) fn judge(
+    inner: &Inner,
+    sets: &Sets,
+    mode: PermissionMode,
+    case: &Case<'_>,
+    explain: bool,
+) -> Judged {
+    let rules = sets.of(mode);
+    let mut decision = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
+    if decision.verdict == Verdict::Silent
+        && !case.doubts().is_empty()
+        && let Some(exact) = exact_rule(rules, case)
+    {
+        decision.verdict = Verdict::Allow;
+        decision.by = exact.by;
+    }
+    let by = |decision: &Decision| {
+        let rule = decision.by.map(|id| rules.rule(id).because());
+        rule.unwrap_or_else(|| Because::by("the rules"))
+    };
+    let (outcome, by_rule) = if let Some(because) = mode::never(inner, case) {
+        (Outcome::Deny(because), false)
+    } else {
+        match decision.verdict {
+            Verdict::Deny => (Outcome::Deny(by(&decision)), true),
+            Verdict::Ask => (Outcome::Ask(by(&decision)), true),
+            verdict => {
+                let allowed = (verdict == Verdict::Allow).then(|| by(&decision));
+                mode::decide(inner, mode, case, &decision, allowed)
+            }
+        }
+    };
+    Judged { outcome, decision, by_rule }
+}
+
+/// The rule for exactly this command line, which lets through what nobody understands.
+fn exact_rule(rules: &RuleSet, case: &Case<'_>) -> Option<Decision> {
+    let decision = rules.decide(&case.whole_line()?);
+    (decision.verdict == Verdict::Allow).then_some(decision)
+}
