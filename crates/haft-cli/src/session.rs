@@ -77,8 +77,10 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
 
     // Hooks of the settings (`given.loaded.settings.hooks`) belong to the engine as the rules do: here.
     let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
-    let mode = Arc::new(policy.clone());
-    engine = engine.ports(|ports| (ports.processes, ports.mode) = (Some(processes), Some(mode)));
+    engine = engine.ports(|ports| {
+        ports.processes = Some(processes);
+        ports.mode = Some(Arc::new(policy.clone()));
+    });
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
     }
