@@ -28,7 +28,10 @@ const TRIES_MAX: usize = 3;
 /// The longest line that is taken.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-const KEYS: &str = "y once   s for this session   n no   r no, because …   e edit the input";
+const KEYS: &str = "y once   n no   r no, because …   e edit the input";
+/// Where an answer can become a rule.
+const LASTING_KEYS: &str =
+    "y once   s for this session   a always   n no   r no, because …   e edit the input";
 
 /// The user at the terminal.
 pub(crate) struct Terminal {
@@ -64,10 +67,15 @@ impl Asker for Terminal {
         Box::pin(async move {
             let console = self.console.lock().await;
             console.show(&question(approval, &self.cwd));
+            let lasting = !approval.lasting_rules.is_empty();
+            let keys = if lasting { LASTING_KEYS } else { KEYS };
             for _ in 0..TRIES_MAX {
-                let prompt = format!("  allow this call?   {KEYS}   [n] ");
+                let prompt = format!("  allow this call?   {keys}   [n] ");
                 let Some(line) = console.line(&prompt).await else { return Answer::No };
                 match Reply::read(&line) {
+                    Reply::Answer(Answer::Session | Answer::Always) if !lasting => {
+                        console.show("  no rule can be made of this call; y, n, r or e is an answer\n");
+                    }
                     Reply::Answer(answer) => return answer,
                     Reply::WantsReason => {
                         let reason = something(&**console, "  because: ").await;
@@ -81,7 +89,8 @@ impl Asker for Terminal {
                             Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
                         }
                     }
-                    Reply::Unclear => console.show("  y, s, n, r or e is an answer\n"),
+                    Reply::Unclear if lasting => console.show("  y, s, a, n, r or e is an answer\n"),
+                    Reply::Unclear => console.show("  y, n, r or e is an answer\n"),
                 }
             }
             console.show("  taken as a no\n");
@@ -123,6 +132,7 @@ impl Reply {
             ("", _) | ("n" | "no", "") => Reply::Answer(Answer::No),
             ("y" | "yes", "") => Reply::Answer(Answer::Once),
             ("s", "") => Reply::Answer(Answer::Session),
+            ("a", "") => Reply::Answer(Answer::Always),
             ("r", "") => Reply::WantsReason,
             ("r", reason) => Reply::Answer(Answer::NoBecause(reason.to_owned())),
             ("e", "") => Reply::WantsInput,
@@ -152,8 +162,11 @@ fn question(approval: &Approval, cwd: &Path) -> String {
         row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
     row("why", &approval.reason);
-    if let Some(rule) = &approval.proposed_rule {
-        row("to allow", rule);
+    for (at, rule) in approval.lasting_rules.iter().enumerate() {
+        row(if at == 0 { "always" } else { "" }, rule);
+    }
+    if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
+        row("to allow", words);
     }
     for part in &approval.view.body {
         body(part, &mut shown);

@@ -329,6 +329,10 @@ impl Authorizer for Policy {
         inner.live.add(&rules, &inner.surroundings);
     }
 
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        self.proposals(request)
+    }
+
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let case = Case::of(request, &self.0.surroundings);
         explain::to_allow(&self.0, &case, None).map(|change| change.to_string())

@@ -481,6 +481,10 @@ impl Authorizer for Stricter {
         self.parent.remember(request, answer);
     }
 
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        self.parent.lasting(request)
+    }
+
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         self.parent.propose(request)
     }

@@ -184,6 +184,16 @@ impl Authorizer for Permissions {
         self.live.remembers.store(true, Ordering::Release);
     }
 
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        let name = request.name;
+        if self.ask.contains(name) {
+            return Vec::new();
+        }
+        let outside: Vec<String> =
+            request.outside().map(|path| format!("{name}({})", path.display())).collect();
+        if outside.is_empty() { vec![name.to_owned()] } else { outside }
+    }
+
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         if self.ask.contains(request.name) {
             return Some(format!("leave out --ask {}", request.name));

@@ -83,7 +83,7 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
-    let session = Session { engine: session.engine.clone().permissions(Permissions::new()), ..session };
+    let session = Session { engine: session.engine.clone().permissions(haft::Permissions::new()), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
     let found = session.call("Grep", json!({"pattern": "word", "path": kept, "output_mode": "count"}));

@@ -103,9 +103,9 @@ fn yes_lets_it_run() {
         "? Read   notes.txt\n\
          \x20   input     {\"file_path\":\"notes.txt\",\"limit\":3}\n\
          \x20   effects   reads notes.txt\n\
-         \x20   why       rule `Read` (--ask)\n\
-         \x20   to allow  leave out --ask Read\n\
-         \x20 allow this call?   y once   s for this session   n no   r no, because …   e edit the input   [n]"
+         \x20   why       rule `Read` (command line)\n\
+         \x20   to allow  remove the rule `Read` (command line) from `ask`; no allow rule lifts it\n\
+         \x20 allow this call?   y once   n no   r no, because …   e edit the input   [n]"
     );
     screen.answer("y");
     screen.wait_for("exit 0");
@@ -181,7 +181,7 @@ fn a_file_outside_is_asked_for_and_read() {
     let Some(screen) = Screen::run(r#"call Read '{"file_path": "../beside/other.txt"}'"#) else { return };
     let shown = screen.wait_for(PROMPT);
     assert!(shown.contains("outside of the working directories"), "{shown}");
-    assert!(shown.contains("to allow  --add-dir ROOM/beside"), "{shown}");
+    assert!(shown.contains("always    Read(/ROOM/beside/other.txt)"), "{shown}");
     screen.answer("s");
     screen.wait_for("exit 0");
     assert_eq!(screen.out(), "1\toutside\n");
@@ -201,6 +201,39 @@ fn names_can_not_play_tricks_on_the_screen() {
     let shown = screen.wait_for("   [n]");
     assert!(shown.starts_with("? Read   ../x\\u{1b}[2J"), "{shown}");
     assert!(!shown.lines().any(|line| line.starts_with("allow")), "{shown}");
+}
+
+/// What is answered with "always" is a rule of the user's: shown before, kept outside of the workspace, never asked again.
+#[test]
+fn always_is_kept_and_not_asked_again() {
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}'"#;
+    let Some(screen) = Screen::run(line) else { return };
+    let shown = screen.wait_for(PROMPT);
+    assert!(shown.contains("    always    Edit(/ROOM/work/new.txt)\n"), "{shown}");
+    assert!(shown.contains("a always"), "{shown}");
+    screen.answer("a");
+    screen.wait_for("exit 0");
+    let again = screen.room.say(&["call", "Write", r#"{"file_path": "new.txt", "content": "y"}"#]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let other = screen.room.say(&["call", "Write", r#"{"file_path": "other.txt", "content": "y"}"#]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let shown = screen.room.say(&["settings", "show"]);
+    let rule = "permissions.allow\n  Edit(/ROOM/work/new.txt)   ROOM/home/.local/state/haft/remembered/";
+    assert!(shown.stdout.contains(rule), "{shown:?}");
+}
+
+/// An edited input meets the rules like any other.
+#[test]
+fn an_edit_does_not_get_past_a_rule() {
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}' --deny 'Edit(secret/**)'"#;
+    let Some(screen) = Screen::run(line) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("e");
+    screen.wait_for("new input");
+    screen.answer(r#"{"file_path": "secret/a", "content": "x"}"#);
+    let shown = screen.wait_for("exit 1");
+    assert!(shown.contains("denied by rule `Edit(secret/**)` (command line)"), "{shown}");
+    assert!(!screen.room.path("work/secret").exists());
 }
 
 /// A workspace is trusted by a clear yes to what was shown, and by nothing else.

@@ -205,12 +205,12 @@ async fn ask(
             }
         }
         let request = seen.request(shared, opened, cx);
-        if !guarded(|| shared.authorizer.may_prompt()).unwrap_or(false) {
-            return Decided::Refused(unasked(shared, &request, &reason, "settings turn questions into denials"));
-        }
         let Some(asker) = shared.host.ports.asker.as_deref() else {
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
+        if !guarded(|| shared.authorizer.may_prompt()).unwrap_or(false) {
+            return Decided::Refused(unasked(shared, &request, &reason, "settings turn questions into denials"));
+        }
         let approval = approval(shared, opened, &request, reason, again);
         let asked_about = CallDigest::of(opened, &seen.resolved, cx);
         asking();
@@ -383,6 +383,7 @@ fn approval(
         destructive: request.judgement.destructive,
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
+        lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
         view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
         unconfined: request.unconfined_child
             || (request.declared().unknown && !confined_elsewhere(shared, opened)),

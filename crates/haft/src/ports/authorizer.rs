@@ -54,7 +54,14 @@ pub trait Authorizer: Send + Sync + 'static {
         let _ = (request, answer);
     }
 
-    /// The rule that would allow this call for good, as narrow as it can be. The default knows none.
+    /// The rules that an answer for the session or for always would add, each as narrow as it can be; none where such an
+    /// answer counts for this call alone. The default knows none.
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        let _ = request;
+        Vec::new()
+    }
+
+    /// What would allow this call for good, as narrow as it can be. The default knows nothing.
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let _ = request;
         None
