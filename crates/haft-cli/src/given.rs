@@ -1,7 +1,6 @@
 //! What a run is given: where settings lie, what they say together, and whether the workspace is trusted.
 //!
-//! A file that can't be understood ends the program before anything runs. What a person should know is said once, here,
-//! on standard error; whoever asks for the settings only uses them.
+//! A file that can't be understood ends the program before anything runs.
 
 use std::path::Path;
 
@@ -11,7 +10,6 @@ use haft_policy::trust::{self, Loaded};
 
 use crate::Usage;
 use crate::args::Common;
-use crate::output::{self, one_line};
 
 /// Settings, and where they came from.
 pub(crate) struct Given {
@@ -32,11 +30,10 @@ pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, Usage> {
 }
 
 impl Given {
-    /// Says what the user should know about settings and trust, one line each.
-    pub(crate) fn say(&self) {
+    /// What the user should know about settings and trust, one line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let Loaded { settings, store_warnings, .. } = &self.loaded;
         let warnings = settings.warnings.iter().map(ToString::to_string);
-        let all = warnings.chain(store_warnings.iter().cloned()).chain(self.loaded.notice());
-        all.for_each(|words| output::warning(&one_line(&words)));
+        warnings.chain(store_warnings.iter().cloned()).chain(self.loaded.notice()).collect()
     }
 }

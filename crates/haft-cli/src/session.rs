@@ -10,7 +10,7 @@ use haft::files::resolve;
 use haft::ports::Processes;
 use haft::results::Readers;
 use haft::{Engine, Event, EventSink, OffloadStore, Registry, Workspace};
-use haft_policy::gate::{Policy, Setup};
+use haft_policy::gate::{Findings, Policy, Setup};
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
@@ -39,10 +39,13 @@ pub(crate) fn close() {
     }
 }
 
-/// An engine, and the rules that it asks.
+/// An engine, the rules that it asks, and where they come from.
 pub(crate) struct Session {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
+    pub(crate) given: Given,
+    /// What was said about settings, rules and trust.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Puts a session together. Looks at the disk, starts nothing.
@@ -62,7 +65,6 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
 
     let mut workspace = workspace(common)?;
     let given = given::load(common, workspace.cwd(), lookup)?;
-    given.say();
     workspace = with_directories(workspace, &given);
     let registry = with_scripts(registry, common, config.as_deref(), &given)?;
     for dir in [&state, &config].into_iter().flatten() {
@@ -71,7 +73,10 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     // Costs nothing until something is started.
     let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
     let processes: Arc<dyn Processes> = Arc::new(children(processes, &given));
-    let policy = policy(common, &given, &workspace, &registry, &processes)?;
+    let (policy, findings) = policy(common, &given, &workspace, &registry, &processes)?;
+    let lints = findings.lints.iter().map(ToString::to_string);
+    let warnings: Vec<String> = given.warnings().into_iter().chain(lints).chain(findings.notices).collect();
+    warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
@@ -93,7 +98,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
-    Ok(Session { engine, policy })
+    Ok(Session { engine, policy, given, warnings })
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
@@ -204,14 +209,14 @@ fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded)
     registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
 }
 
-/// Rules, mode and answers; what is doubtful about them is said.
+/// Rules, mode and answers, and what is doubtful about them.
 fn policy(
     common: &Common,
     given: &Given,
     workspace: &Workspace,
     registry: &Registry,
     processes: &Arc<dyn Processes>,
-) -> Result<Policy, Usage> {
+) -> Result<(Policy, Findings), Usage> {
     let setup = Setup {
         no_sandbox: common.no_sandbox,
         confined: processes.confines(),
@@ -221,10 +226,7 @@ fn policy(
         processes: Some(processes.clone()),
         ..Setup::new(&given.places, workspace)
     };
-    let (policy, findings) = Policy::new(&given.loaded, setup).map_err(|error| Usage(error.to_string()))?;
-    let lints = findings.lints.iter().map(ToString::to_string);
-    lints.chain(findings.notices).for_each(|words| output::warning(&output::one_line(&words)));
-    Ok(policy)
+    Policy::new(&given.loaded, setup).map_err(|error| Usage(error.to_string()))
 }
 
 /// The tools that a preview may advise: those that there are.

@@ -14,8 +14,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
-use crate::given::{self, Given};
+use crate::given::Given;
 use crate::output::{self, one_line};
+use crate::session::{self, Session};
 use crate::{Exit, Usage};
 
 /// How wide the column of values is at most.
@@ -32,10 +33,9 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
-    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let given = given::load(common, cwd, &|name| std::env::var_os(name))?;
-    given.say();
-    let shown = Shown::of(&given);
+    // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
+    let Session { given, warnings, .. } = session::open(common)?;
+    let shown = Shown::of(&given, warnings);
     Ok(match args.output {
         Form::Text => shown.text(&given),
         Form::Json => serde_json::to_string(&shown).expect("it has text keys"),
@@ -134,20 +134,19 @@ impl ShownScope {
 }
 
 impl Shown {
-    fn of(given: &Given) -> Shown {
+    fn of(given: &Given, warnings: Vec<String>) -> Shown {
         let Given { places, loaded } = given;
         let file = |(path, scope): &(std::path::PathBuf, Scope)| ShownFile {
             scope: (*scope).into(),
             path: path.display().to_string(),
         };
-        let warnings = loaded.settings.warnings.iter().map(ToString::to_string);
         Shown {
             workspace: places.cwd.display().to_string(),
             trusted: loaded.judgement.is_trusted(),
             trust_hash: (!loaded.inventory.is_empty()).then(|| loaded.inventory.hash().to_string()),
             files: loaded.files.iter().map(file).collect(),
             settings: rows::of(loaded),
-            warnings: warnings.chain(loaded.store_warnings.iter().cloned()).chain(loaded.notice()).collect(),
+            warnings,
         }
     }
 

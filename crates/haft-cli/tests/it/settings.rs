@@ -18,6 +18,11 @@ fn a_file_that_can_not_be_understood_stops_every_command() {
         ("work/.mcp.json", "{\"mcpServers\": [}", ".mcp.json:1:17: "),
         (
             "work/.haft/settings.json",
+            r#"{"permissions": {"deny": ["Read(../x)"]}}"#,
+            ".haft/settings.json:1: bad rule `Read(../x)`: ",
+        ),
+        (
+            "work/.haft/settings.json",
             r#"{"permissions": {"defaultMode": "yolo"}}"#,
             ".haft/settings.json:1:33: `permissions.defaultMode`: ",
         ),
@@ -29,8 +34,13 @@ fn a_file_that_can_not_be_understood_stops_every_command() {
             &["call", "Read", r#"{"file_path": "notes.txt"}"#],
             &["dispatch"],
             &["settings", "show"],
+            &["check", "Read", r#"{"file_path": "notes.txt"}"#],
             &["trust"],
         ] {
+            // A rule that can't be understood is nothing to run or loosen, so trust can be looked at.
+            if args == ["trust"] && expected.contains("bad rule") {
+                continue;
+            }
             let stopped = room.say(args);
             assert_eq!(
                 (stopped.code, stopped.stdout.as_str()),
