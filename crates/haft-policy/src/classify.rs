@@ -85,7 +85,8 @@ impl<'a> Considered<'a> {
             outside: outside.map(|(_, place)| place.given.display().to_string()).collect(),
             destructive: case.is_destructive(),
             protected: case.places().any(|(effect, place)| {
-                effect.touch != crate::rule::Touch::Reads && (is_protected(&place.given) || is_protected(&place.real))
+                effect.touch != crate::rule::Touch::Reads
+                    && (is_protected(&place.given) || is_protected(&place.real))
             }),
             held: known && case.subject.enforced && !case.subject.open && (!case.child || case.confined),
         }

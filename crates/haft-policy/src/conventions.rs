@@ -108,7 +108,8 @@ fn schema(fields: &[(&str, Kind, bool)]) -> Value {
     };
     let properties: Map<String, Value> =
         fields.iter().map(|(name, kind, _)| ((*name).to_owned(), property(*kind))).collect();
-    let required: Vec<&str> = fields.iter().filter(|(.., required)| *required).map(|(name, ..)| *name).collect();
+    let required: Vec<&str> =
+        fields.iter().filter(|(.., required)| *required).map(|(name, ..)| *name).collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 

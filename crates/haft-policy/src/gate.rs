@@ -110,25 +110,17 @@ pub struct Findings {
     pub notices: Vec<String>,
 }
 
-/// Why there is no policy; nothing may run.
+/// Rules that can't be understood, so that nothing may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BadPolicy {
-    /// Rules that can't be understood.
-    Rules(Vec<BadRule>),
-    /// A mode that settings forbid.
-    Mode(PermissionMode, Source),
+pub struct BadPolicy {
+    /// At least one.
+    pub rules: Vec<BadRule>,
 }
 
 impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadPolicy::Rules(rules) => {
-                let lines: Vec<String> = rules.iter().map(ToString::to_string).collect();
-                f.write_str(&lines.join("\n"))
-            }
-            BadPolicy::Mode(mode, source) => write!(f, "mode `{mode}` is forbidden by {source}; choose another"),
-        }
+        let lines: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -138,18 +130,14 @@ impl Policy {
     /// Puts a policy together, and says what is doubtful about it.
     ///
     /// # Errors
-    /// Rules that can't be understood, and a mode that is forbidden.
+    /// Rules that can't be understood.
     pub fn new(loaded: &Loaded, setup: Setup<'_>) -> Result<(Policy, Findings), BadPolicy> {
         let permissions = &loaded.settings.permissions;
         let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value.into());
-        let modes = settings::Mode::ALL.map(|(_, mode)| mode);
-        let forbidden = modes.into_iter().filter_map(|mode| Some((mode.into(), permissions.forbids(mode)?)));
-        let forbidden: Vec<(PermissionMode, &Source)> = forbidden.collect();
-        if let Some((mode, source)) = forbidden.iter().find(|(forbidden, _)| *forbidden == mode) {
-            return Err(BadPolicy::Mode(*mode, (*source).clone()));
-        }
+        let modes = settings::Mode::ALL.into_iter().map(|(_, mode)| mode);
+        let forbidden = modes.filter(|mode| permissions.forbids(*mode).is_some());
         let mut findings = Findings::default();
-        let rules = understood(&permissions.rules).map_err(BadPolicy::Rules)?;
+        let rules = understood(&permissions.rules).map_err(|rules| BadPolicy { rules })?;
         let remembered = loaded.remembered.iter().filter_map(|written| {
             let understood = Rule::parse(written.clone());
             understood.map_err(|bad| findings.notices.push(format!("{bad}; this answer doesn't count"))).ok()
@@ -179,7 +167,7 @@ impl Policy {
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
             answers_count: permissions.managed_rules_only.is_none(),
-            forbidden: forbidden.into_iter().map(|(mode, _)| mode).collect(),
+            forbidden: forbidden.map(PermissionMode::from).collect(),
         };
         Ok((Policy(Arc::new(inner)), findings))
     }
@@ -234,7 +222,9 @@ impl Inner {
     fn denies_asks(&self) -> Option<String> {
         match (&self.deny_instead_of_prompting, self.live.mode()) {
             (_, mode @ PermissionMode::DontAsk) => Some(format!("mode `{mode}` doesn't ask")),
-            (Some(source), _) => Some(format!("`denyInsteadOfPrompting` ({source}) turns questions into denials")),
+            (Some(source), _) => {
+                Some(format!("`denyInsteadOfPrompting` ({source}) turns questions into denials"))
+            }
             _ if self.non_interactive => Some("nobody can be asked here".to_owned()),
             _ => None,
         }

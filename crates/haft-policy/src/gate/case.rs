@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use haft::effects::PathSet;
 use haft::effects::resolved::{ResolvedPath, Workspace};
 use haft::effects::table::Judgement;
+use haft::files::resolve::ResolveErrorKind;
 use haft::files::{resolve, resolve_entry};
 use haft::ports::Request;
 use haft::{Effects, Extent};
@@ -19,7 +20,7 @@ use super::Setup;
 use crate::conventions;
 use crate::rule::{Anchors, Command, Effect, Place, Subject, Touch, Touches};
 use crate::settings::lexical;
-use crate::shell::{self, Analysis, FileAccess, SubCommand};
+use crate::shell::{self, Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
 pub(super) struct Surroundings {
@@ -44,7 +45,9 @@ impl Surroundings {
         for (named, real) in workspace.named_dirs() {
             link(named, real);
         }
-        for place in [Some(&home), places.config_dir.as_ref(), places.claude_dir.as_ref()].into_iter().flatten() {
+        for place in
+            [Some(&home), places.config_dir.as_ref(), places.claude_dir.as_ref()].into_iter().flatten()
+        {
             if let Ok(real) = place.canonicalize() {
                 link(place, &real);
             }
@@ -134,8 +137,15 @@ impl<'a> Case<'a> {
         let place = surroundings.shell_place(workspace);
         let look = |path: &Path, entry: bool| {
             let look = if entry { resolve_entry } else { resolve };
-            let found = look(workspace.cwd(), path).map_err(|error| error.to_string())?;
-            Ok((found.given, found.real))
+            match look(workspace.cwd(), path) {
+                Ok(found) => Ok((found.given, found.real)),
+                // Behind a file nothing is and nothing can be made: one of several guesses where a command writes.
+                Err(error) if error.kind == ResolveErrorKind::NotADirectory => {
+                    let path = lexical(workspace.cwd(), path);
+                    Ok((path.clone(), path))
+                }
+                Err(error) => Err(error.to_string()),
+            }
         };
         let mut reader = Reader { place: &place, resolve: &look, failed: request.effects.failed.clone() };
         let (mut commands, mut doubts) = (Vec::new(), Vec::new());
@@ -187,7 +197,18 @@ impl<'a> Case<'a> {
         let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
         let judgement = request.judgement;
         Case {
-            subject, commands, doubts, critical, failed, line, child, held, confined, workspace, declared, judgement,
+            subject,
+            commands,
+            doubts,
+            critical,
+            failed,
+            line,
+            child,
+            held,
+            confined,
+            workspace,
+            declared,
+            judgement,
         }
     }
 
@@ -241,7 +262,18 @@ impl<'a> Case<'a> {
         let (commands, doubts, critical, failed) = (Vec::new(), Vec::new(), None, None);
         let Case { child, held, confined, workspace, declared, judgement, .. } = *self;
         Case {
-            subject, commands, doubts, critical, failed, line: None, child, held, confined, workspace, declared, judgement,
+            subject,
+            commands,
+            doubts,
+            critical,
+            failed,
+            line: None,
+            child,
+            held,
+            confined,
+            workspace,
+            declared,
+            judgement,
         }
     }
 
@@ -332,7 +364,10 @@ struct Reader<'r> {
 impl Reader<'_> {
     /// Adds the commands of a line to a subject.
     fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
-        let analysis = shell::analyse(line, self.place);
+        let analysis = match subject.tool {
+            "PowerShell" => foreign(line),
+            _ => shell::analyse(line, self.place),
+        };
         let understood = analysis.doubts.is_empty();
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
@@ -373,13 +408,36 @@ impl Reader<'_> {
 
     fn at(&mut self, path: &Path, extent: Extent, entry: bool) -> Option<Place<'static>> {
         match (self.resolve)(path, entry) {
-            Ok((given, real)) => {
-                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent })
-            }
+            Ok((given, real)) => Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent }),
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.place.cwd.join(path), why));
                 None
             }
         }
     }
+}
+
+/// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not
+/// understood.
+fn foreign(line: &str) -> Analysis {
+    let text = line.trim().to_owned();
+    let plain = |c: char| c.is_alphanumeric() || " -_./:\\=,".contains(c);
+    let doubt = Doubt::Syntax { what: "plain words", at: 0 };
+    let doubts = if text.chars().all(plain) { Vec::new() } else { vec![doubt] };
+    let layer = Layer {
+        argv: text.split_whitespace().map(|word| Word::Literal(word.to_owned())).collect(),
+        text: text.clone(),
+        started: Started::Directly,
+    };
+    let command = SubCommand {
+        text,
+        assignments: Vec::new(),
+        layers: vec![layer],
+        within: None,
+        read_only: Err("what this program does isn't known".to_owned()),
+        exact_only: None,
+        critical: None,
+        effects: None,
+    };
+    Analysis { commands: vec![command], redirects: Vec::new(), doubts }
 }

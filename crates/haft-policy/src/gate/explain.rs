@@ -256,18 +256,19 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
     let (verdict, reason) = shown(inner, mode, &judged.outcome);
     let by = judged.decision.by.map(|id| rules.rule(id));
     let decided_by = by.filter(|_| judged.by_rule).map(deciding);
-    let mut others: Vec<OtherRule> = judged
-        .decision
-        .others
-        .iter()
-        .map(|(id, why)| other(rules.rule(*id), &case, *why))
-        .collect();
+    let mut others: Vec<OtherRule> =
+        judged.decision.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
     if let Some(rule) = by.filter(|_| !judged.by_rule) {
         let why = match &judged.outcome {
-            Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => because.by.clone(),
+            Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => {
+                because.by.clone()
+            }
             Outcome::Allow(because) => format!("{} decided", because.by),
         };
-        others.insert(0, OtherRule { why: format!("goes after this: {why}"), ..other(rule, &case, Why::SaysTheSame) });
+        others.insert(
+            0,
+            OtherRule { why: format!("goes after this: {why}"), ..other(rule, &case, Why::SaysTheSame) },
+        );
     }
     let to_deny = (verdict != VerdictName::Deny).then(|| Change {
         list: VerdictName::Deny,
@@ -278,7 +279,11 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
         tool: request.name.to_owned(),
         mode: mode.to_string(),
         verdict,
-        reason: if case.commands.len() > 1 && !judged.by_rule && matches!(judged.outcome, Outcome::Undecided(_)) && verdict == VerdictName::Ask {
+        reason: if case.commands.len() > 1
+            && !judged.by_rule
+            && matches!(judged.outcome, Outcome::Undecided(_))
+            && verdict == VerdictName::Ask
+        {
             "no rule allows every part".to_owned()
         } else {
             reason
@@ -348,13 +353,17 @@ pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) 
             &own
         }
     };
-    let words = |words: String| Some(Change { list: VerdictName::Allow, rules: Vec::new(), words: Some(words) });
+    let words =
+        |words: String| Some(Change { list: VerdictName::Allow, rules: Vec::new(), words: Some(words) });
     match &judged.outcome {
         Outcome::Allow(_) => None,
         Outcome::Deny(_) | Outcome::Ask(_) if judged.by_rule => {
             let rule = sets.of(mode).rule(judged.decision.by?);
             let list = name(rule.list());
-            words(format!("remove the rule `{rule}` ({}) from `{list}`; no allow rule lifts it", rule.source()))
+            words(format!(
+                "remove the rule `{rule}` ({}) from `{list}`; no allow rule lifts it",
+                rule.source()
+            ))
         }
         Outcome::Deny(_) if mode == PermissionMode::Plan => words("leave the mode `plan`".to_owned()),
         Outcome::Deny(_) => words("nothing allows it".to_owned()),
@@ -394,7 +403,8 @@ fn effects(case: &Case<'_>) -> EffectsView {
         }
     }
     let subject = &case.subject;
-    let hosts = subject.touches.hosts.iter().chain(subject.commands.iter().flat_map(|one| &one.touches.hosts));
+    let hosts =
+        subject.touches.hosts.iter().chain(subject.commands.iter().flat_map(|one| &one.touches.hosts));
     for host in hosts {
         if !view.reaches.contains(&host.to_string()) {
             view.reaches.push(host.to_string());
@@ -435,7 +445,11 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
     words.extend(case.declared.asks_user.then(|| "asks you".to_owned()));
     if view.unknown {
-        let what = if view.writes.is_empty() && !view.runs.is_empty() { "writes unknown" } else { "may touch anything" };
+        let what = if view.writes.is_empty() && !view.runs.is_empty() {
+            "writes unknown"
+        } else {
+            "may touch anything"
+        };
         words.push(what.to_owned());
     }
     if words.is_empty() {
@@ -456,7 +470,9 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             reason.clone_from(&rule.rule);
         } else if let (Some(why), Outcome::Undecided(_)) = (command.exact_only, &judged.outcome) {
             reason = format!("{why}; only an exact rule allows it");
-        } else if matches!(judged.outcome, Outcome::Undecided(_)) && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs) {
+        } else if matches!(judged.outcome, Outcome::Undecided(_))
+            && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
+        {
             reason = "no rule matches".to_owned();
         }
         let depth = command.within.and_then(|outer| parts.get(outer)).map_or(0, |outer| outer.depth + 1);
@@ -482,7 +498,8 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             let part = case.only_place(effect);
             let judged = verdict::judge(inner, &sets, mode, &part, false);
             let (verdict, mut reason) = shown(inner, mode, &judged.outcome);
-            let rule = judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
+            let rule =
+                judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
             if let Some(rule) = &rule {
                 reason.clone_from(&rule.rule);
             }
@@ -531,11 +548,19 @@ impl fmt::Display for Explanation {
         writeln!(f, "{verdict:<5} {}", one_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
-            let width = |of: &dyn Fn(&Part) -> usize, max: usize| {
-                parts.iter().map(of).max().unwrap_or(0).min(max)
-            };
+            let width =
+                |of: &dyn Fn(&Part) -> usize, max: usize| parts.iter().map(of).max().unwrap_or(0).min(max);
             let text = width(&|part| part.text.chars().count() + 2 * part.depth, 60);
-            let why = width(&|part| if part.rule.is_some() || part.touches.is_some() { part.reason.chars().count() } else { 0 }, 40);
+            let why = width(
+                &|part| {
+                    if part.rule.is_some() || part.touches.is_some() {
+                        part.reason.chars().count()
+                    } else {
+                        0
+                    }
+                },
+                40,
+            );
             for part in parts {
                 let shown = format!("{}{}", "  ".repeat(part.depth), part.text);
                 let more = match (&part.rule, &part.touches) {
@@ -553,7 +578,14 @@ impl fmt::Display for Explanation {
         }
         for (at, rule) in other_rules.iter().enumerate() {
             let head = if at == 0 { "others" } else { "" };
-            writeln!(f, "{head:<9} {} {} ({}): {}", rule.list, one_line(&rule.rule), rule.source, one_line(&rule.why))?;
+            writeln!(
+                f,
+                "{head:<9} {} {} ({}): {}",
+                rule.list,
+                one_line(&rule.rule),
+                rule.source,
+                one_line(&rule.why)
+            )?;
         }
         write!(f, "effects   {}", effects.summary)?;
         if let Some(change) = &self.to_allow {

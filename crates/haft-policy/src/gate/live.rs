@@ -16,6 +16,8 @@ pub(super) struct Sets {
     /// Without allow rules for any command, for the mode in which a classifier stands in for the user. None if there is
     /// no such rule.
     narrow: Option<RuleSet>,
+    /// Some rule denies or asks for some commands.
+    pub(super) stop_commands: bool,
 }
 
 impl Sets {
@@ -23,9 +25,13 @@ impl Sets {
         let anchors = &surroundings.anchors;
         let examine: Box<Examine<'_>> = Box::new(|tool, input| surroundings.example(tool, input));
         let narrow: Vec<Rule> = rules.iter().filter(|rule| !is_broad(rule)).cloned().collect();
-        let narrow = (narrow.len() < rules.len()).then(|| RuleSet::compile_with(narrow, anchors, &*examine).0);
+        let narrow =
+            (narrow.len() < rules.len()).then(|| RuleSet::compile_with(narrow, anchors, &*examine).0);
+        let stops =
+            |rule: &Rule| rule.list() != List::Allow && super::is_shell(rule.tool()) && !rule.is_bare();
+        let stop_commands = rules.iter().any(stops);
         let (rules, lints) = RuleSet::compile_with(rules, anchors, &*examine);
-        (Sets { rules, narrow }, lints)
+        (Sets { rules, narrow, stop_commands }, lints)
     }
 
     /// The rules that hold in a mode.
@@ -39,10 +45,47 @@ impl Sets {
 
 /// Programs that run whatever they are given, so that a wildcard behind one allows everything.
 const INTERPRETERS: &[&str] = &[
-    "ash", "awk", "bash", "bun", "bunx", "cmd", "dash", "deno", "doas", "docker", "env", "eval", "exec", "fish",
-    "gawk", "ksh", "lua", "node", "nodejs", "npx", "osascript", "perl", "php", "pnpx", "podman", "powershell",
-    "pwsh", "python", "python2", "python3", "ruby", "sh", "ssh", "su", "sudo", "tclsh", "ts-node", "tsx", "uvx",
-    "xargs", "zsh",
+    "ash",
+    "awk",
+    "bash",
+    "bun",
+    "bunx",
+    "cmd",
+    "dash",
+    "deno",
+    "doas",
+    "docker",
+    "env",
+    "eval",
+    "exec",
+    "fish",
+    "gawk",
+    "ksh",
+    "lua",
+    "node",
+    "nodejs",
+    "npx",
+    "osascript",
+    "perl",
+    "php",
+    "pnpx",
+    "podman",
+    "powershell",
+    "pwsh",
+    "python",
+    "python2",
+    "python3",
+    "ruby",
+    "sh",
+    "ssh",
+    "su",
+    "sudo",
+    "tclsh",
+    "ts-node",
+    "tsx",
+    "uvx",
+    "xargs",
+    "zsh",
 ];
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
@@ -123,16 +166,34 @@ mod tests {
     #[test]
     fn rules_for_any_program_are_broad() {
         let broad = |text: &str| {
-            is_broad(&Rule::parse(WrittenRule::plain(text, List::Allow, Source::of(Scope::User, "/w"))).unwrap())
+            is_broad(
+                &Rule::parse(WrittenRule::plain(text, List::Allow, Source::of(Scope::User, "/w"))).unwrap(),
+            )
         };
-        for rule in ["Bash", "Bash(*)", "Bash(python *)", "Bash(python:*)", "Bash(* --version)", "Bash(py*)",
-            "Bash(/usr/bin/node *)", "Bash(sudo *)", "Bash(npx *)", "PowerShell", "Monitor"]
-        {
+        for rule in [
+            "Bash",
+            "Bash(*)",
+            "Bash(python *)",
+            "Bash(python:*)",
+            "Bash(* --version)",
+            "Bash(py*)",
+            "Bash(/usr/bin/node *)",
+            "Bash(sudo *)",
+            "Bash(npx *)",
+            "PowerShell",
+            "Monitor",
+        ] {
             assert!(broad(rule), "{rule}");
         }
-        for rule in ["Bash(npm test)", "Bash(npm run *)", "Bash(git log *)", "Bash(python a.py)", "Read", "Edit(src/**)",
-            "Bash(pytest *)"]
-        {
+        for rule in [
+            "Bash(npm test)",
+            "Bash(npm run *)",
+            "Bash(git log *)",
+            "Bash(python a.py)",
+            "Read",
+            "Edit(src/**)",
+            "Bash(pytest *)",
+        ] {
             assert!(!broad(rule), "{rule}");
         }
     }

@@ -51,6 +51,10 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
         if !reading {
             for path in [&place.given, &place.real] {
                 if let Some(Protection::Never(root)) = inner.protected.judge(path) {
+                    // `rm -rf ~` would remove it too, and asks for a reason that people know.
+                    if case.critical.is_some() && root.starts_with(path) {
+                        continue;
+                    }
                     let words = format!("no tool may write `{}`, in any mode", root.display());
                     return Some(Because::by("what protects settings and trust").saying(words));
                 }
@@ -89,7 +93,9 @@ pub(super) fn decide(
         return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
     }
     if let Some(name) = protected(inner, case) {
-        let because = Because::by(format!("it changes `{name}`, which decides what runs; allow rules don't cover that"));
+        let because = Because::by(format!(
+            "it changes `{name}`, which decides what runs; allow rules don't cover that"
+        ));
         // The mode in which somebody else looks at it.
         let auto = mode == PermissionMode::Auto;
         return (if auto { Outcome::Undecided(because) } else { Outcome::Ask(because) }, false);
@@ -169,7 +175,11 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<Open> {
             let path = place.given.display();
             if !case.is_inside(effect.touch, place) {
                 let words = format!("it touches `{path}`, outside of the working directories");
-                return Some(if mode == PermissionMode::Plan { Open::Never(words) } else { Open::Asks(words) });
+                return Some(if mode == PermissionMode::Plan {
+                    Open::Never(words)
+                } else {
+                    Open::Asks(words)
+                });
             }
             let is_edit = match effect.command {
                 Some(command) => is_editor(case, command),
@@ -193,9 +203,7 @@ fn runs(edits: bool, case: &Case<'_>, at: usize) -> Option<String> {
     let alone = command.read_only || (edits && is_editor(case, at));
     match (alone, case.held) {
         (true, true) => None,
-        (true, false) if command.read_only => {
-            Some(", which only looks, but nothing confines it".to_owned())
-        }
+        (true, false) if command.read_only => Some(", which only looks, but nothing confines it".to_owned()),
         _ => Some(String::new()),
     }
 }

@@ -101,7 +101,8 @@ impl Workspace {
     /// The same for the two forms of a path, absolute and without `.` and `..`.
     pub fn contains_both(&self, given: &Path, real: &Path) -> bool {
         let really = |(_, dir): &(PathBuf, PathBuf)| beneath_tidy(real, dir);
-        let named = |(named, dir): &(PathBuf, PathBuf)| beneath_tidy(given, dir) || beneath_tidy(given, named);
+        let named =
+            |(named, dir): &(PathBuf, PathBuf)| beneath_tidy(given, dir) || beneath_tidy(given, named);
         self.dirs.iter().any(really) && (given == real || self.dirs.iter().any(named))
     }
 
@@ -219,6 +220,15 @@ impl Resolved {
     /// The protected place that this would change, if any.
     pub fn meets_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
         self.writes.iter().chain(&self.deletes).find_map(|path| workspace.protecting(path))
+    }
+
+    /// The protected place in which this would change something, if any. Unlike [`meets_protected`](Resolved::meets_protected)
+    /// this leaves folders alone that a protected place lies in.
+    pub fn within_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
+        let within = |path: &ResolvedPath| {
+            workspace.protected.iter().find(|root| beneath(&path.at.real, root)).map(PathBuf::as_path)
+        };
+        self.writes.iter().chain(&self.deletes).find_map(within)
     }
 
     /// What the call may touch once it is allowed: the insides for reading, and what it declared.

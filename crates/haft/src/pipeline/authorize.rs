@@ -191,7 +191,12 @@ async fn ask(
                         Verdict::Ask(changed) => reason = changed.reason,
                         Verdict::Unasked(reason) => {
                             let request = seen.request(shared, opened, cx);
-                            return Decided::Refused(unasked(shared, &request, &reason, "this mode doesn't ask"));
+                            return Decided::Refused(unasked(
+                                shared,
+                                &request,
+                                &reason,
+                                "this mode doesn't ask",
+                            ));
                         }
                     }
                 }
@@ -209,7 +214,12 @@ async fn ask(
             return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
         };
         if !guarded(|| shared.authorizer.may_prompt()).unwrap_or(false) {
-            return Decided::Refused(unasked(shared, &request, &reason, "settings turn questions into denials"));
+            return Decided::Refused(unasked(
+                shared,
+                &request,
+                &reason,
+                "settings turn questions into denials",
+            ));
         }
         let approval = approval(shared, opened, &request, reason, again);
         let asked_about = CallDigest::of(opened, &seen.resolved, cx);
@@ -261,7 +271,12 @@ async fn ask(
 /// more than believed.
 fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opinion) -> Verdict {
     let tool = opened.entry.name();
-    if let Some(place) = request.effects.meets_protected(request.workspace) {
+    // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user to judge.
+    let protected = match request.tool.spec().runs_in_child() {
+        true => request.effects.within_protected(request.workspace),
+        false => request.effects.meets_protected(request.workspace),
+    };
+    if let Some(place) = protected {
         let words = format!("{tool} was denied: no tool may write `{}`, in any mode", place.display());
         return Verdict::Deny(ToolError::of(ErrorKind::Denied, words));
     }
