@@ -125,6 +125,7 @@ pub(crate) struct SettingsArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub(crate) enum SettingsCommand {
     /// Print every value that counts, with the file and line that it comes from.
     Show(ShowArgs),
