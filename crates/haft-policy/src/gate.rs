@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft::files::Hidden;
 use haft::ports::{
     Answer, Authorizer, Because, Classified, Mode, PermissionMode, Processes, Request, Ruling,
 };
@@ -27,7 +28,7 @@ use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
-use crate::rule::{BadRule, Lint, Rule};
+use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{self, Places, Protected};
 use crate::source::{Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -298,6 +299,17 @@ impl Authorizer for Policy {
         let names = std::iter::once(name).chain(tool.aliases().iter().map(String::as_str));
         let by = names.filter_map(|name| rules.hides(name)).min()?;
         Some(rules.rule(by).because())
+    }
+
+    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+        let case = Case::of(request, &self.0.surroundings);
+        let sets = self.0.live.sets();
+        // All rules: what stops doesn't depend on the mode.
+        if !sets.rules.decide(&case.subject).leaves_out {
+            return None;
+        }
+        let tool = request.name.to_owned();
+        Some(Hidden::new(move |path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some()))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) {

@@ -132,7 +132,8 @@ impl<'a> Case<'a> {
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         let keeps = !request.external && conventions::is_file_tool(name);
         subject.enforced = keeps || (child && held);
-        subject.leaves_out = false;
+        // These walk by descriptors that don't show what is hidden.
+        subject.leaves_out = !request.external && matches!(name, "Glob" | "Grep");
 
         let place = surroundings.shell_place(workspace);
         let look = |path: &Path, entry: bool| {

@@ -129,7 +129,7 @@ impl Workspace {
     pub fn access(&self) -> Access {
         let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned());
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
-        Access { read, write: Vec::new(), never_written: Vec::new() }
+        Access { read, ..Access::default() }
     }
 }
 

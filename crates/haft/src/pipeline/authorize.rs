@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -19,6 +20,7 @@ use crate::effects::table::{Asks, Judgement};
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
+use crate::files::{Access, Extent, Hidden};
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Decision, HookCall};
 use crate::limits;
@@ -39,12 +41,18 @@ pub(super) enum Decided {
 pub(super) struct Allowed {
     seen: Seen,
     by: Cow<'static, str>,
+    /// What it isn't shown of the folders that it walks.
+    hidden: Option<Hidden>,
 }
 
 impl Allowed {
     pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
         let Seen { resolved, judgement } = self.seen;
-        let granted = execute::grant(cx, &resolved);
+        let mut granted = execute::grant(cx, &resolved);
+        if self.hidden.is_some() {
+            let access = granted.as_ref().unwrap_or(cx).access().clone();
+            granted = Some(cx.granted(Arc::new(Access { hidden: self.hidden, ..access })));
+        }
         Prepared { resolved, judgement, allowed_by: self.by, granted, notes }
     }
 }
@@ -72,6 +80,23 @@ pub(super) async fn authorize(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
+    let mut decided = decide(shared, opened, cx, asking).await;
+    if let Decided::Allowed(allowed) = &mut decided
+        && allowed.seen.resolved.reads.iter().any(|path| path.extent == Extent::Subtree)
+    {
+        let request = allowed.seen.request(shared, opened, cx);
+        match guarded(|| shared.authorizer.hidden(&request)) {
+            Ok(hidden) => allowed.hidden = hidden,
+            Err(_) => {
+                let because = Because::by("the rules, which failed");
+                return Decided::Refused(denied(opened.entry.name(), &because));
+            }
+        }
+    }
+    decided
+}
+
+async fn decide(shared: &Shared, opened: &Opened, cx: &Context, asking: &(dyn Fn() + Sync)) -> Decided {
     let asked = Guarded::new(|| opened.attempt.invocation.permission(cx));
     let opinion = within(limits::CHECK_TIMEOUT, asked).await.and_then(Result::ok);
     let opinion =
@@ -119,7 +144,7 @@ impl Seen {
     }
 
     fn allowed(self, by: Cow<'static, str>) -> Decided {
-        Decided::Allowed(Allowed { seen: self, by })
+        Decided::Allowed(Allowed { seen: self, by, hidden: None })
     }
 }
 

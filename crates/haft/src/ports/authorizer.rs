@@ -6,6 +6,7 @@ use super::Answer;
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::Judgement;
+use crate::files::Hidden;
 use crate::future::BoxFuture;
 use crate::tool::AnyTool;
 
@@ -48,6 +49,14 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule. `name` is the one
     /// under which it would be offered.
     fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because>;
+
+    /// What a call that was allowed isn't shown of the folders that it walks. The default hides nothing.
+    ///
+    /// Asked only for calls that read whole folders. A panic denies.
+    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+        let _ = request;
+        None
+    }
 
     /// Keeps an answer for later calls. The default forgets, so the user is asked again.
     fn remember(&self, request: &Request<'_>, answer: &Answer) {

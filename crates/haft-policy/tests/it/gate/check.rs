@@ -132,3 +132,21 @@ async fn powershell_has_rules_of_its_own() {
     assert_eq!(verdict("Get-Item x; Format-Disk"), VerdictName::Ask);
     assert_eq!(verdict("Get-Item $(x)"), VerdictName::Ask);
 }
+
+#[tokio::test]
+async fn explanations_fit_their_schema() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas/check.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let session = with(rules("+Bash(npm test); -Edit(locked/in/**)")).open();
+    for (tool, input) in [
+        ("Bash", json!({"command": "npm test && make > x; $Y"})),
+        ("Write", json!({"file_path": "locked/in/x", "content": ""})),
+        ("Read", json!({"file_path": "a.txt"})),
+    ] {
+        let value = serde_json::to_value(session.explain(tool, &input)).unwrap();
+        let wrong: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:?}\n{value:#}");
+    }
+    assert!(!validator.is_valid(&json!({"verdict": "maybe"})));
+}

@@ -109,3 +109,26 @@ async fn an_address_with_a_password_is_refused() {
     let session = with(rules("+WebFetch")).mode("bypassPermissions").open();
     session.holds("deny WebFetch https://me:pw@x.io/\nallow WebFetch https://x.io/").await;
 }
+
+/// A search isn't stopped by a rule for a file in the folder; the file isn't there for it.
+#[tokio::test]
+async fn searches_leave_out_what_is_denied() {
+    let session = with(rules("-Read(.env); -Read(secrets/**); ?Read(*.pem)")).open();
+    for path in [".env", "src/.env", "src/secrets/key", "src/a.pem", "src/plain"] {
+        session.room.write(&format!("work/{path}"), "needle\n");
+    }
+    let text = async |tool, input| session.call(tool, input).await.outcome().as_ref().unwrap().to_text();
+    let found = text("Grep", json!({"pattern": "needle", "path": "."})).await;
+    assert!(found.contains("src/plain"), "{found}");
+    for hidden in [".env", "secrets", "a.pem"] {
+        assert!(!found.contains(hidden), "{found}");
+    }
+    let found = text("Glob", json!({"pattern": "**/*"})).await;
+    assert!(found.contains("src/plain") && !found.contains("env") && !found.contains("key"), "{found}");
+    assert!(session.user.asked().is_empty());
+    session
+        .holds("deny Read .env\ndeny Grep src/secrets\ndeny Grep .env\nallow Grep src\nask Read src/a.pem")
+        .await;
+    let session = with(rules("?Grep")).open();
+    session.holds("ask Grep src\nallow Glob src").await;
+}
