@@ -312,23 +312,24 @@ impl Authorizer for Policy {
         Some(Hidden::new(move |path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some()))
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
         let inner = &*self.0;
         inner.guard.forget(request);
         if !matches!(answer, Answer::Session | Answer::Always) {
-            return;
+            return Ok(());
         }
         let case = Case::of(request, &inner.surroundings);
         let rules = inner.proposals(&case);
-        if *answer == Answer::Always
-            && let Some(store) = &inner.remembered
-        {
-            for rule in &rules {
-                // What can't be kept still holds for this session.
-                let _ = store.add(rule, crate::source::List::Allow);
-            }
-        }
+        // What can't be kept still holds for this session.
         inner.live.add(&rules, &inner.surroundings);
+        if *answer != Answer::Always {
+            return Ok(());
+        }
+        let store = inner.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
+        rules.iter().try_for_each(|rule| {
+            let kept = store.add(rule, crate::source::List::Allow);
+            kept.map_err(|error| format!("`{rule}` can't be kept: {error}"))
+        })
     }
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {

@@ -487,8 +487,8 @@ impl Authorizer for Stricter {
         }
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) {
-        self.parent.remember(request, answer);
+    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) -> Result<(), String> {
+        self.parent.remember(request, answer)
     }
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {

@@ -222,6 +222,19 @@ fn always_is_kept_and_not_asked_again() {
     assert!(shown.stdout.contains(rule), "{shown:?}");
 }
 
+/// An answer that can't be kept holds for the run, and the user learns that it is no more than that.
+#[test]
+fn an_answer_that_can_not_be_kept_is_said() {
+    let room = Room::new();
+    room.write("home/.local/state/haft/remembered", "a file where a folder should be");
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}'"#;
+    let Some(screen) = Screen::run_in(room, "", line) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("a");
+    let shown = screen.wait_for("exit 0");
+    assert!(shown.contains("your answer holds for this session only: `Edit("), "{shown}");
+}
+
 /// An edited input meets the rules like any other.
 #[test]
 fn an_edit_does_not_get_past_a_rule() {

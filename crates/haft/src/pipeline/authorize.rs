@@ -279,7 +279,10 @@ async fn ask(
             Verdict::Allow(by) if !same => return now.allowed(by),
             Verdict::Ask(changed) if !same => question = changed,
             Verdict::Allow(_) | Verdict::Ask(_) => {
-                let _ = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
+                let kept = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
+                if let Ok(Err(why)) = kept {
+                    tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
+                }
                 return now.allowed("the user".into());
             }
         }

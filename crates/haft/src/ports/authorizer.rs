@@ -59,8 +59,12 @@ pub trait Authorizer: Send + Sync + 'static {
     }
 
     /// Keeps an answer for later calls. The default forgets, so the user is asked again.
-    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+    ///
+    /// # Errors
+    /// Why an answer for always lasts no longer than the session, in words; the user is told.
+    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
         let _ = (request, answer);
+        Ok(())
     }
 
     /// The rules that an answer for the session or for always would add, each as narrow as it can be; none where such an
