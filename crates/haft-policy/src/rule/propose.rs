@@ -31,13 +31,13 @@ impl RuleSet {
         self.fewest(found, subject)
     }
 
-    /// These rules without those that the others make needless, as `Edit(x)` does `Read(x)`.
+    /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
     fn fewest(&self, mut rules: Vec<String>, subject: &Subject<'_>) -> Vec<String> {
         let mut at = 0;
-        while rules.len() > 1 && at < rules.len() {
+        while at < rules.len() {
             let mut fewer = rules.clone();
-            fewer.remove(at);
-            if self.would_cover(&fewer, subject) {
+            let needless = fewer.remove(at).starts_with("Read(") && !fewer.is_empty();
+            if needless && self.would_cover(&fewer, subject) {
                 rules = fewer;
             } else {
                 at += 1;
