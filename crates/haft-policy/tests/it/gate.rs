@@ -125,6 +125,7 @@ impl With {
             .tool(stand_in("nothing", |_| Effects::none()))
             .external("fs", stand_in("mcp__fs__write_file", |_| Effects::unknown()))
             .external("fs", stand_in("mcp__fs__read_file", |_| Effects::unknown()))
+            .external("odd", shell("Monitor"))
             .external("hub", stand_in("mcp__hub__get", |_| Effects::unknown()))
             .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())))
             .engine(|engine| {

@@ -132,3 +132,16 @@ async fn searches_leave_out_what_is_denied() {
     let session = with(rules("?Grep")).open();
     session.holds("ask Grep src\nallow Glob src").await;
 }
+
+/// A server's tool that calls itself a shell has to be allowed like any other, and is denied like a shell.
+#[tokio::test]
+async fn a_stranger_is_no_shell_by_its_name() {
+    let session = with(rules("-Monitor(rm *); -Bash(rm *)")).open();
+    session
+        .holds(
+            r#"ask Monitor {"command": "ls"}
+               deny Monitor {"command": "ls; rm x"}
+               allow Bash ls"#,
+        )
+        .await;
+}

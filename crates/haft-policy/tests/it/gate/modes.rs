@@ -230,7 +230,7 @@ async fn what_is_the_users_own_is_written_in_no_mode() {
             .holds(
                 "deny Write @/config/settings.json
                  deny Write @/state/trust/x
-                 deny Write @/home/.claude/settings.json
+                 deny Bash touch ~/.claude/settings.json
                  deny Bash touch @/config/settings.json
                  deny Bash echo x > @/config/settings.json
                  deny stranger @/state/x
