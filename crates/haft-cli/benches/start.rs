@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -17,27 +18,57 @@ fn main() {
         return;
     }
     let haft = Path::new(env!("CARGO_BIN_EXE_haft"));
+    let empty = tempfile::tempdir().unwrap();
+    let project = tempfile::tempdir().unwrap();
+    fill(project.path());
     println!("| what | `true` | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    for (args, goal) in [(["--version"].as_slice(), "≤ 5"), (["tools"].as_slice(), "")] {
+    for (what, args, dir, goal) in [
+        ("`haft --version`", &["--version"][..], empty.path(), "≤ 5"),
+        ("`haft tools`", &["tools"], empty.path(), "≤ 20"),
+        ("`haft tools` with settings of 1,000 rules, 20 hooks, 20 tools", &["tools"], project.path(), ""),
+    ] {
         let (mut least, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
-            least.push(start(nothing, &[]));
-            ours.push(start(haft, args));
+            least.push(start(nothing, &[], dir));
+            ours.push(start(haft, args, dir));
         }
         let (least, ours) = (median(least), median(ours));
         let ratio = ours / least;
-        println!(
-            "| start of `haft {}` | {least:.2} ms | {ours:.2} ms | {ratio:.2} | {goal} |",
-            args.join(" ")
-        );
+        println!("| start of {what} | {least:.2} ms | {ours:.2} ms | {ratio:.2} | {goal} |");
+    }
+}
+
+/// A workspace with as much as a large project has.
+fn fill(dir: &Path) {
+    let (mut rules, mut hooks) = (String::new(), String::new());
+    for at in 0..1_000 {
+        let _ = write!(rules, "{}\"Read(secret/{at}/**)\"", if at == 0 { "" } else { ", " });
+    }
+    for at in 0..20 {
+        let gap = if at == 0 { "" } else { ", " };
+        let _ = write!(hooks, "{gap}{{\"type\": \"command\", \"command\": \".claude/hook{at}.sh\"}}");
+        let tool = dir.join(format!(".haft/tools/t{at}"));
+        std::fs::create_dir_all(&tool).unwrap();
+        std::fs::write(tool.join("tool.json"), "{}").unwrap();
+        std::fs::write(tool.join("run"), "x".repeat(10_000)).unwrap();
+    }
+    let settings = format!(
+        "{{\"permissions\": {{\"deny\": [{rules}]}}, \"hooks\": {{\"PreToolUse\": [{{\"hooks\": [{hooks}]}}]}}}}"
+    );
+    std::fs::create_dir_all(dir.join(".claude")).unwrap();
+    std::fs::write(dir.join(".claude/settings.json"), settings).unwrap();
+    for at in 0..20 {
+        std::fs::write(dir.join(format!(".claude/hook{at}.sh")), "y".repeat(10_000)).unwrap();
     }
 }
 
 /// The time from start to end, in milliseconds.
-fn start(program: &Path, args: &[&str]) -> f64 {
+fn start(program: &Path, args: &[&str], dir: &Path) -> f64 {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).env("HOME", dir).stdout(Stdio::null()).stderr(Stdio::null());
     let begin = Instant::now();
-    let status = Command::new(program).args(args).stdout(Stdio::null()).status().unwrap();
+    let status = command.status().unwrap();
     assert!(status.success());
     begin.elapsed().as_secs_f64() * 1e3
 }

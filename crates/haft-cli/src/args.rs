@@ -8,7 +8,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use haft::{BadRule, ConflictRule, PermissionMode, Permissions};
+use haft::ConflictRule;
+use haft_policy::settings::{Flags, Mode};
+use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
 /// The tool system of a language-model agent.
@@ -19,8 +21,9 @@ use haft_provider::Wire;
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n\n\
-                  Exit codes: 0 done, 1 the call got an error result, 2 wrong usage or unreadable input, 130 interrupted.\n\
+    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n\n\
+                  Exit codes: 0 done, 1 the call got an error result, 2 wrong usage, unreadable input or settings, 130 interrupted;\n\
+                  of `check` also 10 it would ask, 11 it would be denied.\n\
                   Standard output carries results only; everything else goes to standard error."
 )]
 pub(crate) struct Cli {
@@ -34,10 +37,16 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Call one tool and print its result.
     Call(CallArgs),
+    /// Explain whether a call would run, and which rule says so; runs nothing.
+    Check(CheckArgs),
     /// Run the calls of a model's message and print the message that answers.
     Dispatch(DispatchArgs),
+    /// Show what all settings say together, and which file says it.
+    Settings(SettingsArgs),
     /// List the tools that a model would be offered.
     Tools(ToolsArgs),
+    /// Show what a workspace would run or loosen, and trust exactly that.
+    Trust(TrustArgs),
 }
 
 #[derive(Debug, Args)]
@@ -48,6 +57,21 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
     pub(crate) input: Option<String>,
     /// Form of the result: its text, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 it would run, 10 it would ask, 11 it would be denied, 2 wrong usage.")]
+pub(crate) struct CheckArgs {
+    /// Name of the tool, case-sensitive; also one that isn't offered here, such as WebFetch.
+    pub(crate) tool: String,
+    /// Input of the call; `-` reads it from standard input. Default: {}
+    #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
+    pub(crate) input: Option<String>,
+    /// Form of the explanation: lines for people, or one JSON object on one line.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub(crate) output: Form,
     #[command(flatten)]
@@ -91,6 +115,49 @@ impl From<Provider> for Wire {
             Provider::Gemini => Wire::Gemini,
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct SettingsArgs {
+    #[command(subcommand)]
+    pub(crate) command: SettingsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
+pub(crate) enum SettingsCommand {
+    /// Print every value that counts, with the file and line that it comes from.
+    Show(ShowArgs),
+    /// Print the JSON Schema of a settings file.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Form of the list: lines for people, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// The workspace. Default: the directory to work in.
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Trust it without a question. `--trust-hash HASH` does so too, if the hash is that of the workspace.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Take the trust back.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) forget: bool,
+    /// Form of what is shown: lines for people, or one JSON object on one line, which never asks.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -140,18 +207,24 @@ pub(crate) struct Common {
     /// Folder with script tools, or the folder of one; repeatable.
     #[arg(long, value_name = "DIR")]
     pub(crate) tools_dir: Vec<PathBuf>,
-    /// How much runs unasked: default, dontAsk or bypassPermissions.
+    /// How much runs unasked: default, acceptEdits, plan, auto, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
-    pub(crate) permission_mode: Option<PermissionMode>,
-    /// Tool that runs unasked; repeatable.
-    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub(crate) permission_mode: Option<Mode>,
+    /// Calls that run unasked, such as `Edit(src/**)`; repeatable.
+    #[arg(long, value_name = "RULE")]
     pub(crate) allow: Vec<String>,
-    /// Tool that always asks; repeatable.
-    #[arg(long, value_name = "RULE", value_parser = rule)]
+    /// Calls that always ask; repeatable.
+    #[arg(long, value_name = "RULE")]
     pub(crate) ask: Vec<String>,
-    /// Tool that never runs and isn't offered; repeatable.
-    #[arg(long, value_name = "RULE", value_parser = rule)]
+    /// Calls that never run; a tool's name alone also hides the tool; repeatable.
+    #[arg(long, value_name = "RULE")]
     pub(crate) deny: Vec<String>,
+    /// File with settings, or the settings themselves as JSON, trusted because you name it; repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Vec<String>,
+    /// Trust the workspace in this run if its hash is this one, as `haft trust` shows it.
+    #[arg(long, value_name = "HASH", value_parser = hash)]
+    pub(crate) trust_hash: Option<String>,
     /// What keeps calls apart: their classes (default), or that their effects overlap.
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) schedule: Option<Schedule>,
@@ -197,17 +270,33 @@ impl Common {
             allow: both(self.allow, later.allow),
             ask: both(self.ask, later.ask),
             deny: both(self.deny, later.deny),
+            settings: both(self.settings, later.settings),
+            trust_hash: later.trust_hash.or(self.trust_hash),
             schedule: later.schedule.or(self.schedule),
             max_concurrency: later.max_concurrency.or(self.max_concurrency),
             non_interactive: self.non_interactive || later.non_interactive,
             no_sandbox: self.no_sandbox || later.no_sandbox,
         }
     }
+
+    /// What these flags say about settings.
+    pub(crate) fn flags(&self) -> Flags {
+        Flags {
+            settings: self.settings.clone(),
+            allow: self.allow.clone(),
+            ask: self.ask.clone(),
+            deny: self.deny.clone(),
+            permission_mode: self.permission_mode,
+            add_dirs: self.add_dir.clone(),
+            mcp_config: Vec::new(),
+            trust_hash: self.trust_hash.clone(),
+        }
+    }
 }
 
-/// A rule that can be read; the three kinds of rules have one grammar.
-fn rule(text: &str) -> Result<String, BadRule> {
-    Permissions::new().allow(text).map(|_| text.to_owned())
+/// A hash that can be read.
+fn hash(text: &str) -> Result<String, BadDigest> {
+    text.parse::<Digest>().map(|hash| hash.to_string())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{Exit, Usage, output, session, turn};
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let engine = session::open(common)?;
+    let engine = session::open(common)?.engine;
     let input = input(args.input.as_deref())?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
@@ -30,8 +30,8 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     })
 }
 
-/// The input as text. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.
-fn input(given: Option<&str>) -> Result<String, Usage> {
+/// The input as text, of `haft check` too. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.
+pub(crate) fn input(given: Option<&str>) -> Result<String, Usage> {
     let (text, source) = match given {
         None => return Ok("{}".to_owned()),
         Some("-") => (standard_input()?, "standard input"),

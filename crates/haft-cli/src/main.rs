@@ -8,12 +8,17 @@
 
 mod args;
 mod call;
+mod check;
+mod children;
 mod dispatch;
+mod given;
 mod interrupt;
 mod output;
 mod session;
+mod settings;
 mod terminal;
 mod tools;
+mod trust;
 mod turn;
 
 use std::process::ExitCode;
@@ -29,8 +34,12 @@ enum Exit {
     Done = 0,
     /// The call got an error result, or the result could not be written.
     Failed = 1,
-    /// Wrong usage or unreadable input; nothing ran.
+    /// Wrong usage, unreadable input or settings; nothing ran.
     Usage = 2,
+    /// `haft check`: the call would ask.
+    Asks = 10,
+    /// `haft check`: the call would be denied.
+    Denied = 11,
     /// The user interrupted.
     Interrupted = 130,
 }
@@ -51,7 +60,10 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
+        Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
+        Command::Settings(args) => settings::run(&args, &cli.common),
+        Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
     };
     let exit = done.unwrap_or_else(|Usage(words)| {

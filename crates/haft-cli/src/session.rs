@@ -7,15 +7,24 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
+use haft::ports::Processes;
 use haft::results::Readers;
-use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft::{Engine, Event, EventSink, OffloadStore, Registry, Workspace};
+use haft_policy::gate::{Findings, Policy, Setup};
+use haft_policy::settings::At;
+use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
-use haft_tools::scripts::{self, Loaded};
+use haft_tools::scripts;
 
 use crate::Usage;
 use crate::args::Common;
+use crate::children::Children;
+use crate::given::{self, Given};
 use crate::output;
 use crate::terminal::Terminal;
+
+/// Script tools of a workspace.
+const PROJECT_TOOLS: &str = ".haft/tools";
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -30,13 +39,22 @@ pub(crate) fn close() {
     }
 }
 
-/// Puts an engine together. Looks at the disk, starts nothing.
-pub(crate) fn open(common: &Common) -> Result<Engine, Usage> {
+/// An engine, the rules that it asks, and where they come from.
+pub(crate) struct Session {
+    pub(crate) engine: Engine,
+    pub(crate) policy: Policy,
+    pub(crate) given: Given,
+    /// What was said about settings, rules and trust.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Puts a session together. Looks at the disk, starts nothing.
+pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
     let registry = Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))?;
     assemble(registry, common, &|name| std::env::var_os(name))
 }
 
-fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Engine, Usage> {
+fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
     let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
     let max_concurrency = match common.max_concurrency {
         Some(calls) => Some(calls),
@@ -46,18 +64,28 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
 
     let mut workspace = workspace(common)?;
-    let registry = with_scripts(registry, common, config.as_deref(), workspace.cwd())?;
+    let given = given::load(common, workspace.cwd(), lookup)?;
+    workspace = with_directories(workspace, &given);
+    let registry = with_scripts(registry, common, config.as_deref(), &given)?;
     for dir in [&state, &config].into_iter().flatten() {
         workspace = workspace.with_protected(dir);
     }
-    let permissions = permissions(common, &registry)?;
+    // Costs nothing until something is started.
+    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
+    let processes: Arc<dyn Processes> = Arc::new(children(processes, &given));
+    let (policy, findings) = policy(common, &given, &workspace, &registry, &processes)?;
+    let lints = findings.lints.iter().map(ToString::to_string);
+    let warnings: Vec<String> = given.warnings().into_iter().chain(lints).chain(findings.notices).collect();
+    warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
-    let mut engine = Engine::new(registry).workspace(workspace).permissions(permissions).events(Warnings);
-    // Costs nothing until something is started.
-    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
-    engine = engine.ports(|ports| ports.processes = Some(processes.clone()));
+    // Hooks of the settings (`given.loaded.settings.hooks`) belong to the engine as the rules do: here.
+    let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
+    engine = engine.ports(|ports| {
+        ports.processes = Some(processes);
+        ports.mode = Some(Arc::new(policy.clone()));
+    });
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
     }
@@ -70,7 +98,18 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
-    Ok(engine)
+    Ok(Session { engine, policy, given, warnings })
+}
+
+/// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
+fn children(processes: &Arc<LocalProcesses>, given: &Given) -> Children<LocalProcesses> {
+    let Loaded { settings, inventory, judgement, .. } = &given.loaded;
+    let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
+    let children = Children::new(processes.clone(), env);
+    match judgement {
+        Judgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
+        _ => children,
+    }
 }
 
 fn workspace(common: &Common) -> Result<Workspace, Usage> {
@@ -92,6 +131,25 @@ fn workspace(common: &Common) -> Result<Workspace, Usage> {
     Ok(workspace)
 }
 
+/// Adds the directories of settings. One that isn't there is no reason to do nothing: others use the file as well.
+fn with_directories(mut workspace: Workspace, given: &Given) -> Workspace {
+    let dirs = &given.loaded.settings.permissions.additional_directories;
+    // Those of flags are there already.
+    for At { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
+        match workspace.clone().with_dir(value) {
+            Ok(with) => workspace = with,
+            Err(error) => {
+                let dir = output::one_line(&value.display().to_string());
+                output::warning(&format!(
+                    "{source}: the directory `{dir}` can't be used: {}",
+                    reason(&error)
+                ));
+            }
+        }
+    }
+    workspace
+}
+
 /// Why a directory can't be used, without the number of the system's error.
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
@@ -102,37 +160,39 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// These tools and the user's script tools: those of the settings, and of the folders that flags name.
-///
-/// Scripts of the project itself are left alone: nothing in it runs before the user says that it may be trusted.
+/// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
 fn with_scripts(
     mut registry: Registry,
     common: &Common,
     config: Option<&Path>,
-    cwd: &Path,
+    given: &Given,
 ) -> Result<Registry, Usage> {
+    let cwd = &given.places.cwd;
+    let users = config.map(|config| (config.join("tools"), "script:user"));
+    let trusted = given.loaded.judgement.is_trusted();
+    let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
     let mut seen: Vec<PathBuf> = Vec::new();
-    if let Some(dir) = config.map(|config| config.join("tools")).filter(|dir| dir.exists()) {
+    for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
         match scripts::load(&dir) {
-            Ok(loaded) => registry = add(registry, "script:user", loaded)?,
+            Ok(loaded) => registry = add(registry, source, loaded)?,
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
         }
         seen.push(real(&dir));
     }
-    for given in &common.tools_dir {
-        let dir = real(&cwd.join(given));
+    for named in &common.tools_dir {
+        let dir = real(&cwd.join(named));
         if seen.contains(&dir) {
             continue;
         }
         let loaded = scripts::load(&dir).map_err(|error| {
-            let given = output::one_line(&given.display().to_string());
-            Usage(format!("--tools-dir `{given}`: {}; give a directory that exists", reason(&error)))
+            let named = output::one_line(&named.display().to_string());
+            Usage(format!("--tools-dir `{named}`: {}; give a directory that exists", reason(&error)))
         })?;
         if loaded.tools.is_empty() && loaded.problems.is_empty() {
-            let given = output::one_line(&given.display().to_string());
+            let named = output::one_line(&named.display().to_string());
             output::warning(&format!(
-                "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
+                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
         registry = add(registry, format!("script:{}", dir.display()), loaded)?;
@@ -142,46 +202,31 @@ fn with_scripts(
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Result<Registry, Usage> {
+fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded) -> Result<Registry, Usage> {
     for problem in &loaded.problems {
         output::warning(&format!("script tool left out: {problem}"));
     }
     registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
 }
 
-fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
-    let mut permissions = Permissions::new().mode(common.permission_mode.unwrap_or_default());
-    type Add = fn(Permissions, &str) -> Result<Permissions, haft::BadRule>;
-    let lists: [(&str, &[String], Add); 3] = [
-        ("--allow", &common.allow, |permissions, rule| permissions.allow(rule)),
-        ("--ask", &common.ask, |permissions, rule| permissions.ask(rule)),
-        ("--deny", &common.deny, |permissions, rule| permissions.deny(rule)),
-    ];
-    for (flag, rules, add) in lists {
-        for rule in rules {
-            names_a_tool(flag, rule, registry)?;
-            permissions = add(permissions, rule).map_err(|error| Usage(format!("{flag}: {error}")))?;
-        }
-    }
-    Ok(permissions)
-}
-
-/// Refuses a rule that would do nothing because it uses another name of a tool, and warns of one for no tool at all,
-/// which may be meant for another build.
-fn names_a_tool(flag: &str, rule: &str, registry: &Registry) -> Result<(), Usage> {
-    for tool in registry.entries().map(haft::Entry::tool) {
-        if tool.name() == rule {
-            return Ok(());
-        }
-        if tool.aliases().iter().any(|alias| alias == rule) {
-            let name = tool.name();
-            return Err(Usage(format!(
-                "{flag} {rule}: that is another name of `{name}`; rules take `{name}`"
-            )));
-        }
-    }
-    output::warning(&format!("{flag} {rule}: there is no tool of this name"));
-    Ok(())
+/// Rules, mode and answers, and what is doubtful about them.
+fn policy(
+    common: &Common,
+    given: &Given,
+    workspace: &Workspace,
+    registry: &Registry,
+    processes: &Arc<dyn Processes>,
+) -> Result<(Policy, Findings), Usage> {
+    let setup = Setup {
+        no_sandbox: common.no_sandbox,
+        confined: processes.confines(),
+        non_interactive: common.non_interactive,
+        tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
+        scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+        processes: Some(processes.clone()),
+        ..Setup::new(&given.places, workspace)
+    };
+    Policy::new(&given.loaded, setup).map_err(|error| Usage(error.to_string()))
 }
 
 /// The tools that a preview may advise: those that there are.

@@ -28,7 +28,10 @@ const TRIES_MAX: usize = 3;
 /// The longest line that is taken.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-const KEYS: &str = "y once   s for this session   n no   r no, because …   e edit the input";
+const KEYS: &str = "y once   n no   r no, because …   e edit the input";
+/// Where an answer can become a rule.
+const LASTING_KEYS: &str =
+    "y once   s for this session   a always   n no   r no, because …   e edit the input";
 
 /// The user at the terminal.
 pub(crate) struct Terminal {
@@ -51,8 +54,7 @@ trait Console: Send + Sync {
 impl Terminal {
     /// The terminal, if there is one.
     pub(crate) fn open(cwd: &Path) -> Option<Terminal> {
-        let both = io::stdin().is_terminal() && io::stderr().is_terminal();
-        both.then(|| Terminal::on(StandardStreams, cwd))
+        has_user().then(|| Terminal::on(StandardStreams, cwd))
     }
 
     fn on(console: impl Console + 'static, cwd: &Path) -> Terminal {
@@ -65,10 +67,15 @@ impl Asker for Terminal {
         Box::pin(async move {
             let console = self.console.lock().await;
             console.show(&question(approval, &self.cwd));
+            let lasting = !approval.lasting_rules.is_empty();
+            let keys = if lasting { LASTING_KEYS } else { KEYS };
             for _ in 0..TRIES_MAX {
-                let prompt = format!("  allow this call?   {KEYS}   [n] ");
+                let prompt = format!("  allow this call?   {keys}   [n] ");
                 let Some(line) = console.line(&prompt).await else { return Answer::No };
                 match Reply::read(&line) {
+                    Reply::Answer(Answer::Session | Answer::Always) if !lasting => {
+                        console.show("  no rule can be made of this call; y, n, r or e is an answer\n");
+                    }
                     Reply::Answer(answer) => return answer,
                     Reply::WantsReason => {
                         let reason = something(&**console, "  because: ").await;
@@ -82,7 +89,8 @@ impl Asker for Terminal {
                             Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
                         }
                     }
-                    Reply::Unclear => console.show("  y, s, n, r or e is an answer\n"),
+                    Reply::Unclear if lasting => console.show("  y, s, a, n, r or e is an answer\n"),
+                    Reply::Unclear => console.show("  y, n, r or e is an answer\n"),
                 }
             }
             console.show("  taken as a no\n");
@@ -124,6 +132,7 @@ impl Reply {
             ("", _) | ("n" | "no", "") => Reply::Answer(Answer::No),
             ("y" | "yes", "") => Reply::Answer(Answer::Once),
             ("s", "") => Reply::Answer(Answer::Session),
+            ("a", "") => Reply::Answer(Answer::Always),
             ("r", "") => Reply::WantsReason,
             ("r", reason) => Reply::Answer(Answer::NoBecause(reason.to_owned())),
             ("e", "") => Reply::WantsInput,
@@ -153,8 +162,11 @@ fn question(approval: &Approval, cwd: &Path) -> String {
         row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
     row("why", &approval.reason);
-    if let Some(rule) = &approval.proposed_rule {
-        row("to allow", rule);
+    for (at, rule) in approval.lasting_rules.iter().enumerate() {
+        row(if at == 0 { "always" } else { "" }, rule);
+    }
+    if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
+        row("to allow", words);
     }
     for part in &approval.view.body {
         body(part, &mut shown);
@@ -227,6 +239,23 @@ fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
 /// A line with something on it.
 async fn something(console: &dyn Console, prompt: &str) -> Option<String> {
     console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Asks for a yes or no where no runtime is needed for it; nothing if there is no terminal. Only a clear yes is a yes.
+pub(crate) fn confirm(prompt: &str) -> Option<bool> {
+    if !has_user() {
+        return None;
+    }
+    let (stopped, _keep) = io::pipe().ok()?;
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    output::show(prompt);
+    let line = wait_for_line(&stopped).unwrap_or_default();
+    Some(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Whether questions can be shown and answers typed.
+fn has_user() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Standard error and standard input, which are terminals.

@@ -10,7 +10,7 @@ use crate::args::{Common, Format, Strict, ToolsArgs};
 use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let snapshot = session::open(common)?.snapshot();
+    let snapshot = session::open(common)?.engine.snapshot();
     if let Some(form) = form(args.format) {
         return Ok(definitions(args, form, &snapshot));
     }

@@ -125,11 +125,7 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         "LSP" => Some(Effects::reads(text("filePath")?)),
         "Grep" => Some(Effects::reads_tree(text("path").unwrap_or("."))),
         "Glob" => Some(Effects::reads_tree(glob_base(text("path"), text("pattern")?))),
-        "Bash" | "PowerShell" => Some(Effects::runs(text("command")?)),
-        "Monitor" => match text("command") {
-            Some(command) => Some(Effects::runs(command)),
-            None => None,
-        },
+        "Bash" | "Monitor" | "PowerShell" => Some(Effects::runs(text("command")?)),
         "WebFetch" => Some(Effects::observes(haft::effects::template::host(text("url")?)?)),
         // A search goes to whom the host configured; it is asked for by its name.
         "WebSearch" => Some(Effects::observes("search")),

@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft::files::Hidden;
 use haft::ports::{
     Answer, Authorizer, Because, Classified, Mode, PermissionMode, Processes, Request, Ruling,
 };
@@ -27,7 +28,7 @@ use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
-use crate::rule::{BadRule, Lint, Rule};
+use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{self, Places, Protected};
 use crate::source::{Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -110,27 +111,17 @@ pub struct Findings {
     pub notices: Vec<String>,
 }
 
-/// Why there is no policy; nothing may run.
+/// Rules that can't be understood, so that nothing may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BadPolicy {
-    /// Rules that can't be understood.
-    Rules(Vec<BadRule>),
-    /// A mode that settings forbid.
-    Mode(PermissionMode, Source),
+pub struct BadPolicy {
+    /// At least one.
+    pub rules: Vec<BadRule>,
 }
 
 impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadPolicy::Rules(rules) => {
-                let lines: Vec<String> = rules.iter().map(ToString::to_string).collect();
-                f.write_str(&lines.join("\n"))
-            }
-            BadPolicy::Mode(mode, source) => {
-                write!(f, "mode `{mode}` is forbidden by {source}; choose another")
-            }
-        }
+        let lines: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -140,18 +131,14 @@ impl Policy {
     /// Puts a policy together, and says what is doubtful about it.
     ///
     /// # Errors
-    /// Rules that can't be understood, and a mode that is forbidden.
+    /// Rules that can't be understood.
     pub fn new(loaded: &Loaded, setup: Setup<'_>) -> Result<(Policy, Findings), BadPolicy> {
         let permissions = &loaded.settings.permissions;
         let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value.into());
-        let modes = settings::Mode::ALL.map(|(_, mode)| mode);
-        let forbidden = modes.into_iter().filter_map(|mode| Some((mode.into(), permissions.forbids(mode)?)));
-        let forbidden: Vec<(PermissionMode, &Source)> = forbidden.collect();
-        if let Some((mode, source)) = forbidden.iter().find(|(forbidden, _)| *forbidden == mode) {
-            return Err(BadPolicy::Mode(*mode, (*source).clone()));
-        }
+        let modes = settings::Mode::ALL.into_iter().map(|(_, mode)| mode);
+        let forbidden = modes.filter(|mode| permissions.forbids(*mode).is_some());
         let mut findings = Findings::default();
-        let rules = understood(&permissions.rules).map_err(BadPolicy::Rules)?;
+        let rules = understood(&permissions.rules).map_err(|rules| BadPolicy { rules })?;
         let remembered = loaded.remembered.iter().filter_map(|written| {
             let understood = Rule::parse(written.clone());
             understood.map_err(|bad| findings.notices.push(format!("{bad}; this answer doesn't count"))).ok()
@@ -181,7 +168,7 @@ impl Policy {
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
             answers_count: permissions.managed_rules_only.is_none(),
-            forbidden: forbidden.into_iter().map(|(mode, _)| mode).collect(),
+            forbidden: forbidden.map(PermissionMode::from).collect(),
         };
         Ok((Policy(Arc::new(inner)), findings))
     }
@@ -314,23 +301,39 @@ impl Authorizer for Policy {
         Some(rules.rule(by).because())
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+        let case = Case::of(request, &self.0.surroundings);
+        let sets = self.0.live.sets();
+        // All rules: what stops doesn't depend on the mode.
+        if !sets.rules.decide(&case.subject).leaves_out {
+            return None;
+        }
+        let tool = request.name.to_owned();
+        Some(Hidden::new(move |path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some()))
+    }
+
+    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
         let inner = &*self.0;
         inner.guard.forget(request);
         if !matches!(answer, Answer::Session | Answer::Always) {
-            return;
+            return Ok(());
         }
         let case = Case::of(request, &inner.surroundings);
         let rules = inner.proposals(&case);
-        if *answer == Answer::Always
-            && let Some(store) = &inner.remembered
-        {
-            for rule in &rules {
-                // What can't be kept still holds for this session.
-                let _ = store.add(rule, crate::source::List::Allow);
-            }
-        }
+        // What can't be kept still holds for this session.
         inner.live.add(&rules, &inner.surroundings);
+        if *answer != Answer::Always {
+            return Ok(());
+        }
+        let store = inner.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
+        rules.iter().try_for_each(|rule| {
+            let kept = store.add(rule, crate::source::List::Allow);
+            kept.map_err(|error| format!("`{rule}` can't be kept: {error}"))
+        })
+    }
+
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        self.proposals(request)
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {

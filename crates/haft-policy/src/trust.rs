@@ -32,14 +32,18 @@ pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind};
 pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
 pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
 
+use std::path::PathBuf;
+
 use crate::settings::{Flags, Layers, Places, Settings, SettingsError, Standing};
-use crate::source::WrittenRule;
+use crate::source::{Scope, WrittenRule};
 
 /// Settings, and how they came about.
 #[derive(Debug)]
 pub struct Loaded {
     /// What all files and flags say together.
     pub settings: Settings,
+    /// The files of settings that were there, strongest first.
+    pub files: Vec<(PathBuf, Scope)>,
     /// What the workspace would run or loosen.
     pub inventory: Inventory,
     /// Whether it may.
@@ -71,6 +75,7 @@ pub fn load(places: &Places, flags: &Flags) -> Result<Loaded, SettingsError> {
     }
     let standing = if judgement.is_trusted() { Standing::Trusted } else { Standing::Untrusted };
     let settings = layers.merge(standing);
+    let files = layers.files().map(|(path, scope)| (path.to_owned(), scope)).collect();
     let mut remembered = Vec::new();
     if let Some(state) = &places.state_dir {
         let (rules, warnings) = Remembered::at(state, &places.cwd).rules();
@@ -81,7 +86,7 @@ pub fn load(places: &Places, flags: &Flags) -> Result<Loaded, SettingsError> {
         };
         remembered = rules.into_iter().filter(keep).collect();
     }
-    Ok(Loaded { settings, inventory, judgement, remembered, store_warnings })
+    Ok(Loaded { settings, files, inventory, judgement, remembered, store_warnings })
 }
 
 /// What a workspace would run or loosen, for a person to read before a yes.

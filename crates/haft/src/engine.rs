@@ -16,6 +16,7 @@ use crate::dispatch::{ConflictRule, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
 use crate::error::ToolError;
 use crate::event::EventSink;
+use crate::files::Hidden;
 use crate::future::BoxFuture;
 use crate::hooks::Hooks;
 use crate::limits;
@@ -477,8 +478,21 @@ impl Authorizer for Stricter {
         self.parent.hides(name, tool).or_else(|| self.own.hides(name, tool))
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) {
-        self.parent.remember(request, answer);
+    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+        match (self.parent.hidden(request), self.own.hidden(request)) {
+            (Some(parent), Some(own)) => {
+                Some(Hidden::new(move |path| parent.covers(path) || own.covers(path)))
+            }
+            (parent, own) => parent.or(own),
+        }
+    }
+
+    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) -> Result<(), String> {
+        self.parent.remember(request, answer)
+    }
+
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        self.parent.lasting(request)
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {

@@ -15,6 +15,7 @@
 
 pub mod dir;
 pub mod error;
+mod hiding;
 mod nolink;
 mod replace;
 pub mod resolve;
@@ -24,6 +25,7 @@ pub(crate) mod tree;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::future::BoxFuture;
@@ -45,6 +47,30 @@ pub struct Access {
     pub write: Vec<Root>,
     /// What may not be written although it lies in what may.
     pub never_written: Vec<PathBuf>,
+    /// What may not be read although it lies in what may.
+    pub hidden: Option<Hidden>,
+}
+
+/// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks it.
+#[derive(Clone)]
+pub struct Hidden(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+
+impl Hidden {
+    /// What this says of an absolute path. A panic hides.
+    pub fn new(hides: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Hidden {
+        Hidden(Arc::new(hides))
+    }
+
+    /// Whether a path is hidden.
+    pub fn covers(&self, path: &Path) -> bool {
+        crate::future::guarded(|| (self.0)(path)).unwrap_or(true)
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden")
+    }
 }
 
 impl Access {
@@ -69,7 +95,9 @@ impl Access {
         if need == Need::Write && self.never_written.iter().any(protected) {
             return None;
         }
-        self.roots(need).find(|root| root.covers(path))
+        let root = self.roots(need).find(|root| root.covers(path))?;
+        let hidden = need == Need::Read && self.hidden.as_ref().is_some_and(|hidden| hidden.covers(path));
+        (!hidden).then_some(root)
     }
 }
 

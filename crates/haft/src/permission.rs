@@ -173,15 +173,26 @@ impl Authorizer for Permissions {
         self.deny.contains(name).then(|| Because::by(format!("rule `{name}` (--deny)")))
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &Answer) {
+    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
         if !matches!(answer, Answer::Session | Answer::Always) {
-            return;
+            return Ok(());
         }
         let mut session = lock(&self.live.session);
         let outside: Vec<_> = request.outside().map(|path| Some(path.to_owned())).collect();
         let what = if outside.is_empty() { vec![None] } else { outside };
         session.extend(what.into_iter().map(|path| (request.name.to_owned(), path)));
         self.live.remembers.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        let name = request.name;
+        if self.ask.contains(name) {
+            return Vec::new();
+        }
+        let outside: Vec<String> =
+            request.outside().map(|path| format!("{name}({})", path.display())).collect();
+        if outside.is_empty() { vec![name.to_owned()] } else { outside }
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use haft::{Chars, Effects, ErrorKind, PermissionMode, ToolCall, ToolResult, dynamic_tool};
+use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,7 +24,7 @@ impl Session {
         symlink(path("real"), path("link")).unwrap();
         let common = Common {
             cwd: Some(path("work")),
-            permission_mode: Some(PermissionMode::BypassPermissions),
+            permission_mode: Some(haft_policy::settings::Mode::BypassPermissions),
             // Whoever runs the tests at a terminal is not part of them.
             non_interactive: true,
             ..Common::default()
@@ -43,7 +43,7 @@ impl Session {
             .result_limit(Chars(600));
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine = assemble(registry, &common, &lookup).unwrap();
+        let engine = assemble(registry, &common, &lookup).unwrap().engine;
         Session { dir, engine }
     }
 
@@ -83,7 +83,7 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
-    let session = Session { engine: session.engine.clone().permissions(Permissions::new()), ..session };
+    let session = Session { engine: session.engine.clone().permissions(haft::Permissions::new()), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
     let found = session.call("Grep", json!({"pattern": "word", "path": kept, "output_mode": "count"}));

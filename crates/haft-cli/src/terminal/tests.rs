@@ -76,7 +76,7 @@ fn answer(lines: &[&'static str]) -> (Answer, String) {
     let answer = block_on(terminal.approve(&approval));
     let shown = console.shown();
     let from = shown.find("  allow this call?").unwrap();
-    (answer, shown[from..].replace(KEYS, "KEYS"))
+    (answer, shown[from..].replace(LASTING_KEYS, "KEYS"))
 }
 
 #[test]
@@ -85,6 +85,7 @@ fn only_a_clear_yes_is_a_yes() {
     check(&["y"], Answer::Once);
     check(&[" YES "], Answer::Once);
     check(&["s"], Answer::Session);
+    check(&["A"], Answer::Always);
     check(&["n"], Answer::No);
     check(&[""], Answer::No);
     check(&["   "], Answer::No);
@@ -103,11 +104,24 @@ fn only_a_clear_yes_is_a_yes() {
 fn the_dialogue_reads_well() {
     assert_eq!(
         answer(&["x", "e", "{", "r", "wrong file"]).1,
-        "  allow this call?   KEYS   [n] <x>\n  y, s, n, r or e is an answer\n\
+        "  allow this call?   KEYS   [n] <x>\n  y, s, a, n, r or e is an answer\n\
          \x20 allow this call?   KEYS   [n] <e>\n  new input, as JSON on one line: <{>\n\
          \x20 that is not JSON: EOF while parsing an object at line 1 column 1\n\
          \x20 allow this call?   KEYS   [n] <r>\n  because: <wrong file>\n"
     );
+}
+
+/// Where no rule can be made of a call, "always" would be a promise that nobody keeps.
+#[test]
+fn an_answer_lasts_only_where_it_can() {
+    let console = Played::answering(&["a", "s", "y"]);
+    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let mut approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
+    approval.lasting_rules.clear();
+    assert_eq!(block_on(terminal.approve(&approval)), Answer::Once);
+    let shown = console.shown();
+    assert!(shown.contains("    to allow  --allow change\n") && !shown.contains("a always"), "{shown}");
+    assert_eq!(shown.matches("no rule can be made of this call").count(), 2, "{shown}");
 }
 
 #[test]
@@ -120,7 +134,7 @@ fn a_question_shows_what_matters() {
          \x20   effects   deletes a.txt\n\
          \x20   CAREFUL   it destroys what can't be brought back\n\
          \x20   why       it deletes a.txt\n\
-         \x20   to allow  --allow change\n"
+         \x20   always    change\n"
     );
     let unknown = question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
     assert!(unknown.contains("believed  nothing confines this tool"), "{unknown}");

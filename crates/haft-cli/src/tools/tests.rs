@@ -75,5 +75,14 @@ fn check_schema<T: JsonSchema>(name: &str, title: &str) {
 #[test]
 fn committed_schemas_are_current() {
     check_schema::<haft::ResultJson>("call.schema.json", "What `haft call --output json` prints");
+    check_schema::<haft_policy::gate::Explanation>(
+        "check.schema.json",
+        "What `haft check --output json` prints",
+    );
+    check_schema::<crate::settings::Shown>(
+        "settings-show.schema.json",
+        "What `haft settings show --output json` prints",
+    );
+    check_schema::<crate::trust::Shown>("trust.schema.json", "What `haft trust --output json` prints");
     check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
 }

@@ -4,9 +4,13 @@ use serde_json::Value;
 
 use crate::room::{Room, crate_path};
 
-/// Runs and returns the one JSON value on standard output, which fits its schema.
+/// Runs in a fresh room and returns the one JSON value on standard output, which fits its schema.
 fn valid(schema: &str, args: &[&str], code: i32) -> Value {
-    let room = Room::new();
+    valid_in(&Room::new(), schema, args, code)
+}
+
+/// The same in a room that was made ready.
+pub(crate) fn valid_in(room: &Room, schema: &str, args: &[&str], code: i32) -> Value {
     let ran = room.run(room.haft(args), "");
     assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
     assert_eq!(ran.stdout.lines().count(), 1, "one line: {}", ran.stdout);
@@ -19,7 +23,7 @@ fn valid(schema: &str, args: &[&str], code: i32) -> Value {
     value
 }
 
-fn keys(value: &Value) -> Vec<&str> {
+pub(crate) fn keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys

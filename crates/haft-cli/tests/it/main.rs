@@ -1,6 +1,7 @@
 //! The command line from outside: what it prints, where, and with which exit code.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
 
+mod check;
 mod commands;
 mod dispatch;
 mod examples;
@@ -10,4 +11,6 @@ mod pages;
 mod python;
 mod room;
 mod scripts;
+mod settings;
 mod terminal;
+mod trust;

@@ -65,7 +65,9 @@ fn follow(page: &str, files: &[&str]) {
             }
             Step::Run { command, printed } => {
                 let shown = run(&room, &command);
-                assert_eq!(shown.trim_end(), room.plain(&printed).trim_end(), "{page}: $ {command}");
+                // A reader's folder has a name that reads like one.
+                let printed = room.plain(&printed).replace("/home/me/work", "ROOM/work");
+                assert_eq!(shown.trim_end(), printed.trim_end(), "{page}: $ {command}");
             }
         }
     }

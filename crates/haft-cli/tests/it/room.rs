@@ -1,6 +1,7 @@
 //! A folder to run `haft` in, with an environment of its own.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,12 +12,20 @@ pub(crate) struct Room {
     dir: TempDir,
 }
 
+/// Variable that programs are found by; a room has none of its own.
+pub(crate) const PATH: &str = "PATH";
+
 /// What a run of the program came to.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+/// A run that came to this.
+pub(crate) fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
+    Ran { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
 }
 
 impl Room {
@@ -40,6 +49,31 @@ impl Room {
     /// A path in the room; commands run in its `work`.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    /// Writes a file of the room; one that begins with `#!` can be run.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Writes a script tool; `more` are keys of its manifest after a comma.
+    pub(crate) fn script(&self, folder: &str, name: &str, body: &str, more: &str) {
+        let manifest = format!(
+            r#"{{"name": "{name}", "description": "A tool of a test.", "input_schema": {{"type": "object"}}, "command": ["./run"]{more}}}"#
+        );
+        self.write(&format!("{folder}/tool.json"), &manifest);
+        self.write(&format!("{folder}/run"), &format!("#!/bin/bash\n{body}\n"));
+    }
+
+    /// Runs `haft` to the end, with programs to be found and nothing on standard input.
+    pub(crate) fn say(&self, args: &[&str]) -> Ran {
+        let mut command = self.haft(args);
+        command.env(PATH, std::env::var_os(PATH).unwrap());
+        self.run(command, "")
     }
 
     /// `haft` with these arguments, not yet started.

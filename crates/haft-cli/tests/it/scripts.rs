@@ -1,60 +1,26 @@
 //! Script tools on the command line: where they come from, what is said of bad ones, and what is left of them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::room::{Ran, Room};
-
-/// Variables that programs are found by; a room has none of its own.
-const PATH: &str = "PATH";
-
-fn write(room: &Room, path: &str, text: &str) {
-    let path = room.path(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
-fn script(room: &Room, folder: &str, name: &str, body: &str, more: &str) {
-    let manifest = format!(
-        r#"{{"name": "{name}", "description": "A tool of a test.", "input_schema": {{"type": "object"}}, "command": ["./run"]{more}}}"#
-    );
-    write(room, &format!("{folder}/tool.json"), &manifest);
-    write(room, &format!("{folder}/run"), &format!("#!/bin/bash\n{body}\n"));
-}
-
-fn run(room: &Room, args: &[&str]) -> Ran {
-    let mut command = room.haft(args);
-    command.env(PATH, std::env::var_os(PATH).unwrap());
-    room.run(command, "")
-}
-
-fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
-    Ran { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
-}
+use crate::room::{PATH, Room, ran};
 
 #[test]
 fn tools_of_the_settings_and_of_flags_are_there() {
     let room = Room::new();
-    script(&room, "home/.config/haft/tools/mine", "mine", "echo user", r#", "read_only": true"#);
-    script(&room, "tools/a", "given", "echo flag", r#", "effects": {"writes": ["x"]}"#);
-    script(&room, "one", "single", "echo one", "");
-    // A project's own scripts wait until it is trusted.
-    script(&room, "work/.haft/tools/theirs", "theirs", "echo theirs", "");
-    let listed = run(
-        &room,
-        &["tools", "--tools-dir", "../tools", "--tools-dir", "../one", "--tools-dir", "../tools/."],
-    );
+    room.script("home/.config/haft/tools/mine", "mine", "echo user", r#", "read_only": true"#);
+    room.script("tools/a", "given", "echo flag", r#", "effects": {"writes": ["x"]}"#);
+    room.script("one", "single", "echo one", "");
+    let listed =
+        room.say(&["tools", "--tools-dir", "../tools", "--tools-dir", "../one", "--tools-dir", "../tools/."]);
     let expected = "scripts    given !  mine ≡  single !     not confined\n";
     assert!(
         listed.code == Some(0) && listed.stdout.contains(expected) && listed.stderr.is_empty(),
         "{listed:?}"
     );
 
-    let json = run(&room, &["tools", "--tools-dir", "../tools", "--format", "json"]);
+    let json = room.say(&["tools", "--tools-dir", "../tools", "--format", "json"]);
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let row = |name: &str| {
         let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
@@ -63,18 +29,18 @@ fn tools_of_the_settings_and_of_flags_are_there() {
     assert_eq!(row("mine"), ("scripts".into(), "script:user".into()));
     assert_eq!(row("given"), ("scripts".into(), "script:ROOM/tools".into()));
 
-    let called = run(&room, &["call", "mine", "--allow", "mine", "--no-sandbox"]);
+    let called = room.say(&["call", "mine", "--allow", "mine", "--no-sandbox"]);
     assert_eq!(called, ran(0, "user\n", ""));
     let called =
-        run(&room, &["--tools-dir", "../tools", "call", "given", "--permission-mode", "bypassPermissions"]);
+        room.say(&["--tools-dir", "../tools", "call", "given", "--permission-mode", "bypassPermissions"]);
     assert_eq!(called, ran(0, "flag\n", ""));
 }
 
 #[test]
 fn what_is_not_allowed_says_how_it_would_be() {
     let room = Room::new();
-    script(&room, "tools/t", "t", "echo ran > made", r#", "effects": {}"#);
-    let denied = run(&room, &["--tools-dir", "../tools", "call", "t"]);
+    room.script("tools/t", "t", "echo ran > made", r#", "effects": {}"#);
+    let denied = room.say(&["--tools-dir", "../tools", "call", "t"]);
     let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a \
                  yes, and nobody can be asked here\nto allow it: --allow t\n";
     assert_eq!(denied, ran(1, "", words));
@@ -84,19 +50,19 @@ fn what_is_not_allowed_says_how_it_would_be() {
 #[test]
 fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     let room = Room::new();
-    script(&room, "tools/good", "good", "echo fine", "");
-    write(&room, "tools/bad/tool.json", "{\"name\": 7}");
-    let warned = run(&room, &["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
+    room.script("tools/good", "good", "echo fine", "");
+    room.write("tools/bad/tool.json", "{\"name\": 7}");
+    let warned = room.say(&["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
     assert_eq!((warned.code, warned.stdout.as_str()), (Some(0), "fine\n"));
     let expected =
         "warning: script tool left out: ROOM/tools/bad/tool.json: 4 problems\n  /command: missing;";
     assert!(warned.stderr.starts_with(expected), "{}", warned.stderr);
     for (dir, why) in [("../nowhere", "it does not exist"), ("notes.txt", "not a directory")] {
-        let refused = run(&room, &["--tools-dir", dir, "call", "good"]);
+        let refused = room.say(&["--tools-dir", dir, "call", "good"]);
         let words = format!("error: --tools-dir `{dir}`: {why}; give a directory that exists\n");
         assert_eq!(refused, ran(2, "", &words));
     }
-    let empty = run(&room, &["tools", "--tools-dir", "src"]);
+    let empty = room.say(&["tools", "--tools-dir", "src"]);
     let words = "warning: --tools-dir `src` has no tool; a tool is a folder in it with a `tool.json`\n";
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
 }
@@ -106,7 +72,7 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
 fn nothing_is_left_of_an_interrupted_script() {
     let room = Room::new();
     let body = "sleep 1000 & echo $$ > own; echo $! > started; wait";
-    script(&room, "tools/t", "t", body, r#", "interrupt": "cancel", "effects": {}"#);
+    room.script("tools/t", "t", body, r#", "interrupt": "cancel", "effects": {}"#);
     for signal in ["INT", "TERM", "HUP"] {
         for name in ["own", "started"] {
             let _ = fs::remove_file(room.path("work").join(name));

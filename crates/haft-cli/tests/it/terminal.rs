@@ -20,7 +20,11 @@ impl Screen {
 
     /// Runs something before that.
     fn run_after(first: &str, line: &str) -> Option<Screen> {
-        let room = Room::new();
+        Screen::run_in(Room::new(), first, line)
+    }
+
+    /// The same in a room that was made ready.
+    fn run_in(room: Room, first: &str, line: &str) -> Option<Screen> {
         let socket = room.path("tmux");
         let program = env!("CARGO_BIN_EXE_haft");
         // The result goes to a file, so that the screen holds the dialogue only.
@@ -99,9 +103,9 @@ fn yes_lets_it_run() {
         "? Read   notes.txt\n\
          \x20   input     {\"file_path\":\"notes.txt\",\"limit\":3}\n\
          \x20   effects   reads notes.txt\n\
-         \x20   why       rule `Read` (--ask)\n\
-         \x20   to allow  leave out --ask Read\n\
-         \x20 allow this call?   y once   s for this session   n no   r no, because …   e edit the input   [n]"
+         \x20   why       rule `Read` (command line)\n\
+         \x20   to allow  remove the rule `Read` (command line) from `ask`; no allow rule lifts it\n\
+         \x20 allow this call?   y once   n no   r no, because …   e edit the input   [n]"
     );
     screen.answer("y");
     screen.wait_for("exit 0");
@@ -177,7 +181,7 @@ fn a_file_outside_is_asked_for_and_read() {
     let Some(screen) = Screen::run(r#"call Read '{"file_path": "../beside/other.txt"}'"#) else { return };
     let shown = screen.wait_for(PROMPT);
     assert!(shown.contains("outside of the working directories"), "{shown}");
-    assert!(shown.contains("to allow  --add-dir ROOM/beside"), "{shown}");
+    assert!(shown.contains("always    Read(/ROOM/beside/other.txt)"), "{shown}");
     screen.answer("s");
     screen.wait_for("exit 0");
     assert_eq!(screen.out(), "1\toutside\n");
@@ -197,4 +201,70 @@ fn names_can_not_play_tricks_on_the_screen() {
     let shown = screen.wait_for("   [n]");
     assert!(shown.starts_with("? Read   ../x\\u{1b}[2J"), "{shown}");
     assert!(!shown.lines().any(|line| line.starts_with("allow")), "{shown}");
+}
+
+/// What is answered with "always" is a rule of the user's: shown before, kept outside of the workspace, never asked again.
+#[test]
+fn always_is_kept_and_not_asked_again() {
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}'"#;
+    let Some(screen) = Screen::run(line) else { return };
+    let shown = screen.wait_for(PROMPT);
+    assert!(shown.contains("    always    Edit(/ROOM/work/new.txt)\n"), "{shown}");
+    assert!(shown.contains("a always"), "{shown}");
+    screen.answer("a");
+    screen.wait_for("exit 0");
+    let again = screen.room.say(&["call", "Write", r#"{"file_path": "new.txt", "content": "y"}"#]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let other = screen.room.say(&["call", "Write", r#"{"file_path": "other.txt", "content": "y"}"#]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let shown = screen.room.say(&["settings", "show"]);
+    let rule = "permissions.allow\n  Edit(/ROOM/work/new.txt)   ROOM/home/.local/state/haft/remembered/";
+    assert!(shown.stdout.contains(rule), "{shown:?}");
+}
+
+/// An answer that can't be kept holds for the run, and the user learns that it is no more than that.
+#[test]
+fn an_answer_that_can_not_be_kept_is_said() {
+    let room = Room::new();
+    room.write("home/.local/state/haft/remembered", "a file where a folder should be");
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}'"#;
+    let Some(screen) = Screen::run_in(room, "", line) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("a");
+    let shown = screen.wait_for("exit 0");
+    assert!(shown.contains("your answer holds for this session only: `Edit("), "{shown}");
+}
+
+/// An edited input meets the rules like any other.
+#[test]
+fn an_edit_does_not_get_past_a_rule() {
+    let line = r#"call Write '{"file_path": "new.txt", "content": "x"}' --deny 'Edit(secret/**)'"#;
+    let Some(screen) = Screen::run(line) else { return };
+    screen.wait_for(PROMPT);
+    screen.answer("e");
+    screen.wait_for("new input");
+    screen.answer(r#"{"file_path": "secret/a", "content": "x"}"#);
+    let shown = screen.wait_for("exit 1");
+    assert!(shown.contains("denied by rule `Edit(secret/**)` (command line)"), "{shown}");
+    assert!(!screen.room.path("work/secret").exists());
+}
+
+/// A workspace is trusted by a clear yes to what was shown, and by nothing else.
+#[test]
+fn trust_is_a_clear_yes() {
+    for (key, exit, said) in
+        [("y", "exit 0", "trusted, until"), ("", "exit 1", "not trusted"), ("ok", "exit 1", "not trusted")]
+    {
+        let room = Room::new();
+        room.write("work/.claude/settings.json", r#"{"permissions": {"allow": ["Edit"]}}"#);
+        let Some(screen) = Screen::run_in(room, "", "trust") else { return };
+        let shown = screen.wait_for("   [n]");
+        assert!(shown.contains("trust this workspace with all of it?"), "{shown}");
+        assert!(screen.out().contains("allow rules\n  Edit   .claude/settings.json:1\n"), "{}", screen.out());
+        screen.answer(key);
+        let shown = screen.wait_for(exit);
+        assert!(shown.contains(said), "{shown}");
+        let after = screen.room.say(&["settings", "show"]);
+        assert_eq!(after.stdout.contains("permissions.allow"), key == "y", "{after:?}");
+    }
 }

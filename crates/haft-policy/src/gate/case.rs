@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use haft::effects::PathSet;
 use haft::effects::resolved::{ResolvedPath, Workspace};
 use haft::effects::table::Judgement;
+use haft::files::resolve::ResolveErrorKind;
 use haft::files::{resolve, resolve_entry};
 use haft::ports::Request;
 use haft::{Effects, Extent};
@@ -19,7 +20,7 @@ use super::Setup;
 use crate::conventions;
 use crate::rule::{Anchors, Command, Effect, Place, Subject, Touch, Touches};
 use crate::settings::lexical;
-use crate::shell::{self, Analysis, FileAccess, SubCommand};
+use crate::shell::{self, Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
 pub(super) struct Surroundings {
@@ -125,19 +126,29 @@ impl<'a> Case<'a> {
         let in_child = tool.spec().runs_in_child();
         let child = line.is_some() || in_child;
         let confined = if in_child { !request.unconfined_child } else { surroundings.confined };
-        let held = confined || surroundings.no_sandbox;
+        // Whoever calls itself a shell from outside does with a command what it likes.
+        let stranger = line.is_some() && request.external;
+        let held = !stranger && (confined || surroundings.no_sandbox);
 
         let mut subject = Subject::new(name, input);
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         let keeps = !request.external && conventions::is_file_tool(name);
         subject.enforced = keeps || (child && held);
-        subject.leaves_out = false;
+        // These walk by descriptors that don't show what is hidden.
+        subject.leaves_out = !request.external && matches!(name, "Glob" | "Grep");
 
         let place = surroundings.shell_place(workspace);
         let look = |path: &Path, entry: bool| {
             let look = if entry { resolve_entry } else { resolve };
-            let found = look(workspace.cwd(), path).map_err(|error| error.to_string())?;
-            Ok((found.given, found.real))
+            match look(workspace.cwd(), path) {
+                Ok(found) => Ok((found.given, found.real)),
+                // Behind a file nothing is and nothing can be made: one of several guesses where a command writes.
+                Err(error) if error.kind == ResolveErrorKind::NotADirectory => {
+                    let path = lexical(workspace.cwd(), path);
+                    Ok((path.clone(), path))
+                }
+                Err(error) => Err(error.to_string()),
+            }
         };
         let mut reader = Reader { place: &place, resolve: &look, failed: request.effects.failed.clone() };
         let (mut commands, mut doubts) = (Vec::new(), Vec::new());
@@ -356,7 +367,10 @@ struct Reader<'r> {
 impl Reader<'_> {
     /// Adds the commands of a line to a subject.
     fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
-        let analysis = shell::analyse(line, self.place);
+        let analysis = match subject.tool {
+            "PowerShell" => foreign(line),
+            _ => shell::analyse(line, self.place),
+        };
         let understood = analysis.doubts.is_empty();
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
@@ -404,4 +418,29 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not
+/// understood.
+fn foreign(line: &str) -> Analysis {
+    let text = line.trim().to_owned();
+    let plain = |c: char| c.is_alphanumeric() || " -_./:\\=,".contains(c);
+    let doubt = Doubt::Syntax { what: "plain words", at: 0 };
+    let doubts = if text.chars().all(plain) { Vec::new() } else { vec![doubt] };
+    let layer = Layer {
+        argv: text.split_whitespace().map(|word| Word::Literal(word.to_owned())).collect(),
+        text: text.clone(),
+        started: Started::Directly,
+    };
+    let command = SubCommand {
+        text,
+        assignments: Vec::new(),
+        layers: vec![layer],
+        within: None,
+        read_only: Err("what this program does isn't known".to_owned()),
+        exact_only: None,
+        critical: None,
+        effects: None,
+    };
+    Analysis { commands: vec![command], redirects: Vec::new(), doubts }
 }

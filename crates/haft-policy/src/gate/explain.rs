@@ -253,7 +253,7 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
     let judged = verdict::judge(inner, &sets, mode, &case, true);
     let rules = sets.of(mode);
-    let (verdict, reason) = shown(inner, mode, &judged.outcome);
+    let (verdict, reason) = shown(inner, &judged.outcome);
     let by = judged.decision.by.map(|id| rules.rule(id));
     let decided_by = by.filter(|_| judged.by_rule).map(deciding);
     let mut others: Vec<OtherRule> =
@@ -298,8 +298,7 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
 }
 
 /// The verdict as a person meets it: a question that nobody may be asked is a denial.
-fn shown(inner: &Inner, mode: PermissionMode, outcome: &Outcome) -> (VerdictName, String) {
-    let _ = mode;
+fn shown(inner: &Inner, outcome: &Outcome) -> (VerdictName, String) {
     match outcome {
         Outcome::Allow(because) => (VerdictName::Allow, because.to_string()),
         Outcome::Deny(because) => (VerdictName::Deny, because.to_string()),
@@ -464,7 +463,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
     for (at, command) in case.commands.iter().enumerate() {
         let part = case.only(at);
         let judged = verdict::judge(inner, &sets, mode, &part, false);
-        let (verdict, mut reason) = shown(inner, mode, &judged.outcome);
+        let (verdict, mut reason) = shown(inner, &judged.outcome);
         let rule = judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
         if let Some(rule) = &rule {
             reason.clone_from(&rule.rule);
@@ -497,7 +496,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         for (effect, place) in own {
             let part = case.only_place(effect);
             let judged = verdict::judge(inner, &sets, mode, &part, false);
-            let (verdict, mut reason) = shown(inner, mode, &judged.outcome);
+            let (verdict, mut reason) = shown(inner, &judged.outcome);
             let rule =
                 judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
             if let Some(rule) = &rule {
@@ -520,7 +519,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             text: "not understood".to_owned(),
             kind: PartKind::Doubt,
             depth: 0,
-            verdict: shown(inner, mode, &Outcome::Undecided(haft::ports::Because::by(""))).0,
+            verdict: shown(inner, &Outcome::Undecided(haft::ports::Because::by(""))).0,
             reason: one_line(doubt),
             rule: None,
             read_only: false,

@@ -16,6 +16,8 @@ pub(super) struct Sets {
     /// Without allow rules for any command, for the mode in which a classifier stands in for the user. None if there is
     /// no such rule.
     narrow: Option<RuleSet>,
+    /// Some rule denies or asks for some commands.
+    pub(super) stop_commands: bool,
 }
 
 impl Sets {
@@ -25,8 +27,11 @@ impl Sets {
         let narrow: Vec<Rule> = rules.iter().filter(|rule| !is_broad(rule)).cloned().collect();
         let narrow =
             (narrow.len() < rules.len()).then(|| RuleSet::compile_with(narrow, anchors, &*examine).0);
+        let stops =
+            |rule: &Rule| rule.list() != List::Allow && super::is_shell(rule.tool()) && !rule.is_bare();
+        let stop_commands = rules.iter().any(stops);
         let (rules, lints) = RuleSet::compile_with(rules, anchors, &*examine);
-        (Sets { rules, narrow }, lints)
+        (Sets { rules, narrow, stop_commands }, lints)
     }
 
     /// The rules that hold in a mode.

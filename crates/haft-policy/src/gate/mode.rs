@@ -51,6 +51,10 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
         if !reading {
             for path in [&place.given, &place.real] {
                 if let Some(Protection::Never(root)) = inner.protected.judge(path) {
+                    // `rm -rf ~` would remove it too, and asks for a reason that people know.
+                    if case.critical.is_some() && root.starts_with(path) {
+                        continue;
+                    }
                     let words = format!("no tool may write `{}`, in any mode", root.display());
                     return Some(Because::by("what protects settings and trust").saying(words));
                 }

@@ -5,7 +5,8 @@ use haft::ports::{Because, PermissionMode};
 use super::case::Case;
 use super::live::Sets;
 use super::{Inner, mode};
-use crate::rule::{Decision, RuleSet, Verdict};
+use crate::rule::{Decision, RuleId, RuleSet, Verdict, Why};
+use crate::source::List;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,16 +39,21 @@ pub(super) fn judge(
 ) -> Judged {
     let rules = sets.of(mode);
     let mut decision = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
-    if decision.verdict == Verdict::Silent
-        && !case.doubts().is_empty()
-        && let Some(exact) = exact_rule(rules, case)
-    {
-        decision.verdict = Verdict::Allow;
-        decision.by = exact.by;
+    let allows = matches!(decision.verdict, Verdict::Silent | Verdict::Allow);
+    if allows && !case.doubts().is_empty() {
+        if let Some(exact) = exact_rule(rules, case) {
+            (decision.verdict, decision.by) = (Verdict::Allow, Some(exact));
+        } else if sets.stop_commands {
+            // A rule for every use doesn't say that what was denied isn't in there.
+            decision.verdict = Verdict::Silent;
+        }
     }
     let by = |decision: &Decision| {
-        let rule = decision.by.map(|id| rules.rule(id).because());
-        rule.unwrap_or_else(|| Because::by("the rules"))
+        let Some(rule) = decision.by.map(|id| rules.rule(id)) else { return Because::by("the rules") };
+        // A rule that denies, and something of it may be in a folder that is touched.
+        let perhaps = rule.list() == List::Deny && decision.verdict == Verdict::Ask;
+        let because = rule.because();
+        if perhaps { because.saying(Why::MayBeInside.to_string()) } else { because }
     };
     let (outcome, by_rule) = if let Some(because) = mode::never(inner, case) {
         (Outcome::Deny(because), false)
@@ -65,7 +71,9 @@ pub(super) fn judge(
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.
-fn exact_rule(rules: &RuleSet, case: &Case<'_>) -> Option<Decision> {
-    let decision = rules.decide(&case.whole_line()?);
-    (decision.verdict == Verdict::Allow).then_some(decision)
+fn exact_rule(rules: &RuleSet, case: &Case<'_>) -> Option<RuleId> {
+    let decision = rules.explain(&case.whole_line()?);
+    let covering = decision.others.iter().filter(|(_, why)| matches!(why, Why::Covers(_))).map(|(id, _)| *id);
+    let allowing = decision.by.filter(|_| decision.verdict == Verdict::Allow);
+    allowing.into_iter().chain(covering).find(|id| !rules.rule(*id).is_bare())
 }

@@ -216,7 +216,7 @@ impl Inner {
     fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
         // A hook is the user's own program and is not held to what a call may touch.
         let everything = vec![Root { path: "/".into(), extent: Extent::Subtree }];
-        let access = Access { read: everything.clone(), write: everything, never_written: Vec::new() };
+        let access = Access { read: everything.clone(), write: everything, ..Access::default() };
         let mut request = ProcessRequest::new(argv, cwd)
             .with_stdin(stdin)
             .with_access(access, vec!["*".into()])

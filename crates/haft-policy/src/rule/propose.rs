@@ -27,7 +27,23 @@ impl RuleSet {
             if is_shell { whole_command(subject) } else { by_name(subject).map(|rule| vec![rule]) },
         ];
         let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
-        tries.into_iter().flatten().find(fits).unwrap_or_default()
+        let found = tries.into_iter().flatten().find(fits).unwrap_or_default();
+        self.fewest(found, subject)
+    }
+
+    /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
+    fn fewest(&self, mut rules: Vec<String>, subject: &Subject<'_>) -> Vec<String> {
+        let mut at = 0;
+        while at < rules.len() {
+            let mut fewer = rules.clone();
+            let needless = fewer.remove(at).starts_with("Read(") && !fewer.is_empty();
+            if needless && self.would_cover(&fewer, subject) {
+                rules = fewer;
+            } else {
+                at += 1;
+            }
+        }
+        rules
     }
 
     /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its

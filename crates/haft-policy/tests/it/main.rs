@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so, and a long one what it counted")]
 
 mod documents;
+mod gate;
 mod hooks;
 mod remembered;
 mod room;

@@ -129,7 +129,7 @@ impl Workspace {
     pub fn access(&self) -> Access {
         let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned());
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
-        Access { read, write: Vec::new(), never_written: Vec::new() }
+        Access { read, ..Access::default() }
     }
 }
 
@@ -220,6 +220,15 @@ impl Resolved {
     /// The protected place that this would change, if any.
     pub fn meets_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
         self.writes.iter().chain(&self.deletes).find_map(|path| workspace.protecting(path))
+    }
+
+    /// The protected place in which this would change something, if any. Unlike [`meets_protected`](Resolved::meets_protected)
+    /// this leaves folders alone that a protected place lies in.
+    pub fn within_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
+        let within = |path: &ResolvedPath| {
+            workspace.protected.iter().find(|root| beneath(&path.at.real, root)).map(PathBuf::as_path)
+        };
+        self.writes.iter().chain(&self.deletes).find_map(within)
     }
 
     /// What the call may touch once it is allowed: the insides for reading, and what it declared.

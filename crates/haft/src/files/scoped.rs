@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{FileError, FileErrorKind, show};
-use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written};
+use super::hiding::Hiding;
+use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written, resolve};
 use crate::limits;
 
 /// The files that one call may touch.
@@ -95,7 +96,14 @@ impl<'a> ScopedFiles<'a> {
 
     /// Opens a directory, to walk what is beneath it; see [`OpenDir`].
     pub async fn open_dir(&self, path: impl AsRef<Path>) -> Result<Box<dyn OpenDir>, FileError> {
-        self.files.open_dir(self.access, &self.absolute(path.as_ref())?).await
+        let path = self.absolute(path.as_ref())?;
+        let dir = self.files.open_dir(self.access, &path).await?;
+        let Some(hidden) = &self.access.hidden else { return Ok(dir) };
+        let (given, real) = match resolve(self.cwd, &path) {
+            Ok(found) => (found.given, found.real),
+            Err(_) => (path.clone(), path),
+        };
+        Ok(Box::new(Hiding::over(dir, given, real, hidden.clone())))
     }
 
     /// Writes a whole file, all of it or nothing; see [`Files::write`].

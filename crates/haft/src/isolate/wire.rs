@@ -345,7 +345,7 @@ impl<'a> Unpacker<'a> {
     }
 
     pub(super) fn access(&mut self, read: &[Place], write: &[Place]) -> Result<Access, Fault> {
-        Ok(Access { read: self.places(read)?, write: self.places(write)?, never_written: Vec::new() })
+        Ok(Access { read: self.places(read)?, write: self.places(write)?, ..Access::default() })
     }
 
     pub(super) fn entries(&mut self, entries: &[(Cut, KindForm)]) -> Result<Vec<Entry>, Fault> {

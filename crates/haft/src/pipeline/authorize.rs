@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,6 +21,7 @@ use crate::effects::table::{Asks, Judgement};
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
+use crate::files::{Access, Extent, Hidden};
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Asked, Before, Decision, Rewrote};
 use crate::limits;
@@ -42,12 +44,18 @@ pub(super) enum Decided {
 pub(super) struct Allowed {
     seen: Seen,
     by: Cow<'static, str>,
+    /// What it isn't shown of the folders that it walks.
+    hidden: Option<Hidden>,
 }
 
 impl Allowed {
     pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
         let Seen { resolved, judgement } = self.seen;
-        let granted = execute::grant(cx, &resolved);
+        let mut granted = execute::grant(cx, &resolved);
+        if self.hidden.is_some() {
+            let access = granted.as_ref().unwrap_or(cx).access().clone();
+            granted = Some(cx.granted(Arc::new(Access { hidden: self.hidden, ..access })));
+        }
         Prepared { resolved, judgement, allowed_by: self.by, granted, notes }
     }
 }
@@ -75,6 +83,23 @@ pub(super) async fn authorize(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Decided {
+    let mut decided = decide(shared, opened, cx, asking).await;
+    if let Decided::Allowed(allowed) = &mut decided
+        && allowed.seen.resolved.reads.iter().any(|path| path.extent == Extent::Subtree)
+    {
+        let request = allowed.seen.request(shared, opened, cx);
+        match guarded(|| shared.authorizer.hidden(&request)) {
+            Ok(hidden) => allowed.hidden = hidden,
+            Err(_) => {
+                let because = Because::by("the rules, which failed");
+                return Decided::Refused(denied(opened.entry.name(), &because));
+            }
+        }
+    }
+    decided
+}
+
+async fn decide(shared: &Shared, opened: &Opened, cx: &Context, asking: &(dyn Fn() + Sync)) -> Decided {
     let asked = Guarded::new(|| opened.attempt.invocation.permission(cx));
     let opinion = within(limits::CHECK_TIMEOUT, asked).await.and_then(Result::ok);
     let opinion =
@@ -122,7 +147,7 @@ impl Seen {
     }
 
     fn allowed(self, by: Cow<'static, str>) -> Decided {
-        Decided::Allowed(Allowed { seen: self, by })
+        Decided::Allowed(Allowed { seen: self, by, hidden: None })
     }
 }
 
@@ -210,6 +235,9 @@ async fn ask(
             }
         }
         let request = seen.request(shared, opened, cx);
+        let Some(asker) = shared.host.ports.asker.as_deref() else {
+            return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
+        };
         if !guarded(|| shared.authorizer.may_prompt()).unwrap_or(false) {
             return Decided::Refused(unasked(
                 shared,
@@ -218,9 +246,6 @@ async fn ask(
                 "settings turn questions into denials",
             ));
         }
-        let Some(asker) = shared.host.ports.asker.as_deref() else {
-            return Decided::Refused(unasked(shared, &request, &reason, "nobody can be asked here"));
-        };
         let approval = approval(shared, opened, &request, reason, again);
         let asked_about = CallDigest::of(opened, &seen.resolved, cx);
         asking();
@@ -254,7 +279,10 @@ async fn ask(
             Verdict::Allow(by) if !same => return now.allowed(by),
             Verdict::Ask(changed) if !same => question = changed,
             Verdict::Allow(_) | Verdict::Ask(_) => {
-                let _ = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
+                let kept = guarded(|| shared.authorizer.remember(&now.request(shared, opened, cx), &answer));
+                if let Ok(Err(why)) = kept {
+                    tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
+                }
                 return now.allowed("the user".into());
             }
         }
@@ -271,7 +299,12 @@ async fn ask(
 /// more than believed.
 fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opinion) -> Verdict {
     let tool = opened.entry.name();
-    if let Some(place) = request.effects.meets_protected(request.workspace) {
+    // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user to judge.
+    let protected = match request.tool.spec().runs_in_child() {
+        true => request.effects.within_protected(request.workspace),
+        false => request.effects.meets_protected(request.workspace),
+    };
+    if let Some(place) = protected {
         let words = format!("{tool} was denied: no tool may write `{}`, in any mode", place.display());
         return Verdict::Deny(ToolError::of(ErrorKind::Denied, words));
     }
@@ -436,6 +469,7 @@ fn approval(
         destructive: request.judgement.destructive,
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
+        lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
         view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
         unconfined: request.unconfined_child
             || (request.declared().unknown && !confined_elsewhere(shared, opened)),

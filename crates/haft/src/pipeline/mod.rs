@@ -6,7 +6,7 @@
 //! | 2 parse | JSON, schema, typed input, every violation with its path | `parse` |
 //! | 3 check | the tool's own sense check | here |
 //! | 4 prepare | guards, then hooks: inspect, inject, rewrite, block, decide | `hook` |
-//! | 5 authorize | rules, the tool's opinion, mode, hooks, the user | `authorize` |
+//! | 5 authorize | rules, the tool's opinion, mode, hooks, the classifier, the user | `authorize` |
 //! | 6 execute | the call itself: limits, locks, time, cancellation, panics | `execute` |
 //! | 7 observe | hooks after it, whenever 6 began | `hook` |
 //! | 8 settle | the result limit; later the turn's budget | here |

@@ -40,8 +40,10 @@ pub struct Approval {
     pub destructive: bool,
     /// Why it asks.
     pub reason: String,
-    /// The rule that would allow it for good, where there is one.
+    /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
+    /// The rules that [`Answer::Session`] and [`Answer::Always`] would add; none where they count for this call alone.
+    pub lasting_rules: Vec<String>,
     /// What the tool shows of the call.
     pub view: View,
     /// Nothing confines it: it runs in a child process that can do more than it declares, or nothing is known of what it

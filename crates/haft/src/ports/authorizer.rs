@@ -6,6 +6,7 @@ use super::Answer;
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::Judgement;
+use crate::files::Hidden;
 use crate::future::BoxFuture;
 use crate::tool::AnyTool;
 
@@ -49,12 +50,31 @@ pub trait Authorizer: Send + Sync + 'static {
     /// under which it would be offered.
     fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because>;
 
-    /// Keeps an answer for later calls. The default forgets, so the user is asked again.
-    fn remember(&self, request: &Request<'_>, answer: &Answer) {
-        let _ = (request, answer);
+    /// What a call that was allowed isn't shown of the folders that it walks. The default hides nothing.
+    ///
+    /// Asked only for calls that read whole folders. A panic denies.
+    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+        let _ = request;
+        None
     }
 
-    /// The rule that would allow this call for good, as narrow as it can be. The default knows none.
+    /// Keeps an answer for later calls. The default forgets, so the user is asked again.
+    ///
+    /// # Errors
+    /// Why an answer for always lasts no longer than the session, in words; the user is told.
+    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
+        let _ = (request, answer);
+        Ok(())
+    }
+
+    /// The rules that an answer for the session or for always would add, each as narrow as it can be; none where such an
+    /// answer counts for this call alone. The default knows none.
+    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+        let _ = request;
+        Vec::new()
+    }
+
+    /// What would allow this call for good, as narrow as it can be. The default knows nothing.
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let _ = request;
         None

@@ -511,11 +511,8 @@ mod tests {
     #[tokio::test]
     async fn folders_open_as_the_real_ones_do() {
         let files = MemoryFiles::new().with("/w/d/a", "abc").with("/w/b", "b").with("/x", "x");
-        let access = Access {
-            read: vec![Root::subtree("/w"), Root::file("/x")],
-            write: vec![],
-            never_written: vec![],
-        };
+        let access =
+            Access { read: vec![Root::subtree("/w"), Root::file("/x")], write: vec![], ..Access::default() };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let kind = |error: FileError| error.kind();
         assert_eq!(scoped.open_dir("/").await.map(drop).map_err(kind), Err(FileErrorKind::NotGranted));

@@ -628,8 +628,9 @@ impl Authorizer for Shaky {
         None
     }
 
-    fn remember(&self, _: &Request<'_>, _: &Answer) {
+    fn remember(&self, _: &Request<'_>, _: &Answer) -> Result<(), String> {
         assert!(!self.rest, "secret words");
+        Ok(())
     }
 
     fn propose(&self, _: &Request<'_>) -> Option<String> {

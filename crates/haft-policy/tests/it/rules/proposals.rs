@@ -37,6 +37,9 @@ fn a_file_is_proposed_by_its_whole_path() {
     check(&[], "Write a [1]*.txt", &[r"Edit(//p/w/a \[1\]\*.txt)"]);
     check(&[], "Grep /etc", &["Read(//etc/**)"]);
     check(&[], "Edit a -> /b", &["Edit(//p/w/a)", "Edit(//b)"]);
+    // What may be changed may be read.
+    check(&[], "Edit a | reads a", &["Edit(//p/w/a)"]);
+    check(&[], "Edit a | reads b", &["Read(//p/w/b)", "Edit(//p/w/a)"]);
     check(&["allow Edit"], "Edit a -> /b", &["Edit(//p/w/a)", "Edit(//b)"]);
 }
 

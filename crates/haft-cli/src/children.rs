@@ -1,0 +1,141 @@
+//! What settings and trust say about every child process: its environment, and that what was trusted is what starts.
+//!
+//! A port around the port that starts processes. Tools know nothing of settings, and the sandbox nothing of trust; a
+//! session may wait for an answer between both, and a file that was trusted then may be another one now.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft_policy::trust::{Inventory, Kind};
+
+/// Processes of a session.
+pub(crate) struct Children<P> {
+    processes: Arc<P>,
+    /// Variables of the settings; what a request asks for wins.
+    env: Vec<(OsString, OsString)>,
+    /// The folder of the workspace's script tools, where they are in use, and what was trusted.
+    trusted: Option<(PathBuf, Inventory)>,
+}
+
+impl<P: Processes> Children<P> {
+    pub(crate) fn new(processes: Arc<P>, env: impl IntoIterator<Item = (OsString, OsString)>) -> Children<P> {
+        Children { processes, env: env.into_iter().collect(), trusted: None }
+    }
+
+    /// Starts nothing in this folder that isn't as it was trusted.
+    pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: Inventory) -> Children<P> {
+        self.trusted = Some((folder, inventory));
+        self
+    }
+
+    /// What changed of the workspace's tools since they were trusted, if the request is to start one of their files.
+    fn changed(&self, request: &ProcessRequest) -> Option<String> {
+        let (folder, inventory) = self.trusted.as_ref()?;
+        let named: Vec<PathBuf> = request.argv.iter().map(|word| request.cwd.join(word)).collect();
+        let is_named = |file: &Path| named.iter().any(|path| path == file);
+        if !named.iter().any(|path| path.starts_with(folder)) && !inventory.files().any(is_named) {
+            return None;
+        }
+        let changes = inventory.stale(|item| matches!(item.kind, Kind::ToolFile | Kind::Script));
+        changes.first().map(ToString::to_string)
+    }
+}
+
+impl<P: Processes> Processes for Children<P> {
+    fn confines(&self) -> bool {
+        self.processes.confines()
+    }
+
+    fn run<'a>(&'a self, mut request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        if let Some(change) = self.changed(&request) {
+            let message = format!(
+                "it was not started: this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"
+            );
+            return Box::pin(async { Err(ProcessError { message }) });
+        }
+        let asked = std::mem::take(&mut request.env);
+        request.env = self.env.iter().cloned().chain(asked).collect();
+        self.processes.run(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use haft::testing::ScriptedProcesses;
+    use haft_policy::settings::Places;
+    use haft_policy::trust;
+
+    use super::*;
+
+    /// A workspace with one script tool and a script beside it, its children, and where they would be started.
+    struct Scene {
+        dir: tempfile::TempDir,
+        started: ScriptedProcesses,
+        children: Children<ScriptedProcesses>,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let dir = tempfile::tempdir().unwrap();
+            let cwd = dir.path().canonicalize().unwrap();
+            let tool = cwd.join(".haft/tools/t");
+            fs::create_dir_all(&tool).unwrap();
+            fs::write(tool.join("tool.json"), r#"{"command": ["sh", "lib.sh"]}"#).unwrap();
+            fs::write(tool.join("run"), "1").unwrap();
+            fs::write(cwd.join("lib.sh"), "1").unwrap();
+            let places = Places::from_env(&cwd, &|_| None).unwrap();
+            let inventory = trust::inspect(&Places { managed: None, ..places }).unwrap();
+            let started = ScriptedProcesses::new().prints("a").prints("b").prints("c");
+            let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
+            let children = Children::new(Arc::new(started.clone()), env)
+                .with_trusted(cwd.join(".haft/tools"), inventory);
+            Scene { dir, started, children }
+        }
+
+        fn start(&self, argv: &[&str]) -> Result<Vec<String>, String> {
+            let cwd = self.dir.path().canonicalize().unwrap();
+            let request = ProcessRequest::new(argv, cwd).with_env("B", "tool");
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let outcome = runtime.block_on(self.children.run(request));
+            outcome.map_err(|error| error.message)?;
+            let request = self.started.requests().pop().unwrap();
+            let shown =
+                |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
+            Ok(request.env.iter().map(shown).collect())
+        }
+
+        fn write(&self, file: &str) {
+            fs::write(self.dir.path().join(file), "2").unwrap();
+        }
+    }
+
+    #[test]
+    fn settings_come_first_and_a_tool_has_the_last_word() {
+        let env = Scene::new().start(&["true"]).unwrap();
+        assert_eq!(env, ["A=settings", "B=settings", "B=tool"]);
+    }
+
+    /// The question whether a tool may run can stand for a minute; what was trusted before it is what runs after it.
+    #[test]
+    fn what_changed_since_it_was_trusted_is_not_started() {
+        let scene = Scene::new();
+        let program =
+            scene.dir.path().canonicalize().unwrap().join(".haft/tools/t/run").display().to_string();
+        assert!(scene.start(&[&program]).is_ok());
+        assert!(scene.start(&["sh", "lib.sh"]).is_ok());
+        scene.write(".haft/tools/t/run");
+        let refused = scene.start(&[&program]).unwrap_err();
+        assert!(refused.contains("changed file of a script tool `.haft/tools/t/run`"), "{refused}");
+        assert!(scene.start(&["true"]).is_ok(), "what has nothing to do with it runs");
+
+        let scene = Scene::new();
+        scene.write("lib.sh");
+        let refused = scene.start(&["sh", "lib.sh"]).unwrap_err();
+        assert!(refused.contains("changed script `lib.sh`"), "{refused}");
+    }
+}

@@ -1,0 +1,200 @@
+//! `haft settings`: what all settings say together, and the schema of a settings file.
+//!
+//! Everything is one list of rows, each a key as it is written in a file, a value, and the place that it comes from;
+//! lines and JSON are two ways to print it. Values that look like secrets are hidden: people show others such lists.
+
+mod rows;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use haft_policy::settings::schema;
+use haft_policy::source::Scope;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
+use crate::given::Given;
+use crate::output::{self, one_line};
+use crate::session::{self, Session};
+use crate::{Exit, Usage};
+
+/// How wide the column of values is at most.
+const VALUE_WIDTH_MAX: usize = 60;
+/// How many characters of a value people are shown.
+const VALUE_CHARS_MAX: usize = 300;
+
+pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
+    let text = match &args.command {
+        SettingsCommand::Schema => format!("{:#}", schema()),
+        SettingsCommand::Show(args) => show(args, &common.clone().with(args.common.clone()))?,
+    };
+    Ok(output::result(&text).err().unwrap_or(Exit::Done))
+}
+
+fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
+    // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
+    let Session { given, warnings, .. } = session::open(common)?;
+    let shown = Shown::of(&given, warnings);
+    Ok(match args.output {
+        Form::Text => shown.text(&given),
+        Form::Json => serde_json::to_string(&shown).expect("it has text keys"),
+    })
+}
+
+/// What `haft settings show --output json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Shown {
+    /// The workspace's real path.
+    workspace: String,
+    /// Whether what the workspace's files run or loosen counts.
+    trusted: bool,
+    /// The hash of what they run or loosen, for `--trust-hash`; null if there is nothing.
+    trust_hash: Option<String>,
+    /// The files that were read, strongest first.
+    files: Vec<ShownFile>,
+    /// Every value that counts; of lists one row for each entry, strongest first, of hooks weakest first.
+    settings: Vec<Row>,
+    /// What a person should know, in words.
+    warnings: Vec<String>,
+}
+
+/// A file of settings.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ShownFile {
+    /// The kind of place.
+    scope: ShownScope,
+    /// Its path.
+    path: String,
+}
+
+/// One value that counts.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Row {
+    /// The key, with those around it, as in `permissions.allow`.
+    key: String,
+    /// The value; one that looks like a secret is `"(hidden)"`.
+    value: Value,
+    /// The kind of place that it comes from.
+    scope: ShownScope,
+    /// The file that it comes from; null for a flag.
+    file: Option<String>,
+    /// The line in the file.
+    line: Option<u32>,
+    /// Why it doesn't count after all; null if it does.
+    left_out: Option<String>,
+}
+
+/// The kinds of places that settings come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum ShownScope {
+    /// The machine's owner.
+    Managed,
+    /// A flag, or a file that a flag names.
+    CommandLine,
+    /// The workspace's, for this user.
+    Local,
+    /// The workspace's.
+    Project,
+    /// The user's own.
+    User,
+    /// What the user answered with "always" in this workspace.
+    Answer,
+}
+
+impl From<Scope> for ShownScope {
+    fn from(scope: Scope) -> ShownScope {
+        match scope {
+            Scope::Managed => ShownScope::Managed,
+            Scope::CommandLine => ShownScope::CommandLine,
+            Scope::Local => ShownScope::Local,
+            Scope::Project => ShownScope::Project,
+            Scope::User => ShownScope::User,
+            Scope::Session => ShownScope::Answer,
+        }
+    }
+}
+
+impl ShownScope {
+    fn word(self) -> &'static str {
+        match self {
+            ShownScope::Managed => "managed",
+            ShownScope::CommandLine => "command line",
+            ShownScope::Local => "local",
+            ShownScope::Project => "project",
+            ShownScope::User => "user",
+            ShownScope::Answer => "your answer",
+        }
+    }
+}
+
+impl Shown {
+    fn of(given: &Given, warnings: Vec<String>) -> Shown {
+        let Given { places, loaded } = given;
+        let file = |(path, scope): &(std::path::PathBuf, Scope)| ShownFile {
+            scope: (*scope).into(),
+            path: path.display().to_string(),
+        };
+        Shown {
+            workspace: places.cwd.display().to_string(),
+            trusted: loaded.judgement.is_trusted(),
+            trust_hash: (!loaded.inventory.is_empty()).then(|| loaded.inventory.hash().to_string()),
+            files: loaded.files.iter().map(file).collect(),
+            settings: rows::of(loaded),
+            warnings,
+        }
+    }
+
+    fn text(&self, given: &Given) -> String {
+        let mut text = String::new();
+        for (at, file) in self.files.iter().enumerate() {
+            let label = if at == 0 { "files" } else { "" };
+            let path = one_line(&given.places.show(Path::new(&file.path)));
+            let _ = writeln!(text, "{label:9}  {:12}  {path}", file.scope.word());
+        }
+        if self.files.is_empty() {
+            text.push_str("files      none\n");
+        }
+        let trust = match (&self.trust_hash, self.trusted) {
+            (None, _) => "not needed",
+            (Some(_), true) => "yes",
+            (Some(_), false) => "no; `haft trust` shows what is left out",
+        };
+        let _ = writeln!(text, "trust      {trust}");
+        let values: Vec<String> = self.settings.iter().map(|row| plain(&row.value)).collect();
+        let width = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).min(VALUE_WIDTH_MAX);
+        let mut heading = "";
+        for (row, value) in self.settings.iter().zip(&values) {
+            if heading != row.key {
+                heading = &row.key;
+                let _ = writeln!(text, "\n{}", one_line(heading));
+            }
+            let place = match (&row.file, row.line) {
+                (Some(file), Some(line)) => format!("{file}:{line}"),
+                (Some(file), None) => file.clone(),
+                (None, _) => row.scope.word().to_owned(),
+            };
+            let left_out = row.left_out.as_ref().map(|why| format!("   left out: {why}")).unwrap_or_default();
+            let _ = writeln!(text, "  {value:width$}   {}{}", one_line(&place), one_line(&left_out));
+        }
+        if self.settings.is_empty() {
+            text.push_str("\nnothing is set\n");
+        }
+        text
+    }
+}
+
+/// A value on one line: text as it is, anything else as JSON.
+fn plain(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = one_line(&text);
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,198 @@
+//! `haft trust`: what is shown, what a yes is a yes to, and what an untrusted workspace can't do.
+
+use std::fs;
+
+use crate::json::{keys, valid_in};
+use crate::room::{Ran, Room, ran};
+
+const NOBODY: &str = "not trusted: nobody was asked; --yes, or --trust-hash with the hash above, says yes\n";
+
+/// A workspace with everything that runs or loosens, and something that tightens.
+fn workspace() -> Room {
+    let room = Room::new();
+    room.script("work/.haft/tools/theirs", "theirs", "echo ran; echo ran >> made", r#", "effects": {}"#);
+    room.write("work/.haft/check.sh", "#!/bin/sh\nexit 0\n");
+    room.write(
+        "work/.claude/settings.json",
+        r#"{
+  "permissions": {"allow": ["theirs"], "deny": ["Glob"], "additionalDirectories": ["../beside"]},
+  "env": {"MODE_OF_TEST": "yes"},
+  "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": ".haft/check.sh", "onFailure": "continue"}]}]}
+}"#,
+    );
+    room.write("work/.mcp.json", r#"{"mcpServers": {"hub": {"command": "./hub.sh"}}}"#);
+    room
+}
+
+fn hash(room: &Room) -> String {
+    let shown = valid_in(room, "trust.schema.json", &["trust", "--output", "json"], 1);
+    shown["hash"].as_str().unwrap().to_owned()
+}
+
+fn offers(ran: &Ran, tool: &str) -> bool {
+    ran.stdout.split_whitespace().any(|word| word == tool)
+}
+
+#[test]
+fn everything_that_runs_or_loosens_is_shown_and_nothing_is_kept_without_a_yes() {
+    let room = workspace();
+    let shown = room.say(&["trust"]);
+    let expected = format!(
+        "workspace  ROOM/work\n\
+         hash       {}\n\
+         trust      no\n\
+         \n\
+         hooks\n\
+         \x20 SessionEnd *: .haft/check.sh   .claude/settings.json:4\n\
+         \n\
+         hooks that fail open\n\
+         \x20 SessionEnd *: .haft/check.sh   .claude/settings.json:4\n\
+         \n\
+         servers\n\
+         \x20 hub: ./hub.sh                  .mcp.json:1\n\
+         \n\
+         scripts\n\
+         \x20 .haft/check.sh\n\
+         \x20 hub.sh\n\
+         \n\
+         files of script tools\n\
+         \x20 .haft/tools/theirs/run\n\
+         \x20 .haft/tools/theirs/tool.json\n\
+         \n\
+         allow rules\n\
+         \x20 theirs                         .claude/settings.json:2\n\
+         \n\
+         added directories\n\
+         \x20 ../beside                      .claude/settings.json:2\n\
+         \n\
+         environment variables\n\
+         \x20 MODE_OF_TEST=yes               .claude/settings.json:3\n",
+        hash(&room)
+    );
+    assert_eq!(shown, ran(1, &expected, NOBODY));
+    assert!(!room.path("home/.local").exists(), "looking leaves nothing behind");
+}
+
+#[test]
+fn an_untrusted_workspace_only_tightens_and_says_so_once() {
+    let room = workspace();
+    let listed = room.say(&["tools"]);
+    assert!(!offers(&listed, "theirs") && !offers(&listed, "Glob") && offers(&listed, "Grep"), "{listed:?}");
+    let words = "warning: this workspace is not trusted; left out: 1 hook, 1 hook that fails open, 1 server, 2 scripts, 2 files of \
+                 script tools, 1 allow rule, 1 added directory, 1 environment variable; its deny and ask rules hold; `haft trust` \
+                 shows all of it\n";
+    assert_eq!(listed.stderr, words);
+    let outside = room.say(&["call", "Read", r#"{"file_path": "../beside/other.txt"}"#]);
+    assert_eq!(outside.code, Some(1), "{outside:?}");
+}
+
+#[test]
+fn a_yes_makes_it_count_and_a_forgotten_yes_does_not() {
+    let room = workspace();
+    let yes = room.say(&["trust", "--yes"]);
+    assert_eq!((yes.code, yes.stderr.as_str()), (Some(0), "trusted, until one of these changes\n"));
+    let listed = room.say(&["tools"]);
+    assert!(offers(&listed, "theirs") && !offers(&listed, "Glob") && listed.stderr.is_empty(), "{listed:?}");
+    assert_eq!(room.say(&["call", "theirs"]), ran(0, "ran\n", ""));
+    let outside = room.say(&["call", "Read", r#"{"file_path": "../beside/other.txt"}"#]);
+    assert_eq!(outside, ran(0, "1\toutside\n", ""));
+    let again = room.say(&["trust"]);
+    assert!(again.code == Some(0) && again.stdout.contains("trust      yes, by you\n"), "{again:?}");
+
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "no longer trusted\n"));
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "it was not trusted\n"));
+    assert!(!offers(&room.say(&["tools"]), "theirs"));
+}
+
+#[test]
+fn one_changed_byte_is_untrusted_and_named() {
+    let room = workspace();
+    room.say(&["trust", "--yes"]);
+    room.write("work/.haft/tools/theirs/run", "#!/bin/bash\necho other\n");
+    let called = room.say(&["call", "theirs"]);
+    let words = "warning: this workspace has changed since it was trusted (changed file of a script tool \
+                 `.haft/tools/theirs/run`); left out: ";
+    assert!(called.code == Some(1) && called.stderr.starts_with(words), "{called:?}");
+    assert!(called.stderr.contains("no tool named `theirs`"), "{called:?}");
+    let shown = room.say(&["trust"]);
+    let part = "trust      no longer: it has changed\n\nsince it was trusted\n  changed file of a script tool \
+                `.haft/tools/theirs/run`\n";
+    assert!(shown.code == Some(1) && shown.stdout.contains(part), "{shown:?}");
+}
+
+#[test]
+fn a_hash_trusts_exactly_one_state() {
+    let room = workspace();
+    let hash = hash(&room);
+    let listed = room.say(&["tools", "--trust-hash", &hash]);
+    assert!(offers(&listed, "theirs") && listed.stderr.is_empty(), "{listed:?}");
+    assert!(!room.path("home/.local").exists(), "a hash for one run keeps nothing");
+
+    let other = "0".repeat(64);
+    let listed = room.say(&["tools", "--trust-hash", &other]);
+    assert!(!offers(&listed, "theirs"), "{listed:?}");
+    assert!(listed.stderr.contains(&format!("--trust-hash is not the hash of this workspace, {hash}")));
+    let refused = room.say(&["trust", "--yes", "--trust-hash", &other]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("not trusted: --trust-hash is not the hash"), "{refused:?}");
+    assert!(!offers(&room.say(&["tools"]), "theirs"));
+
+    assert_eq!(room.say(&["trust", "--trust-hash", &hash]).code, Some(0));
+    assert!(offers(&room.say(&["tools"]), "theirs"));
+    let wrong = room.say(&["tools", "--trust-hash", "12"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("64 hexadecimal digits"), "{wrong:?}");
+}
+
+#[test]
+fn what_can_not_be_hashed_can_not_be_trusted() {
+    let room = workspace();
+    let fifo = room.path("work/.haft/tools/theirs/pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let shown = room.say(&["trust", "--yes"]);
+    assert!(shown.code == Some(1) && shown.stdout.contains("trust      impossible\n"), "{shown:?}");
+    assert!(shown.stdout.contains("in the way\n  `.haft/tools/theirs/pipe` can't be hashed: "), "{shown:?}");
+    assert!(!room.path("home/.local").exists());
+}
+
+#[test]
+fn where_there_is_nothing_nobody_is_asked() {
+    let room = Room::new();
+    room.write("work/.haft/settings.json", r#"{"permissions": {"deny": ["Write"]}}"#);
+    let shown = room.say(&["trust"]);
+    let expected = "workspace  ROOM/work\ntrust      not needed: nothing in it runs or loosens anything\n";
+    assert_eq!(shown, ran(0, expected, ""));
+    let elsewhere = room.say(&["trust", "../beside"]);
+    assert!(elsewhere.code == Some(0) && elsewhere.stdout.starts_with("workspace  ROOM/beside\n"));
+    let nowhere = room.say(&["trust", "../nowhere"]);
+    assert!(
+        nowhere.code == Some(2) && nowhere.stderr.starts_with("error: the directory `./../nowhere`"),
+        "{nowhere:?}"
+    );
+}
+
+#[test]
+fn json_says_the_same() {
+    let room = workspace();
+    let shown = valid_in(&room, "trust.schema.json", &["trust", "--output", "json"], 1);
+    assert_eq!(keys(&shown), ["changes", "hash", "items", "obstacles", "state", "workspace"]);
+    assert_eq!(shown["state"], "untrusted");
+    assert_eq!(shown["items"][0]["kind"], "hook");
+    let yes = valid_in(&room, "trust.schema.json", &["trust", "--yes", "--output", "json"], 0);
+    assert_eq!((&yes["state"], &yes["hash"]), (&"trusted".into(), &shown["hash"]));
+}
+
+/// A yes is kept outside of every workspace, and a record that others could have written is none.
+#[test]
+fn a_record_that_anybody_can_write_is_no_yes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let room = workspace();
+    room.say(&["trust", "--yes"]);
+    let folder = room.path("home/.local/state/haft/trust");
+    let record = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o666)).unwrap();
+    let listed = room.say(&["tools"]);
+    assert!(
+        !offers(&listed, "theirs") && listed.stderr.contains("what was trusted can't be read"),
+        "{listed:?}"
+    );
+}

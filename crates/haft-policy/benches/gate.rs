@@ -1,0 +1,109 @@
+//! What a thousand rules cost a call at the gate, all of it: paths and commands read, rules, mode.
+//!
+//! Rounds with rules and without alternate, so that a busy machine slows both; each number is the median over the
+//! rounds. Paths are resolved beforehand as the engine does it, those in commands by the gate.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use haft::ports::Authorizer as _;
+use haft::{AnyTool, Engine, Origin, Registry, Workspace};
+use haft_policy::conventions;
+use haft_policy::gate::{Policy, Setup};
+use haft_policy::settings::{Flags, Places};
+use serde_json::{Value, json};
+
+const ROUNDS: usize = 31;
+const CALLS: usize = 200;
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(work.join("src")).unwrap();
+    let none = engine(&work, Vec::new());
+    let many = engine(&work, (0..1_000).map(rule).collect());
+    println!("| what | no rules | 1,000 rules | added | to reach |");
+    println!("|---|---|---|---|---|");
+    let file = |n: usize| ("Write", json!({"file_path": format!("src/part{n}/file{n}.rs"), "content": ""}));
+    let look = |n: usize| ("Read", json!({"file_path": format!("src/part{n}/file{n}.rs")}));
+    let shell =
+        |n: usize| ("Bash", json!({"command": format!("npm run task{n} && grep -r word{n} src | wc -l")}));
+    row("a write", &none, &many, "≤ 2 µs", &file);
+    row("a read", &none, &many, "≤ 2 µs", &look);
+    row("a shell call of three commands", &none, &many, "≤ 30 µs", &shell);
+}
+
+fn rule(n: usize) -> (usize, String) {
+    let text = match n % 10 {
+        0..=4 => format!("Bash(tool{n} *)"),
+        5 => format!("Read(.env{n})"),
+        6 => format!("Edit(generated{n}/**)"),
+        7 => format!("Edit(src/lib{n}/**/*.key)"),
+        8 => format!("WebFetch(domain:*.host{n}.example)"),
+        _ => format!("mcp__server{n}__get_*"),
+    };
+    (n % 3, text)
+}
+
+struct Gate {
+    policy: Policy,
+    engine: Engine,
+}
+
+fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
+    let of =
+        |list: usize| rules.iter().filter(|(own, _)| *own == list).map(|(_, rule)| rule).collect::<Vec<_>>();
+    let settings =
+        json!({"permissions": {"deny": of(0), "ask": of(1), "allow": of(2)}, "repetitionGuard": false});
+    let flags = Flags { settings: vec![settings.to_string()], ..Flags::default() };
+    let places = Places::from_env(work, &|_| None).unwrap();
+    let loaded = haft_policy::trust::load(&places, &flags).unwrap();
+    let workspace = Workspace::new(work).unwrap();
+    let (policy, _) =
+        Policy::new(&loaded, Setup { no_sandbox: true, ..Setup::new(&places, &workspace) }).unwrap();
+    let engine = Engine::new(Registry::new()).workspace(workspace).permissions(policy.clone());
+    Gate { policy, engine }
+}
+
+/// Nanoseconds for one judgement; reading and resolving the input is not counted.
+fn round(gate: &Gate, calls: &[(AnyTool, Value)]) -> f64 {
+    let mut total = 0;
+    for (tool, input) in calls {
+        let judged = gate.engine.consider(tool, &Origin::BuiltIn, input.clone().into(), |request| {
+            let start = Instant::now();
+            black_box(gate.policy.judge(request));
+            start.elapsed().as_nanos()
+        });
+        total += judged.unwrap();
+    }
+    total as f64 / calls.len() as f64
+}
+
+fn row(what: &str, none: &Gate, many: &Gate, target: &str, call: &dyn Fn(usize) -> (&'static str, Value)) {
+    let calls = |from: usize| -> Vec<(AnyTool, Value)> {
+        (from..from + CALLS)
+            .map(|n| {
+                let (tool, input) = call(n);
+                let stand_in: AnyTool = conventions::tool(tool).unwrap();
+                (stand_in, input)
+            })
+            .collect()
+    };
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for n in 0..ROUNDS {
+        let calls = calls(n * CALLS);
+        without.push(round(none, &calls));
+        with.push(round(many, &calls));
+    }
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2] / 1e3
+    };
+    let (without, with) = (median(without), median(with));
+    println!("| {what} | {without:.2} µs | {with:.2} µs | {:.2} µs | {target} |", with - without);
+}

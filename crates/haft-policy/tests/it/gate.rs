@@ -1,0 +1,226 @@
+//! The gate in front of the real engine: settings in files, tools that are called, a user who is asked.
+
+mod advisories;
+mod answers;
+mod check;
+mod classifier;
+mod declared;
+mod modes;
+mod shells;
+
+use std::sync::{Arc, Mutex};
+
+use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::testing::Caller;
+use haft::{BoxFuture, Effects, ErrorKind, ToolResult, Workspace, dynamic_tool};
+use haft_policy::gate::{Explanation, Policy, Setup, VerdictName};
+use haft_policy::settings::Flags;
+use serde_json::{Value, json};
+
+use crate::room::Room;
+
+/// A session over a room.
+pub(crate) struct Session {
+    pub(crate) room: Room,
+    pub(crate) caller: Caller,
+    pub(crate) policy: Policy,
+    pub(crate) user: User,
+}
+
+/// A user who gives the same answer to everything, and remembers what they were asked.
+#[derive(Clone)]
+pub(crate) struct User {
+    answer: Arc<Mutex<Answer>>,
+    asked: Arc<Mutex<Vec<Approval>>>,
+}
+
+impl User {
+    fn saying(answer: Answer) -> User {
+        User { answer: Arc::new(Mutex::new(answer)), asked: Arc::default() }
+    }
+
+    pub(crate) fn now_says(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Approval> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Asker for User {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        self.asked.lock().unwrap().push(approval.clone());
+        Box::pin(std::future::ready(self.answer.lock().unwrap().clone()))
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// What a session is made of.
+#[derive(Clone)]
+pub(crate) struct With {
+    pub(crate) settings: Value,
+    pub(crate) mode: &'static str,
+    pub(crate) no_sandbox: bool,
+    pub(crate) non_interactive: bool,
+}
+
+/// Mode `default`, rules and mode alone, no rules.
+pub(crate) fn with(settings: Value) -> With {
+    With { settings, mode: "default", no_sandbox: true, non_interactive: false }
+}
+
+/// Rules in a line: `-deny ?ask +allow`, separated by `;`.
+pub(crate) fn rules(text: &str) -> Value {
+    let of = |sign: char| -> Vec<&str> {
+        text.split(';').map(str::trim).filter_map(|rule| rule.strip_prefix(sign)).collect()
+    };
+    json!({"permissions": {"deny": of('-'), "ask": of('?'), "allow": of('+')}})
+}
+
+impl With {
+    pub(crate) fn mode(mut self, mode: &'static str) -> With {
+        self.mode = mode;
+        self
+    }
+
+    pub(crate) fn open(self) -> Session {
+        self.open_in(Room::new(), |setup| setup)
+    }
+
+    pub(crate) fn open_in(self, room: Room, change: impl for<'a> FnOnce(Setup<'a>) -> Setup<'a>) -> Session {
+        room.write("config/settings.json", &self.settings.to_string());
+        for (path, text) in [("work/a.txt", "a"), ("work/src/b.txt", "b"), ("outside/c.txt", "c")] {
+            room.write(path, text);
+        }
+        let flags = Flags { permission_mode: Some(self.mode.parse().unwrap()), ..Flags::default() };
+        let loaded = room.load_with(&flags);
+        let mut workspace = Workspace::new(room.at("work")).unwrap();
+        for directory in &loaded.settings.permissions.additional_directories {
+            workspace = workspace.with_dir(&directory.value).unwrap();
+        }
+        let places = room.places();
+        let setup = Setup {
+            no_sandbox: self.no_sandbox,
+            non_interactive: self.non_interactive,
+            ..Setup::new(&places, &workspace)
+        };
+        let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));
+        let user = User::saying(Answer::Once);
+        let (rules, asker) = (policy.clone(), user.clone());
+        let caller = Caller::new()
+            .tool(haft_tools::core())
+            .tool(shell("Bash"))
+            .tool(stand_in("WebFetch", |input| {
+                match input["url"].as_str().and_then(haft::effects::template::host) {
+                    Some(host) => Effects::observes(host),
+                    None => Effects::unknown(),
+                }
+            }))
+            .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
+            .tool(stand_in("note", |_| Effects::writes_state("session:notes")))
+            .tool(stand_in("nothing", |_| Effects::none()))
+            .external("fs", stand_in("mcp__fs__write_file", |_| Effects::unknown()))
+            .external("fs", stand_in("mcp__fs__read_file", |_| Effects::unknown()))
+            .external("odd", shell("Monitor"))
+            .external("hub", stand_in("mcp__hub__get", |_| Effects::unknown()))
+            .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())))
+            .engine(|engine| {
+                let engine = engine.workspace(workspace).permissions(rules);
+                if self.non_interactive { engine } else { engine.ask(asker) }
+            });
+        Session { room, caller, policy, user }
+    }
+}
+
+fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'static) -> haft::AnyTool {
+    let schema = json!({"type": "object"});
+    dynamic_tool(name, "Stands in for a tool.", schema, |_, _| async { Ok("ran") })
+        .effects(effects)
+        .build()
+        .unwrap()
+}
+
+fn shell(name: &str) -> haft::AnyTool {
+    let schema =
+        json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
+    let effects = |input: &Value| Effects::runs(input["command"].as_str().unwrap());
+    dynamic_tool(name, "Runs a command.", schema, |_, _| async { Ok("ran") })
+        .effects(effects)
+        .build()
+        .unwrap()
+}
+
+impl Session {
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolResult {
+        self.caller.call(tool, input).await
+    }
+
+    /// What becomes of a call: `allow`, `ask` or `deny`. The explanation has to say the same.
+    #[track_caller]
+    pub(crate) fn verdict(&self, tool: &str, input: &Value) -> impl Future<Output = &'static str> {
+        let at = std::panic::Location::caller();
+        async move {
+            let explained = self.explain(tool, input);
+            let before = self.user.asked().len();
+            let result = self.call(tool, input.clone()).await;
+            let asked = self.user.asked().len() > before;
+            let seen = match result.error().map(haft::ToolError::kind) {
+                _ if asked => "ask",
+                Some(ErrorKind::Denied) => "deny",
+                None | Some(ErrorKind::Failed) => "allow",
+                Some(_) => panic!("{at}: {tool} {input}: {}", result.error().unwrap().message()),
+            };
+            let name = match explained.verdict {
+                VerdictName::Allow => "allow",
+                VerdictName::Ask => "ask",
+                VerdictName::Deny => "deny",
+            };
+            assert_eq!(seen, name, "{at}: what happens and what is explained differ:\n{explained}");
+            seen
+        }
+    }
+
+    pub(crate) fn explain(&self, tool: &str, input: &Value) -> Explanation {
+        self.policy.check(self.caller.as_engine(), tool, input).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Checks calls in a line each: `verdict tool argument`.
+    pub(crate) async fn holds(&self, table: &str) {
+        for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (expected, call) = line.split_once(' ').unwrap();
+            let (tool, argument) = call.trim().split_once(' ').unwrap_or((call.trim(), ""));
+            let seen = self.verdict(tool, &input(tool, argument.trim(), &self.room)).await;
+            assert_eq!(
+                seen,
+                expected,
+                "{line}\n{}",
+                self.explain(tool, &input(tool, argument.trim(), &self.room))
+            );
+        }
+    }
+
+    pub(crate) fn set(&self, mode: PermissionMode) {
+        haft::ports::Mode::set(&self.policy, mode);
+    }
+}
+
+/// `@/` stands for the folder that holds everything.
+pub(crate) fn input(tool: &str, argument: &str, room: &Room) -> Value {
+    let argument = argument.replace("@/", &format!("{}/", room.root.display()));
+    if argument.starts_with('{') {
+        return serde_json::from_str(&argument).unwrap();
+    }
+    match tool {
+        "Bash" => json!({"command": argument}),
+        "Read" => json!({"file_path": argument}),
+        "Write" => json!({"file_path": argument, "content": "new"}),
+        "Grep" => json!({"pattern": "x", "path": argument}),
+        "Glob" => json!({"pattern": "**/*", "path": argument}),
+        "WebFetch" => json!({"url": argument}),
+        _ => json!({"path": argument}),
+    }
+}

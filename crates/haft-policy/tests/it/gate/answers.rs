@@ -1,0 +1,161 @@
+//! What the user answers: once, for the session, always; and the guard against repetition.
+
+use haft::ports::Answer;
+use serde_json::json;
+
+use super::{rules, with};
+
+#[tokio::test]
+async fn once_is_once() {
+    let session = with(json!({})).open();
+    session.holds("ask Bash make\nask Bash make").await;
+}
+
+#[tokio::test]
+async fn a_session_answer_holds_for_exactly_that() {
+    let session = with(json!({})).open();
+    session.user.now_says(Answer::Session);
+    session
+        .holds("ask Bash make && npm test\nask Write src/x\nask WebFetch https://x.io/a\nask stranger s")
+        .await;
+    session
+        .holds(
+            "allow Bash make && npm test
+             allow Bash make
+             allow Bash npm test
+             allow Write src/x
+             allow WebFetch https://x.io/b
+             allow stranger s
+             ask Bash make install
+             ask Write src/y
+             ask WebFetch https://y.io",
+        )
+        .await;
+    assert!(!session.room.at("state/remembered").exists(), "a session's answer is kept nowhere");
+}
+
+#[tokio::test]
+async fn always_is_kept_outside_of_the_workspace_one_rule_for_each_command() {
+    let session = with(json!({})).open();
+    session.user.now_says(Answer::Always);
+    session.holds("ask Bash make && npm test").await;
+    session.holds("allow Bash npm test").await;
+    let kept = session.room.load().remembered;
+    assert_eq!(crate::room::rules(&kept), "+Bash(make) +Bash(npm test)");
+    assert!(session.room.at("work").read_dir().unwrap().all(|entry| {
+        let name = entry.unwrap().file_name();
+        name == "a.txt" || name == "src"
+    }));
+    // The next session has them.
+    let next = with(json!({})).open_in(session.room, |setup| setup);
+    next.holds("allow Bash make; npm test\nask Bash make clean").await;
+}
+
+#[tokio::test]
+async fn the_proposal_is_shown_and_is_what_is_kept() {
+    let session = with(json!({})).open();
+    session.user.now_says(Answer::Session);
+    session.call("Bash", json!({"command": "make && ls"})).await;
+    session.call("Write", json!({"file_path": "src/x y.txt", "content": ""})).await;
+    let proposed: Vec<_> =
+        session.user.asked().into_iter().map(|asked| asked.proposed_rule.unwrap()).collect();
+    let file = session.room.at("work/src/x y.txt");
+    assert_eq!(
+        proposed,
+        [
+            "--allow 'Bash(make)' --allow 'Bash(ls)'".to_owned(),
+            format!("--allow 'Edit(/{})'", file.display())
+        ]
+    );
+}
+
+/// An answer is no way around what no rule lifts.
+#[tokio::test]
+async fn some_answers_can_not_be_kept() {
+    let session = with(rules("?Bash(git push *)")).open();
+    session.user.now_says(Answer::Always);
+    for _ in 0..2 {
+        session
+            .holds(
+                "ask Bash git push
+                 ask Bash rm -rf /
+                 ask Write .git/config",
+            )
+            .await;
+    }
+    assert!(session.room.load().remembered.is_empty());
+    let whys: Vec<_> =
+        session.user.asked().iter().map(|asked| asked.proposed_rule.clone().unwrap_or_default()).collect();
+    assert!(whys[0].contains("remove the rule `Bash(git push *)`"), "{whys:?}");
+    assert!(whys[1].contains("a yes each time"), "{whys:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_kept_as_the_whole_line() {
+    let session = with(json!({})).open();
+    session.user.now_says(Answer::Session);
+    session.holds("ask Bash $X y\nallow Bash $X y\nask Bash $X z").await;
+}
+
+#[tokio::test]
+async fn where_only_the_owner_allows_answers_hold_once() {
+    let room = crate::room::Room::new();
+    room.write("etc/settings.json", r#"{"permissions": {"allowManagedPermissionRulesOnly": true}}"#);
+    let session = with(json!({})).open_in(room, |setup| setup);
+    session.user.now_says(Answer::Always);
+    session.holds("ask Bash make\nask Bash make").await;
+}
+
+#[tokio::test]
+async fn the_same_call_in_three_turns_in_a_row_asks() {
+    let session = with(json!({})).open();
+    let same = json!({"file_path": "a.txt"});
+    let call = || session.call("Read", same.clone());
+    call().await;
+    call().await;
+    assert!(session.user.asked().is_empty());
+    call().await;
+    let asked = session.user.asked();
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].reason.contains("3 turns in a row"), "{}", asked[0].reason);
+    // The user saw it: counting begins anew.
+    call().await;
+    call().await;
+    assert_eq!(session.user.asked().len(), 1);
+    call().await;
+    assert_eq!(session.user.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn turns_count_and_not_calls() {
+    let session = with(json!({})).open();
+    let read = |id: &str, path: &str| (id.to_owned(), "Read", json!({"file_path": path}));
+    for _ in 0..2 {
+        session
+            .caller
+            .turn([read("1", "a.txt"), read("2", "a.txt"), read("3", "a.txt"), read("4", "a.txt")])
+            .await;
+    }
+    assert!(session.user.asked().is_empty(), "two turns");
+    session.caller.turn([read("1", "src/b.txt")]).await;
+    session.caller.turn([read("1", "a.txt")]).await;
+    session.caller.turn([read("1", "a.txt")]).await;
+    assert!(session.user.asked().is_empty(), "another call came between");
+    session.caller.turn([read("1", "a.txt"), read("2", "a.txt")]).await;
+    assert_eq!(session.user.asked().len(), 1, "who saw one saw the other");
+}
+
+#[tokio::test]
+async fn the_guard_is_set_and_off() {
+    let counts = async |settings, mode| {
+        let session = with(settings).mode(mode).open();
+        for _ in 0..6 {
+            session.call("Read", json!({"file_path": "a.txt"})).await;
+        }
+        session.user.asked().len()
+    };
+    assert_eq!(counts(json!({}), "default").await, 2);
+    assert_eq!(counts(json!({"repetitionGuard": 2}), "default").await, 3);
+    assert_eq!(counts(json!({"repetitionGuard": false}), "default").await, 0);
+    assert_eq!(counts(json!({}), "bypassPermissions").await, 0);
+}

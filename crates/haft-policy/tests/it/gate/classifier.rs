@@ -1,0 +1,123 @@
+//! Who decides before the user: the careful one, and a program that is given the call as JSON.
+
+use std::sync::Arc;
+
+use haft::testing::ScriptedProcesses;
+use serde_json::{Value, json};
+
+use super::{Session, rules, with};
+use crate::room::Room;
+
+fn session(mut settings: Value, mode: &'static str, processes: &ScriptedProcesses) -> Session {
+    settings["classifier"] = json!({"command": ["judge", "--fast"], "timeoutMs": 500});
+    let processes = processes.clone();
+    with(settings).mode(mode).open_in(Room::new(), |setup| haft_policy::gate::Setup {
+        processes: Some(Arc::new(processes)),
+        ..setup
+    })
+}
+
+#[tokio::test]
+async fn a_program_decides_in_the_users_place() {
+    let processes = ScriptedProcesses::new()
+        .prints(r#"{"decision": "allow"}"#)
+        .prints(r#"{"decision": "deny", "reason": "not on a Friday"}"#)
+        .prints(r#"{"decision": "ask", "reason": "looks odd"}"#);
+    let session = session(json!({}), "default", &processes);
+    let make = || session.call("Bash", json!({"command": "make"}));
+    assert!(make().await.error().is_none());
+    let denied = make().await;
+    let words = denied.error().unwrap().message();
+    assert!(words.contains("classifier `judge`: not on a Friday"), "{words}");
+    assert!(session.user.asked().is_empty());
+    make().await;
+    assert!(session.user.asked()[0].reason.contains("looks odd"));
+
+    let given: Value = serde_json::from_slice(&processes.requests()[0].stdin).unwrap();
+    assert_eq!(given["tool_name"], "Bash");
+    assert_eq!(given["tool_input"], json!({"command": "make"}));
+    assert_eq!(given["permission_mode"], "default");
+    assert_eq!(given["commands"], json!(["make"]));
+    assert_eq!(processes.requests()[0].argv, ["judge", "--fast"]);
+}
+
+#[tokio::test]
+async fn every_failure_asks() {
+    let failing = [
+        ScriptedProcesses::new().exits(1, "no"),
+        ScriptedProcesses::new().prints("yes, go on"),
+        ScriptedProcesses::new().prints(r#"{"decision": "sure"}"#),
+        ScriptedProcesses::new().prints(""),
+        ScriptedProcesses::new().refuses("there is no such program"),
+    ];
+    for processes in failing {
+        let session = session(json!({}), "auto", &processes);
+        session.call("Bash", json!({"command": "make"})).await;
+        let asked = session.user.asked();
+        assert_eq!(asked.len(), 1);
+        assert!(asked[0].reason.contains("classifier `judge` failed"), "{}", asked[0].reason);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_ever() {
+    let session = session(json!({}), "auto", &ScriptedProcesses::new().hangs());
+    session.call("Bash", json!({"command": "make"})).await;
+    assert_eq!(session.user.asked().len(), 1);
+}
+
+/// What a rule wants the user to see, what is critical and what a plan asks is the user's.
+#[tokio::test]
+async fn some_questions_are_the_users() {
+    let settings = rules("?Bash(git push *)");
+    for (mode, command) in [
+        ("auto", "git push"),
+        ("auto", "rm -rf /"),
+        ("default", "rm -rf ~"),
+        ("plan", "make"),
+        ("bypassPermissions", "git push"),
+    ] {
+        let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
+        let session = session(settings.clone(), mode, &processes);
+        session.call("Bash", json!({"command": command})).await;
+        assert_eq!(session.user.asked().len(), 1, "{mode} {command}");
+        assert!(processes.requests().is_empty(), "{mode} {command}");
+    }
+    // Nobody is asked where nothing asks, and a denial stays one.
+    let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
+    let session = session(rules("-Bash(curl *)"), "auto", &processes);
+    session.call("Bash", json!({"command": "curl x.io"})).await;
+    session.call("Read", json!({"file_path": "a.txt"})).await;
+    assert!(processes.requests().is_empty() && session.user.asked().is_empty());
+}
+
+#[tokio::test]
+async fn dont_ask_asks_nobody_at_all() {
+    let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
+    let session = session(json!({}), "dontAsk", &processes);
+    assert!(session.call("Bash", json!({"command": "make"})).await.error().is_some());
+    assert!(processes.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_careful_one_lets_through_what_stays_inside() {
+    let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
+        confined: true,
+        no_sandbox: false,
+        ..setup
+    });
+    for (command, asks) in [
+        ("make", false),
+        ("make > new.log", false),
+        ("make > a.txt", true),
+        ("rm -r src", false),
+        ("cat /etc/passwd", true),
+        ("touch /tmp/x", true),
+        ("$X y", true),
+        ("touch .git/config", true),
+    ] {
+        let before = confined.user.asked().len();
+        confined.call("Bash", json!({"command": command})).await;
+        assert_eq!(confined.user.asked().len() > before, asks, "{command}");
+    }
+}

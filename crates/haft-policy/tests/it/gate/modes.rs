@@ -1,0 +1,339 @@
+//! The modes of the conventions, row by row, and what no mode lifts.
+
+use haft::ports::{Mode as _, PermissionMode};
+use haft_policy::gate::{Policy, Setup};
+use haft_policy::settings::Flags;
+use serde_json::json;
+
+use super::{rules, with};
+use crate::room::Room;
+
+#[tokio::test]
+async fn default_looks_and_asks_for_the_rest() {
+    let session = with(json!({})).open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Grep src
+             allow Glob .
+             allow nothing
+             allow Bash ls -la src
+             allow Bash cat a.txt | wc -l
+             ask Read @/outside/c.txt
+             ask Write new.txt
+             ask Bash touch x
+             ask Bash cat @/outside/c.txt
+             ask Bash make
+             ask Bash ls > out.txt
+             ask WebFetch https://x.io
+             ask delete_tree src
+             ask note
+             ask stranger x
+             ask mcp__hub__get",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn accept_edits_edits_inside() {
+    let session = with(json!({})).mode("acceptEdits").open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Write new.txt
+             allow Write src/deep/new.txt
+             allow Bash mkdir -p x/y
+             allow Bash touch x
+             allow Bash rm src/b.txt
+             allow Bash rmdir x
+             allow Bash mv a.txt z.txt
+             allow Bash cp z.txt a.txt
+             allow Bash sed -i s/a/b/ a.txt
+             allow Bash ls > out.txt
+             allow Bash mkdir x && touch x/y
+             ask Write @/outside/new.txt
+             ask Bash touch @/outside/x
+             ask Bash mkdir ../x
+             ask Bash rm -rf .
+             ask Bash make
+             ask Bash tee x
+             ask Bash mkdir x && make
+             ask Bash env touch x
+             ask WebFetch https://x.io
+             ask stranger x
+             ask mcp__hub__get
+             ask Write .git/config
+             ask Bash touch .bashrc",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn plan_changes_nothing() {
+    let allowing = rules("+Edit; +Bash(touch *); +Bash(npm test); +Read(//etc/hosts)");
+    let session = with(allowing).mode("plan").open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Grep src
+             allow Bash ls
+             allow Bash npm test
+             allow Read /etc/hosts
+             deny Write new.txt
+             deny Bash touch x
+             deny Bash ls > x
+             deny Read @/outside/c.txt
+             deny Bash cat @/outside/c.txt
+             deny delete_tree src
+             deny stranger x
+             deny Bash rm -rf /
+             ask Bash make
+             ask WebFetch https://x.io
+             ask mcp__hub__get",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn auto_lets_the_classifier_decide() {
+    let session = with(rules("+Bash; +Bash(python *); +Bash(npm test); ?Bash(git push *); -Bash(curl *)"))
+        .mode("auto")
+        .open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Write new.txt
+             allow Bash npm test
+             ask Bash python x.py
+             ask Bash make
+             ask Bash git push origin main
+             deny Bash curl x.io
+             ask WebFetch https://x.io
+             ask Write .git/config
+             ask Write @/outside/x
+             ask mcp__hub__get",
+        )
+        .await;
+    // The same rules allow it elsewhere.
+    session.set(PermissionMode::Default);
+    session.holds("allow Bash python x.py\nallow Bash make").await;
+}
+
+#[tokio::test]
+async fn dont_ask_denies_what_would_ask() {
+    let session = with(rules("+Bash(npm test); ?Bash(git push *); +Bash(git push *); +Write(*)"))
+        .mode("dontAsk")
+        .open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Bash ls
+             allow Bash npm test
+             deny Bash make
+             deny Bash git push
+             deny Read @/outside/c.txt
+             deny WebFetch https://x.io
+             deny Write .git/config
+             deny Bash rm -rf /
+             deny mcp__hub__get",
+        )
+        .await;
+    let result = session.call("Bash", json!({"command": "make"})).await;
+    let words = result.error().unwrap().message().to_owned();
+    assert!(words.contains("this mode doesn't ask") && words.contains("--allow 'Bash(make)'"), "{words}");
+}
+
+#[tokio::test]
+async fn bypass_runs_all_but_what_rules_and_care_hold() {
+    let session =
+        with(rules("-Bash(curl *); ?Bash(git push *); -Read(keep/secret.txt); ?Write; +Bash(rm *)"))
+            .mode("bypassPermissions")
+            .open();
+    session
+        .holds(
+            "allow Read a.txt
+             allow Read @/outside/c.txt
+             allow Bash make
+             allow Bash $X y
+             allow WebFetch https://x.io
+             allow mcp__hub__get
+             allow delete_tree src
+             allow Bash touch .git/config
+             deny Bash curl x.io
+             deny Bash make; curl x.io
+             deny Read keep/secret.txt
+             deny Bash rm -rf /
+             ask Bash git push
+             ask Write a.txt",
+        )
+        .await;
+}
+
+/// Conventions §2.2: no allow rule, no mode and no hook before the call skips these.
+#[tokio::test]
+async fn some_removals_always_ask() {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        let session =
+            with(rules("+Bash; +Bash(rm *); +Bash(rm -rf /); +Bash(rm -rf \"$X\"/*)")).mode(mode).open();
+        session
+            .holds(
+                "ask Bash rm -rf /
+                 ask Bash rm -rf /usr
+                 ask Bash rm -r ~
+                 ask Bash rmdir ..
+                 ask Bash rm -rf \"$X\"/*
+                 ask Bash echo `rm -rf /`
+                 ask Bash cat <(rm -rf /)
+                 ask Bash sudo rm -rf /",
+            )
+            .await;
+        // The control: an ordinary removal is allowed by the same rules, where they hold.
+        if mode != "auto" {
+            session.holds("allow Bash rm -rf build").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_that_decide_what_runs_want_a_yes_of_their_own() {
+    let settings = rules("+Edit; +Write; +Edit(.git/**); +Bash(touch *)");
+    let table = |verdict: &str| {
+        [
+            ".git/hooks/pre-commit",
+            ".haft/settings.json",
+            ".claude/settings.json",
+            ".mcp.json",
+            ".envrc",
+            "sub/.GIT/config",
+        ]
+        .map(|path| format!("{verdict} Write {path}"))
+        .join("\n")
+    };
+    for (mode, verdict) in [
+        ("default", "ask"),
+        ("acceptEdits", "ask"),
+        ("auto", "ask"),
+        ("dontAsk", "deny"),
+        ("bypassPermissions", "allow"),
+    ] {
+        let session = with(settings.clone()).mode(mode).open();
+        session.holds(&table(verdict)).await;
+        session.holds("allow Write .github/workflows/ci.yml").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_the_users_own_is_written_in_no_mode() {
+    for mode in ["default", "acceptEdits", "bypassPermissions"] {
+        let session = with(rules("+Edit; +Bash; +Edit(//**)")).mode(mode).open();
+        session
+            .holds(
+                "deny Write @/config/settings.json
+                 deny Write @/state/trust/x
+                 deny Bash touch ~/.claude/settings.json
+                 deny Bash touch @/config/settings.json
+                 deny Bash echo x > @/config/settings.json
+                 deny stranger @/state/x
+                 allow Write @/outside/fine.txt",
+            )
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn blocks_hold_in_every_mode_and_against_every_rule() {
+    let mut settings = rules("+Read; +Edit; +Edit(//**); +Bash; +Bash(cat *)");
+    settings["permissions"]["blockReadsOutsideWorkingDirectories"] = json!(true);
+    settings["permissions"]["blockWritesOutsideWorkingDirectories"] = json!(true);
+    for mode in ["default", "bypassPermissions"] {
+        let session = with(settings.clone()).mode(mode).open();
+        session
+            .holds(
+                "deny Read @/outside/c.txt
+                 deny Write @/outside/d.txt
+                 deny Bash cat @/outside/c.txt
+                 deny Bash ls > @/outside/x
+                 allow Read a.txt
+                 allow Write e.txt
+                 allow Bash cat a.txt",
+            )
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn added_directories_count_as_inside() {
+    let room = Room::new();
+    let settings = json!({"permissions": {"additionalDirectories": [room.at("outside")]}});
+    std::fs::create_dir_all(room.at("outside")).unwrap();
+    let session = with(settings).mode("acceptEdits").open_in(room, |setup| setup);
+    session
+        .holds(
+            "allow Read @/outside/c.txt
+             allow Write @/outside/d.txt
+             allow Bash touch @/outside/e
+             ask Bash rm -rf @/outside
+             ask Read @/etc/settings.json",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn the_mode_is_live() {
+    let session = with(json!({})).open();
+    session.holds("ask Write new.txt").await;
+    session.set(PermissionMode::AcceptEdits);
+    session.holds("allow Write new.txt").await;
+    session.set(PermissionMode::Plan);
+    session.holds("deny Write new.txt").await;
+}
+
+#[tokio::test]
+async fn a_forbidden_mode_can_not_be_had() {
+    let room = Room::new();
+    room.write("etc/settings.json", r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#);
+    let flags = |mode: &str| Flags { permission_mode: Some(mode.parse().unwrap()), ..Flags::default() };
+    let places = room.places();
+    let workspace = haft::Workspace::new(room.at("work")).unwrap();
+    let make = |mode| Policy::new(&room.load_with(&flags(mode)), Setup::new(&places, &workspace));
+    let (policy, _) = make("bypassPermissions").unwrap();
+    assert_eq!(policy.current(), PermissionMode::Default);
+    policy.set(PermissionMode::BypassPermissions);
+    assert_eq!(policy.current(), PermissionMode::Default);
+    policy.set(PermissionMode::Auto);
+    assert_eq!(policy.current(), PermissionMode::Auto);
+}
+
+#[tokio::test]
+async fn without_a_sandbox_commands_ask_unless_a_rule_allows_them() {
+    let mut session = with(rules("+Bash(npm test)"));
+    session.no_sandbox = false;
+    let session = session.open();
+    session
+        .holds(
+            "ask Bash ls
+             ask Bash cat a.txt
+             allow Bash npm test
+             ask Bash npm test && ls
+             allow Read a.txt",
+        )
+        .await;
+    let mut edits = with(json!({})).mode("acceptEdits");
+    edits.no_sandbox = false;
+    edits.open().holds("ask Bash touch x\nallow Write x").await;
+}
+
+#[tokio::test]
+async fn no_question_is_a_denial_with_the_rule_that_helps() {
+    let mut alone = with(json!({}));
+    alone.non_interactive = true;
+    let session = alone.open();
+    session.holds("deny Bash make && npm test\nallow Bash ls\ndeny Write x.txt").await;
+    let words = session.call("Bash", json!({"command": "make && npm test"})).await;
+    let words = words.error().unwrap().message().to_owned();
+    assert!(words.contains("--allow 'Bash(make)' --allow 'Bash(npm test)'"), "{words}");
+
+    let session = with(json!({"permissions": {"denyInsteadOfPrompting": true}})).open();
+    session.holds("deny Bash make\nallow Bash ls").await;
+    assert!(session.user.asked().is_empty());
+}
