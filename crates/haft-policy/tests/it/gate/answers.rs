@@ -143,6 +143,10 @@ async fn turns_count_and_not_calls() {
     assert!(session.user.asked().is_empty(), "another call came between");
     session.caller.turn([read("1", "a.txt"), read("2", "a.txt")]).await;
     assert_eq!(session.user.asked().len(), 1, "who saw one saw the other");
+    for _ in 0..3 {
+        session.caller.turn([read("1", "src/b.txt"), read("2", "src/b.txt")]).await;
+    }
+    assert_eq!(session.user.asked().len(), 2, "a second call in a turn doesn't begin anew");
 }
 
 #[tokio::test]
