@@ -19,7 +19,7 @@ fn main() {
     let haft = Path::new(env!("CARGO_BIN_EXE_haft"));
     println!("| what | `true` | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    for (args, goal) in [(["--version"].as_slice(), "≤ 5"), (["tools"].as_slice(), "")] {
+    for (args, goal) in [(["--version"].as_slice(), "≤ 5"), (["tools"].as_slice(), "≤ 20")] {
         let (mut least, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
             least.push(start(nothing, &[]));
