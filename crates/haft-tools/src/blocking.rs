@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::ToolError;
 
+/// Bytes that are looked at without another thread.
+const HERE_BYTES_MAX: usize = 64 * 1024;
+
 /// Tells the work to stop when nobody waits for it any more.
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -28,6 +31,14 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(ToolError::new("the program is ending")),
     }
+}
+
+/// Runs work on so many bytes: on a thread for that if they are many, else here, where it ends sooner.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    if bytes <= HERE_BYTES_MAX { Ok(work()) } else { blocking(|_| work()).await }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use haft::{Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::seen::{Hash, Seen};
+use crate::seen::{Hash, Page, Seen};
 use crate::{near, paths};
 
 /// Lines of a page, if the call doesn't say.
@@ -102,14 +102,10 @@ impl Tool for Read {
         let limit = input.limit.map_or(LINES, u64::from).max(1);
         let mut reader = Reader::new(file);
         let shown = visible(&path.display().to_string()).replace('\n', "\\n");
-        let page = page(&mut reader, &shown, first, limit).await?;
-        let metadata = reader.file.metadata();
-        if reader.is_over {
-            self.seen.whole(cx, path, metadata, reader.hash.content());
-        } else {
-            self.seen.part(cx, path, metadata);
-        }
-        Ok(page)
+        let (text, next) = page(&mut reader, &shown, first, limit).await?;
+        let content = reader.is_over.then(|| reader.hash.content());
+        self.seen.page(cx, path, reader.file.metadata(), &Page { first, next, content });
+        Ok(text)
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -147,13 +143,13 @@ enum End {
     Full,
 }
 
-/// Reads one page: `limit` lines from line `first` on.
-async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<String, ToolError> {
+/// Reads one page: `limit` lines from line `first` on. Returns it, and the number of the line after it.
+async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<(String, u64), ToolError> {
     let len = reader.file.metadata().len;
     reader.fill(CHUNK_BYTES).await?;
     reader.recognise(path, len)?;
     if reader.is_at_end().await? {
-        return Ok(format!("[`{path}` is empty: it has no lines]"));
+        return Ok((format!("[`{path}` is empty: it has no lines]"), 1));
     }
     let skipped = reader.skip_lines(first - 1).await?;
     if reader.is_at_end().await? {
@@ -206,7 +202,7 @@ async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result
             "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
         )),
     }
-    Ok(page)
+    Ok((page, next))
 }
 
 /// An open file, read line by line and no further than needed.

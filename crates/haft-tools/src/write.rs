@@ -85,7 +85,7 @@ impl Tool for Write {
             if self.seen.has_changed(cx, path, metadata, content) {
                 return Err(ToolError::new(format!(
                     "`{shown}` has changed on disk since it was read, and was not written; \
-                     read it again, then write what it shall be"
+                     read all of it again, then write what it shall be"
                 )));
             }
         }
