@@ -46,6 +46,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn much_is_worked_on_elsewhere_and_little_here() {
+        let here = std::thread::current().id();
+        let place = || std::thread::current().id();
+        assert_eq!(off_thread(HERE_BYTES_MAX, place).await.unwrap(), here);
+        assert_ne!(off_thread(HERE_BYTES_MAX + 1, place).await.unwrap(), here);
+    }
+
+    #[tokio::test]
     async fn work_that_nobody_waits_for_is_told_to_stop() {
         assert_eq!(blocking(|_| 7).await.unwrap(), 7);
         let (begun, has_begun) = tokio::sync::oneshot::channel();

@@ -95,7 +95,7 @@ impl Tool for Edit {
         let before = match cx.files().metadata(path).await {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == FileErrorKind::NotFound && old_string.is_empty() => {
-                return self.create(path, &new_string, &shown, cx).await;
+                return self.create(path, new_string, &shown, cx).await;
             }
             Err(error) => return Err(near::explain(error, path, cx).await),
         };
@@ -152,13 +152,15 @@ impl Tool for Edit {
 }
 
 impl Edit {
-    async fn create(&self, path: &Path, new: &str, shown: &str, cx: &Context) -> Result<Output, ToolError> {
-        let new = new.as_bytes();
-        cx.files().write(path, new, WriteMode::Create).await?;
-        if let Ok(metadata) = cx.files().metadata(path).await {
-            self.seen.whole(cx, path, &metadata, Content::of(new));
+    async fn create(&self, path: &Path, new: String, shown: &str, cx: &Context) -> Result<Output, ToolError> {
+        cx.files().write(path, new.as_bytes(), WriteMode::Create).await?;
+        let metadata = cx.files().metadata(path).await;
+        let (content, diff) =
+            off_thread(new.len(), move || (Content::of(new.as_bytes()), Diff::of(b"", new.as_bytes())))
+                .await?;
+        if let Ok(metadata) = metadata {
+            self.seen.whole(cx, path, &metadata, content);
         }
-        let diff = Diff::of(b"", new);
         let view = View::titled(shown).summary(diff.counts()).with(diff.into_part(shown));
         Ok(format!("created `{shown}`").into_output()?.with_view(view))
     }
