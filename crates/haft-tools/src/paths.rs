@@ -76,6 +76,10 @@ pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     if bytes.contains(&0) {
         return Err(ToolError::senseless(format!("`{field}` contains a NUL byte; no path can")));
     }
+    if field == "file_path" && bytes.ends_with(b"/") {
+        let words = "`file_path` ends with `/`, as that of a directory does; give the path of a file";
+        return Err(ToolError::senseless(words));
+    }
     Ok(())
 }
 

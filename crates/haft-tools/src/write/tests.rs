@@ -55,8 +55,9 @@ fn what_is_no_file_is_refused() {
         assert!(said.1.starts_with(words), "{said:?}");
     };
     check(write("dir", "x"), ErrorKind::Failed, "`ROOM/dir` is a directory");
-    // Nobody can say where that leads, so nobody may write there.
-    check(write("dir/x/y", "x"), ErrorKind::Denied, "Write was denied");
+    check(write("dir/x/y", "x"), ErrorKind::Failed, "`ROOM/dir/x` is not a directory");
+    check(write("new/", "x"), ErrorKind::InvalidInput, "`file_path` ends with `/`");
+    assert!(!room.path("new").exists());
     check(write("pipe", "x"), ErrorKind::Failed, "`ROOM/pipe` is a pipe, a socket or a device");
     check(write("", "x"), ErrorKind::InvalidInput, "`file_path` is empty");
     check(write("/etc/x", "x"), ErrorKind::Denied, "Write was denied");
