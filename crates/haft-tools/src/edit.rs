@@ -11,7 +11,7 @@ mod find;
 
 use std::path::{Path, PathBuf};
 
-use haft::files::{FileErrorKind, WriteMode};
+use haft::files::{FileErrorKind, Kind, WriteMode};
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -99,6 +99,13 @@ impl Tool for Edit {
             }
             Err(error) => return Err(near::explain(error, path, cx).await),
         };
+        let max = haft::limits::FILE_BYTES_MAX;
+        if before.kind == Kind::File && before.len > max {
+            return Err(ToolError::new(format!(
+                "`{shown}` has {} bytes; Edit changes files of at most {max}",
+                before.len
+            )));
+        }
         let old = cx.files().read(path).await?;
         let size = old.len();
         let (old, content) = off_thread(size, move || {

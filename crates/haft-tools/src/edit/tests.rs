@@ -97,6 +97,13 @@ fn what_can_not_be_edited_is_said() {
         "`ROOM/mian.rs` does not exist; did you mean `main.rs`?",
     );
     check(edit("bin", "a", "b"), ErrorKind::Failed, "`bin` is a binary file, 3 bytes");
+    let huge = fs::File::create(room.path("huge")).unwrap();
+    huge.set_len(haft::limits::FILE_BYTES_MAX + 1).unwrap();
+    check(
+        edit("huge", "a", "b"),
+        ErrorKind::Failed,
+        "`huge` has 67108865 bytes; Edit changes files of at most 67108864",
+    );
     check(edit("dir", "a", "b"), ErrorKind::Failed, "`ROOM/dir` is a directory");
     check(edit("main.rs", "", "b"), ErrorKind::Failed, "`old_string` is empty, and `main.rs` is not");
     check(edit("/etc/hostname", "a", "b"), ErrorKind::Denied, "Edit was denied");
