@@ -65,6 +65,16 @@ pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
     visible(&inside.unwrap_or(path).to_string_lossy()).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.
+pub(crate) fn unnameable<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
+    let names = match paths.filter(|path| path.to_str().is_none()).count() {
+        0 => return None,
+        1 => "1 name is".to_owned(),
+        names => format!("{names} names are"),
+    };
+    Some(format!("[{names} not UTF-8 and shown with �; no call can name such a file]"))
+}
+
 /// Refuses what can't be a path, before anything looks for it.
 pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     let bytes = path.as_os_str().as_bytes();
