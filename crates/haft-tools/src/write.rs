@@ -81,13 +81,13 @@ impl Tool for Write {
         let path = input.file_path.clone();
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
         let old = existing(cx, &path).await?;
-        if let Some(Existing { metadata, content, .. }) = &old {
-            if self.seen.has_changed(cx, &path, metadata, *content) {
-                return Err(ToolError::new(format!(
-                    "`{shown}` has changed on disk since it was read, and was not written; \
-                     read all of it again, then write what it shall be"
-                )));
-            }
+        if let Some(Existing { metadata, content, .. }) = &old
+            && self.seen.has_changed(cx, &path, metadata, *content)
+        {
+            return Err(ToolError::new(format!(
+                "`{shown}` has changed on disk since it was read, and was not written; \
+                 read all of it again, then write what it shall be"
+            )));
         }
         let written = cx.files().write(&path, input.content.as_bytes(), WriteMode::Replace).await?;
         let old = old.filter(|_| written.existed);

@@ -284,6 +284,12 @@ fn a_page_does_not_make_the_rest_of_a_changed_file_known() {
     read(&room, "f");
     room.age("f", 7);
     page(&room, 2, 1);
+    room.text("Write", write.clone());
+    // The end of a line that is too long for a page is found by asking for what follows it.
+    room.put("f", "long".repeat(1_000_000));
+    page(&room, 1, 1);
+    assert!(room.error("Write", write.clone()).1.contains(CHANGED));
+    assert!(room.error("Read", json!({"file_path": "f", "offset": 2})).1.contains("has 1 line"));
     room.text("Write", write);
 }
 
