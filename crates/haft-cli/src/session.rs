@@ -114,7 +114,7 @@ fn with_scripts(
     let mut seen: Vec<PathBuf> = Vec::new();
     if let Some(dir) = config.map(|config| config.join("tools")).filter(|dir| dir.exists()) {
         match scripts::load(&dir) {
-            Ok(loaded) => registry = add(registry, "script:user", loaded)?,
+            Ok(loaded) => registry = add(&registry, "script:user", loaded),
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
         }
@@ -135,18 +135,19 @@ fn with_scripts(
                 "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
-        registry = add(registry, format!("script:{}", dir.display()), loaded)?;
+        registry = add(&registry, format!("script:{}", dir.display()), loaded);
         seen.push(dir);
     }
     Ok(registry)
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Result<Registry, Usage> {
-    for problem in &loaded.problems {
+fn add(registry: &Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Registry {
+    let (registry, problems) = loaded.register(registry, source);
+    for problem in &problems {
         output::warning(&format!("script tool left out: {problem}"));
     }
-    registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
+    registry
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {

@@ -101,6 +101,27 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
 }
 
+/// Nothing in a folder of tools takes the program down.
+#[test]
+fn names_that_clash_are_warnings() {
+    let room = Room::new();
+    script(&room, "tools/good", "good", "echo fine", "");
+    script(&room, "tools/own", "own", "", r#", "aliases": ["own"]"#);
+    script(&room, "tools/twice", "twice", "", r#", "aliases": ["y", "y"]"#);
+    script(&room, "tools/thief", "thief", "", r#", "aliases": ["good"]"#);
+    script(&room, "tools/x", "Read", "", "");
+    script(&room, "tools/y", "read_file", "", "");
+    let ran = run(&room, &["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
+    let expected = "\
+        warning: script tool left out: ROOM/tools/own/tool.json: /aliases/0: `own` is the name already; leave it out\n\
+        warning: script tool left out: ROOM/tools/thief/tool.json: /aliases/0: `good` is a name of ROOM/tools/good/tool.json already\n\
+        warning: script tool left out: ROOM/tools/twice/tool.json: /aliases/1: `y` is given twice; give it once\n\
+        warning: script tool left out: ROOM/tools/x/tool.json: /name: `Read` is a name of the built-in tool `Read`; give another\n\
+        warning: script tool left out: ROOM/tools/y/tool.json: /name: `read_file` is a name of the built-in tool `Read`; give another\n";
+    assert_eq!(ran.stderr, expected);
+}
+
 /// Whatever ends the program ends what it started.
 #[test]
 fn nothing_is_left_of_an_interrupted_script() {

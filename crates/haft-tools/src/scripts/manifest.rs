@@ -191,6 +191,13 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
             Err(error) => wrong("/output_schema", error.to_string()),
         }
     }
+    for (at, alias) in manifest.aliases.iter().enumerate() {
+        if *alias == manifest.name {
+            wrong(&format!("/aliases/{at}"), format!("`{alias}` is the name already; leave it out"));
+        } else if manifest.aliases[..at].contains(alias) {
+            wrong(&format!("/aliases/{at}"), format!("`{alias}` is given twice; give it once"));
+        }
+    }
     if manifest.defer && manifest.always_load {
         wrong("/always_load", "contradicts `defer`; set one of them".into());
     }

@@ -64,7 +64,8 @@ impl Place {
     fn engine(&self, allowed: &[&str]) -> Engine {
         let loaded = self.load();
         assert_eq!(loaded.problems, []);
-        let registry = Registry::new().with_external("script:test", loaded.tools).unwrap();
+        let (registry, problems) = loaded.register(&Registry::new(), "script:test");
+        assert_eq!(problems, []);
         let permissions = allowed.iter().try_fold(Permissions::new(), |all, name| all.allow(*name)).unwrap();
         Engine::new(registry)
             .workspace(Workspace::new(self.path("work")).unwrap())
@@ -325,13 +326,13 @@ fn every_field_becomes_a_fact() {
         "requires_user": true, "env": ["A"],
     });
     place.script("t", "", all);
-    let tool = &place.load().tools[0];
+    let tool = &place.load().tools[0].tool;
     assert_eq!((tool.name(), tool.group(), tool.aliases()), ("t", "scripts", &["other".to_owned()][..]));
     assert_eq!(tool.result_limit(), haft::Unlimited);
     assert_eq!(tool.output_schema(), Some(&json!({"type": "integer"})));
     assert!(tool.spec().runs_in_child());
     place.script("t", "", json!({}));
-    let tool = &place.load().tools[0];
+    let tool = &place.load().tools[0].tool;
     assert_eq!(
         (tool.result_limit(), tool.listed_class()),
         (haft::Chars(100_000), haft::ListedClass::default())
@@ -350,7 +351,7 @@ fn a_folder_may_be_one_tool_or_many() {
     symlink(place.path("elsewhere"), place.path("tools/c")).unwrap();
     let names = |loaded: Loaded| -> Vec<String> {
         assert_eq!(loaded.problems, []);
-        loaded.tools.iter().map(|tool| tool.name().to_owned()).collect()
+        loaded.tools.iter().map(|script| script.tool.name().to_owned()).collect()
     };
     assert_eq!(names(place.load()), ["a", "b", "linked"]);
     assert_eq!(names(load(&place.path("tools/a")).unwrap()), ["a"]);
@@ -429,6 +430,9 @@ fn a_bad_manifest_says_where_and_why() {
         json!({"read_only": true, "effects": {"writes": ["x"]}}),
         "/read_only: claims to be read-only and declares a change",
     );
+    check(json!({"aliases": ["x", "t"]}), "/aliases/1: `t` is the name already; leave it out");
+    check(json!({"aliases": ["y", "y"]}), "/aliases/1: `y` is given twice; give it once");
+    check(json!({"aliases": ["good"]}), "/aliases/0: `good` is a name of tools/good/tool.json already");
     check(json!({"defer": true, "always_load": true}), "/always_load: contradicts `defer`; set one of them");
     check(
         json!({"env": ["A=B"]}),
@@ -480,6 +484,45 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     ];
     assert_eq!(place.problems(), expected);
     assert_eq!(place.load().tools.len(), 1);
+}
+
+/// No alias takes a name away, whichever folder comes first; of two aliases the first stays.
+#[test]
+fn names_go_before_aliases() {
+    let place = Place::new();
+    place.script("a", "", json!({"aliases": ["b"]}));
+    place.script("b", "", json!({"aliases": ["x"]}));
+    place.script("c", "", json!({"aliases": ["y", "x"]}));
+    let expected = [
+        "tools/a/tool.json: /aliases/0: `b` is a name of tools/b/tool.json already",
+        "tools/c/tool.json: /aliases/1: `x` is a name of tools/b/tool.json already",
+    ];
+    assert_eq!(place.problems(), expected);
+    assert_eq!(place.load().tools[0].tool.name(), "b");
+}
+
+/// Registering says what it leaves out and never fails, whatever it is given.
+#[test]
+fn what_can_not_be_registered_is_a_problem_of_its_tool() {
+    let place = Place::new();
+    place.script("Read", "", json!({}));
+    place.script("a", "", json!({"aliases": ["x", "read_file"]}));
+    place.script("good", "", json!({}));
+    let read = haft::tool("Read", "Reads.", |_: haft::NoInput, _| async { Ok("") }).alias("read_file");
+    let registry = Registry::new().with(read).unwrap();
+    let said = |problems: Vec<Problem>| -> Vec<String> {
+        let plain = |problem: Problem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
+        problems.into_iter().map(plain).collect()
+    };
+    let (registry, problems) = place.load().register(&registry, "script:test");
+    let expected = [
+        "tools/Read/tool.json: /name: `Read` is a name of the built-in tool `Read`; give another",
+        "tools/a/tool.json: /aliases/1: `read_file` is a name of the built-in tool `Read`; give another",
+    ];
+    assert_eq!((said(problems), registry.len()), (expected.map(str::to_owned).into(), 2));
+    let (again, problems) = load(&place.path("tools/good")).unwrap().register(&registry, "script:test");
+    let expected = "tools/good/tool.json: tool `good` can't be called `good`: that is a name of `good`";
+    assert_eq!((said(problems), again.len()), (vec![expected.to_owned()], 2));
 }
 
 const SCHEMA_FILE: &str = "schemas/tool.schema.json";
