@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::schema::Violation;
-use haft::{AnyTool, Entry, Origin, Registry, dynamic_tool};
+use haft::{AnyTool, Effects, Entry, Origin, Registry, dynamic_tool};
 
 pub use manifest::{Manifest, OnInterrupt, OutputForm, ScriptEffects, schema};
 
@@ -256,10 +256,12 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     let script = Arc::new(Script::new(&checked, program));
     let (class, timeout) = (checked.declared.listed_class(), script.timeout());
     let Checked { manifest, .. } = checked;
-    let (called, judged) = (script.clone(), script);
+    let (called, judged, checked) = (script.clone(), script.clone(), script);
     let call = move |arguments, cx| run::call(called.clone(), arguments, cx);
     let mut tool = dynamic_tool(manifest.name, manifest.description, manifest.input_schema.into(), call)
-        .effects(move |arguments| judged.effects(arguments))
+        // What is unknown here is refused by the check, which comes before anybody is asked.
+        .effects(move |arguments| judged.effects(arguments).unwrap_or_else(|_| Effects::unknown()))
+        .check(move |arguments, _| std::future::ready(checked.effects(arguments).map(|_| ())))
         .group("scripts")
         .interrupt(manifest.interrupt.unwrap_or_default().into())
         // The program's own limit comes first; this one is for whatever goes wrong with ending it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
-use haft::schema::InputSchema;
+use haft::schema::{InputSchema, problems};
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,8 +62,12 @@ impl Script {
     }
 
     /// What one call touches.
-    pub(super) fn effects(&self, arguments: &Value) -> Effects {
-        self.declared.effects(arguments)
+    ///
+    /// # Errors
+    /// Its arguments don't say it, so it must not run.
+    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, ToolError> {
+        let refused = |violation| ToolError::senseless(problems(&self.name, &[violation]));
+        self.declared.effects(arguments).map_err(refused)
     }
 
     /// How much of the result is held in memory.
@@ -83,7 +87,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
     };
     let mut stdin = serde_json::to_vec(&arguments)?;
     stdin.push(b'\n');
-    let hosts = script.effects(&arguments).reaches.into_iter().map(|reach| reach.host).collect();
+    let hosts = script.effects(&arguments)?.reaches.into_iter().map(|reach| reach.host).collect();
     let progress = cx.clone();
     let mut request = ProcessRequest::new(script.argv.iter().cloned(), cx.cwd())
         .with_stdin(stdin)

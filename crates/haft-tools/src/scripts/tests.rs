@@ -275,6 +275,30 @@ async fn a_script_runs_only_where_it_is_allowed() {
     assert!(asked.unconfined && !asked.effects.unknown);
 }
 
+/// Allowed by name is not allowed outside: neither as a path nor as something that hides one.
+#[tokio::test]
+async fn what_hides_its_effects_is_not_run() {
+    let place = Place::new();
+    let schema = json!({"type": "object", "properties": {"a": {}}});
+    place.script("wr", "touch ran", json!({"effects": {"writes": ["{a}"]}, "input_schema": schema}));
+    let kind = |result: &ToolResult| result.error_kind();
+    for (argument, expected) in [
+        (json!("/etc/passwd"), ErrorKind::Denied),
+        (json!([["/etc/passwd"]]), ErrorKind::InvalidInput),
+        (json!({"x": 1}), ErrorKind::InvalidInput),
+        (json!(""), ErrorKind::InvalidInput),
+    ] {
+        let result = place.call("wr", json!({"a": argument})).await;
+        assert_eq!(kind(&result), Some(expected), "{argument}: {:?}", outcome(&result));
+    }
+    assert!(!place.path("work/ran").exists());
+    let words = outcome(&place.call("wr", json!({"a": {"x": 1}})).await).unwrap_err().1;
+    let expected = "invalid input for wr (1 problem):\n  /a   is an object, which doesn't say what the call would touch; a string, \
+                    a number, a boolean or an array of these is accepted\nfix this field and call wr again";
+    assert_eq!(words, expected);
+    assert_eq!(kind(&place.call("wr", json!({"a": "fine"})).await), None);
+}
+
 #[tokio::test]
 async fn variables_are_passed_by_name() {
     let place = Place::new();
