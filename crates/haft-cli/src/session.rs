@@ -8,7 +8,7 @@ use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
-use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Snapshot, Workspace};
 use haft_sandbox::LocalProcesses;
 use haft_tools::scripts::{self, Loaded};
 
@@ -70,6 +70,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
+    warn_of_clashes(&engine.snapshot());
     Ok(engine)
 }
 
@@ -104,6 +105,9 @@ fn reason(error: &std::io::Error) -> String {
 
 /// These tools and the user's script tools: those of the settings, and of the folders that flags name.
 ///
+/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
+/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
+///
 /// Scripts of the project itself are left alone: nothing in it runs before the user says that it may be trusted.
 fn with_scripts(
     mut registry: Registry,
@@ -120,7 +124,7 @@ fn with_scripts(
         }
         seen.push(real(&dir));
     }
-    for given in &common.tools_dir {
+    for (at, given) in common.tools_dir.iter().enumerate() {
         let dir = real(&cwd.join(given));
         if seen.contains(&dir) {
             continue;
@@ -135,7 +139,7 @@ fn with_scripts(
                 "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
-        registry = add(&registry, format!("script:{}", dir.display()), loaded);
+        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded);
         seen.push(dir);
     }
     Ok(registry)
@@ -148,6 +152,19 @@ fn add(registry: &Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Regi
         output::warning(&format!("script tool left out: {problem}"));
     }
     registry
+}
+
+/// Says which tools are not called what they call themselves.
+fn warn_of_clashes(snapshot: &Snapshot) {
+    for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
+        let (own, name) = (offer.tool().name(), offer.name());
+        let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));
+        let holder = holder.unwrap_or_default();
+        output::warning(&format!(
+            "two tools are called `{own}`{holder}; the one of {} is called `{name}`",
+            offer.origin()
+        ));
+    }
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
