@@ -44,6 +44,8 @@ pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 pub const TOOLS_MAX: usize = 1_000;
 /// The longest time limit that a tool may ask for, in milliseconds: a day.
 pub const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// The smallest `max_result_chars`: room for the words that say where the whole is.
+pub const RESULT_CHARS_MIN: usize = 100;
 
 /// The tools of a folder, and what could not be loaded.
 #[derive(Debug, Default)]

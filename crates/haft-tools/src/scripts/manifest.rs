@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::TIMEOUT_MS_MAX;
 use super::effects::Declared;
+use super::{RESULT_CHARS_MIN, TIMEOUT_MS_MAX};
 
 /// A tool in any language: `tool.json`, beside the program that it names.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -150,7 +150,7 @@ pub struct ScriptEffects {
 }
 
 fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]})
+    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": RESULT_CHARS_MIN}, {"const": "unlimited"}]})
 }
 
 /// The JSON Schema of `tool.json`, as it is published.

@@ -228,6 +228,23 @@ async fn a_long_result_is_kept_in_one_file() {
     assert_eq!(fs::read_dir(place.path("results")).unwrap().count(), 2, "no result is written twice");
 }
 
+/// Neither with the smallest limit, nor without one where the turn has a budget: the whole is in a file that is named.
+#[tokio::test]
+async fn nothing_is_lost_by_a_limit() {
+    let place = Place::new();
+    let name = "a_tool_with_a_name_of_sixty_four_characters_in_all_as_long_as_ok";
+    place.script(name, "seq 1 2000000", json!({"max_result_chars": RESULT_CHARS_MIN}));
+    let result = place.call(name, json!({})).await;
+    let (text, kept) = (outcome(&result).unwrap(), result.offloaded_to().unwrap().to_owned());
+    assert!(text.contains(kept.file_name().unwrap().to_str().unwrap()), "{text}");
+
+    place.script("t", "seq 1 20000", json!({"max_result_chars": "unlimited"}));
+    let result = one(&place.engine(&["t"]).turn_budget(5_000), "t", json!({})).await;
+    let (text, kept) = (outcome(&result).unwrap(), result.offloaded_to().unwrap().to_owned());
+    assert!(text.contains(kept.to_str().unwrap()) && !text.contains("offset 5"), "{text}");
+    assert!(fs::read_to_string(kept).unwrap().ends_with("20000"));
+}
+
 #[tokio::test]
 async fn more_than_a_file_takes_is_said_to_be_missing() {
     let place = Place::new();
@@ -414,8 +431,9 @@ fn a_bad_manifest_says_where_and_why() {
     );
     check(
         json!({"max_result_chars": "all"}),
-        "/max_result_chars: \"all\" is not accepted; an integer ≥ 0 or \"unlimited\" is",
+        "/max_result_chars: \"all\" is not accepted; an integer ≥ 100 or \"unlimited\" is",
     );
+    check(json!({"max_result_chars": 1}), "/max_result_chars: 1 is too small; an integer ≥ 100 is accepted");
     check(json!({"output": "xml"}), "/output: \"xml\" is not accepted; one of \"text\", \"json\" is");
     check(
         json!({"interrupt": "never"}),
@@ -582,7 +600,7 @@ fn the_published_schema_and_the_loader_agree() {
         "destructive": [true, "yes"],
         "concurrency_safe": [false, 0],
         "timeout_ms": [1, 86_400_000, 0, -1, 1.5, "5", 86_400_001],
-        "max_result_chars": [0, 100, "unlimited", "all", -1, 1.5],
+        "max_result_chars": [0, 99, 100, "unlimited", "all", -1, 1.5],
         "max_concurrency": [1, 10, 0, -1],
         "interrupt": ["block", "cancel", "stop"],
         "aliases": [[], ["a"], ["a b"], "a"],

@@ -18,7 +18,7 @@ fn lines(count: usize) -> String {
 /// A tool that gives so many lines.
 fn giver(name: &str, limit: haft::ResultLimit) -> haft::AnyTool {
     let give =
-        haft::dynamic_tool(name, "Gives lines.", json!({"type": "object"}), |args: Value, _| async move {
+        haft::dynamic_tool(name, "Gives lines.", json!({"type": "object", "properties": {"offset": {}}}), |args: Value, _| async move {
             let count = args["lines"].as_u64().unwrap_or(0) as usize;
             if args["fail"] == true { Err(ToolError::new(lines(count))) } else { Ok(lines(count)) }
         });
