@@ -12,7 +12,7 @@
 //! - `run` is one call.
 //!
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
-//! one that it is given, reads no environment variable, and starts nothing.
+//! one that it is given, reads no environment variable but `PATH`, and starts nothing.
 
 mod effects;
 mod manifest;
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use haft::schema::Violation;
@@ -296,13 +296,24 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     tool.build().map_err(|bad| vec![Violation::new("/input_schema", bad.reason)])
 }
 
-/// The program as it is started: a file of the tool's folder, an absolute path, or a name to look for on `PATH`.
+/// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on `PATH`.
 fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     let wrong = |words: String| vec![Violation::new("/command/0", words)];
     let file = match command.strip_prefix("./") {
+        Some(rest) if Path::new(rest).components().any(|part| part == Component::ParentDir) => {
+            return Err(wrong(format!("`{command}` leaves the tool's folder; others begin with `/`")));
+        }
         Some(rest) => folder.join(rest),
         None if command.starts_with('/') => PathBuf::from(command),
-        None if !command.contains('/') => return Ok(PathBuf::from(command)),
+        None if command == "." || command == ".." => {
+            return Err(wrong(format!("`{command}` is a folder; name a program, such as `./run`")));
+        }
+        None if !command.contains('/') => {
+            return match on_path(command) {
+                true => Ok(PathBuf::from(command)),
+                false => Err(wrong(format!("no folder of PATH has a program `{command}`"))),
+            };
+        }
         None => {
             return Err(wrong(format!(
                 "`{command}` is not accepted; a file of this folder begins with `./`, others with `/`, and a program on PATH \
@@ -317,8 +328,20 @@ fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     if !metadata.is_file() {
         return Err(wrong(format!("`{}` is not a file", file.display())));
     }
-    if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 == 0 {
+    if !is_executable(&metadata) {
         return Err(wrong(format!("`{0}` is not executable; `chmod +x {0}` makes it so", file.display())));
     }
     Ok(file)
+}
+
+fn is_executable(metadata: &fs::Metadata) -> bool {
+    metadata.is_file() && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
+}
+
+/// Whether a program of this name is found, as far as can be told now; it is looked for again when it is started.
+fn on_path(name: &str) -> bool {
+    // Without a PATH the system has a list of its own.
+    let Some(path) = std::env::var_os("PATH") else { return true };
+    std::env::split_paths(&path)
+        .any(|dir| fs::metadata(dir.join(name)).is_ok_and(|found| is_executable(&found)))
 }

@@ -55,6 +55,9 @@ impl Declared {
             };
             let path = |text: &str| {
                 let template = Template::parse(text, &arguments)?;
+                if text == "~" || text.starts_with("~/") {
+                    return Err(format!("`{text}`: `~` is not expanded; give the whole path"));
+                }
                 let stars = text.strip_suffix("/**").unwrap_or(text).contains('*');
                 if stars && template.texts().any(|text| text.contains('*')) {
                     return Err(format!(
@@ -82,6 +85,9 @@ impl Declared {
 
     /// Finds claims that the declaration refutes, each by itself.
     fn contradictions(&self, wrong: &mut impl FnMut(&str, String)) {
+        if self.read_only == Some(true) && self.destructive == Some(true) {
+            wrong("/destructive", "contradicts `read_only`; set one of them".into());
+        }
         let claims = [
             ("/read_only", Declared { destructive: None, concurrency_safe: None, ..self.clone() }),
             ("/destructive", Declared { read_only: None, concurrency_safe: None, ..self.clone() }),

@@ -7,7 +7,7 @@
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-use haft::schema::{InputSchema, Violation, decode};
+use haft::schema::{InputSchema, Violation, decode, parse_json};
 use haft::{Interrupt, ResultLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -171,10 +171,18 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
     static SCHEMA: LazyLock<InputSchema> =
         LazyLock::new(|| InputSchema::of_output(schema()).expect("the schema of a type of ours is a schema"));
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let value: Value = serde_json::from_slice(bytes)
+    let text = std::str::from_utf8(bytes)
         .map_err(|error| vec![Violation::new("", format!("is not JSON: {error}"))])?;
-    let violations = SCHEMA.violations(&value);
+    let value = parse_json(text).map_err(|violation| vec![violation])?;
+    let mut violations = SCHEMA.violations(&value);
     if !violations.is_empty() {
+        let blank =
+            value.get("description").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty());
+        for violation in violations.iter_mut().filter(|violation| blank && violation.path() == "/description")
+        {
+            *violation =
+                Violation::new("/description", "is empty; say what the tool does and when to use it");
+        }
         return Err(violations);
     }
     let manifest: Manifest = decode(&value).map_err(|violation| vec![violation])?;
@@ -190,6 +198,10 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
             Ok(schema) => output_schema = Some(schema),
             Err(error) => wrong("/output_schema", error.to_string()),
         }
+    }
+    for (at, word) in manifest.command.iter().enumerate().filter(|(_, word)| word.contains('\0')) {
+        let word = word.replace('\0', "\\0");
+        wrong(&format!("/command/{at}"), format!("`{word}` has a NUL, which no program can be given"));
     }
     for (at, alias) in manifest.aliases.iter().enumerate() {
         if *alias == manifest.name {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
-use haft::schema::{InputSchema, problems};
+use haft::schema::{InputSchema, parse_json, problems};
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -167,13 +167,15 @@ fn json(script: &Script, stdout: &Captured) -> Result<Output, ToolError> {
             "{name} printed nothing, and its output has to be JSON; {FAULT}"
         )));
     }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let wrong = |why: String| {
         let begins = shown(&String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN_CHARS)]));
-        let words = format!(
-            "{name} printed something that is not one JSON value: {error}; {FAULT}\nit begins: {begins}"
-        );
-        ToolError::new(words).with_source(error)
-    })?;
+        ToolError::new(format!(
+            "{name} printed something that is not one JSON value: {why}; {FAULT}\nit begins: {begins}"
+        ))
+    };
+    // As strictly as what a model sends: nothing is merged, nothing becomes another number.
+    let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+    let value = parse_json(text).map_err(|violation| wrong(violation.to_string()))?;
     let violations =
         script.output_schema.as_ref().map(|schema| schema.violations(&value)).unwrap_or_default();
     if violations.is_empty() {

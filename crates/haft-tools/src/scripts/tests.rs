@@ -180,14 +180,28 @@ async fn json_is_one_value_that_fits() {
             "echo hi",
             any(),
             format!(
-                "t printed something that is not one JSON value: expected value at line 1 column 1; {fault}\nit begins: hi"
+                "t printed something that is not one JSON value: not valid JSON at line 1 column 1: expected a value; {fault}\nit begins: hi"
             ),
         ),
         (
             "echo '1 2'",
             any(),
             format!(
-                "t printed something that is not one JSON value: trailing characters at line 1 column 3; {fault}\nit begins: 1 2"
+                "t printed something that is not one JSON value: not valid JSON at line 1 column 3: expected nothing after the value; {fault}\nit begins: 1 2"
+            ),
+        ),
+        (
+            r#"echo '{"a": 1, "a": 2}'"#,
+            any(),
+            format!(
+                "t printed something that is not one JSON value: /a: the key \"a\" appears twice in one object; give it once; {fault}\nit begins: {{\"a\": 1, \"a\": 2}}"
+            ),
+        ),
+        (
+            "echo 12345678901234567890123",
+            any(),
+            format!(
+                "t printed something that is not one JSON value: the integer 12345678901234567890123 can't be kept exactly; integers from -9223372036854775808 to 18446744073709551615 are accepted; {fault}\nit begins: 12345678901234567890123"
             ),
         ),
         (
@@ -346,10 +360,6 @@ async fn scripts_that_only_read_run_side_by_side() {
 #[tokio::test]
 async fn a_program_that_can_not_be_started_is_an_error() {
     let place = Place::new();
-    place.manifest("t", manifest("t", json!({"command": ["no-such-program-anywhere"]})));
-    let words =
-        "t can't run: `no-such-program-anywhere` is not there: no folder of PATH has a program of this name";
-    assert_eq!(outcome(&place.call("t", json!({})).await), Err((ErrorKind::Failed, words.into())));
     place.script("t", "", json!({}));
     let engine = place.engine(&["t"]);
     fs::remove_file(place.path("tools/t/run.sh")).unwrap();
@@ -480,9 +490,27 @@ fn a_bad_manifest_says_where_and_why() {
         json!({"env": ["A=B"]}),
         "/env/0: \"A=B\" does not match; a string that matches `^[A-Za-z_][A-Za-z0-9_]*$` is accepted",
     );
+    check(json!({"description": " "}), "/description: is empty; say what the tool does and when to use it");
     check(
-        json!({"description": " "}),
-        "/description: \" \" does not match; a string that matches `\\S` is accepted",
+        json!({"command": ["no-such-program-anywhere"]}),
+        "/command/0: no folder of PATH has a program `no-such-program-anywhere`",
+    );
+    check(
+        json!({"command": ["./../good/run.sh"]}),
+        "/command/0: `./../good/run.sh` leaves the tool's folder; others begin with `/`",
+    );
+    check(json!({"command": ["."]}), "/command/0: `.` is a folder; name a program, such as `./run`");
+    check(
+        json!({"command": ["./run.sh", "a\0b"]}),
+        "/command/1: `a\\0b` has a NUL, which no program can be given",
+    );
+    check(
+        json!({"read_only": true, "destructive": true}),
+        "/destructive: contradicts `read_only`; set one of them",
+    );
+    check(
+        json!({"effects": {"reads": ["~/x"]}}),
+        "/effects/reads/0: `~/x`: `~` is not expanded; give the whole path",
     );
     check(json!({"max_concurrency": 0}), "/max_concurrency: 0 is too small; an integer ≥ 1 is accepted");
 }
@@ -493,6 +521,7 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     place.script("good", "", json!({}));
     place.write("tools/broken/tool.json", "{\"name\": \"x\",\n oops}", 0o644);
     place.write("tools/empty/tool.json", "", 0o644);
+    place.write("tools/double/tool.json", r#"{"name": "x", "name": "y"}"#, 0o644);
     place.write("tools/list/tool.json", "[]", 0o644);
     place.write("tools/large/tool.json", &" ".repeat(1024 * 1024 + 1), 0o644);
     fs::create_dir_all(place.path("tools/folder/tool.json")).unwrap();
@@ -512,8 +541,9 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     place.manifest("plain", manifest("plain", json!({})));
     place.manifest("twin", manifest("good", json!({"command": ["true"]})));
     let expected = [
-        "tools/broken/tool.json: is not JSON: key must be a string at line 2 column 2".to_owned(),
-        "tools/empty/tool.json: is not JSON: EOF while parsing a value at line 1 column 0".into(),
+        "tools/broken/tool.json: not valid JSON at line 2 column 2: expected a key in double quotes".to_owned(),
+        "tools/double/tool.json: /name: the key \"name\" appears twice in one object; give it once".into(),
+        "tools/empty/tool.json: the input is empty; a JSON object is accepted".into(),
         "tools/fifo/tool.json: is not a plain file".into(),
         "tools/folder/tool.json: is not a plain file".into(),
         "tools/large/tool.json: has more than 1048576 bytes".into(),
