@@ -8,6 +8,7 @@ use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
+use haft::view::Progress;
 use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Snapshot, Workspace};
 use haft_sandbox::LocalProcesses;
 use haft_tools::scripts::{self, Loaded};
@@ -215,7 +216,7 @@ fn real(dir: &Path) -> PathBuf {
     resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
 }
 
-/// Says warnings of the engine.
+/// Says warnings of the engine, and how far a call is.
 struct Warnings;
 
 impl EventSink for Warnings {
@@ -226,6 +227,15 @@ impl EventSink for Warnings {
             What::BlocksThread { since } => {
                 output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
             }
+            What::Progress(Progress { fraction, message }) => {
+                let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
+                output::progress(&format!(
+                    "{tool}{}{}",
+                    percent.unwrap_or_default(),
+                    message.unwrap_or_default()
+                ));
+            }
+            What::Finished(_) => output::end_progress(),
             _ => {}
         }
     }
