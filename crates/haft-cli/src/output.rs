@@ -5,6 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::view::visible;
 
@@ -12,6 +13,33 @@ use crate::Exit;
 
 /// How much of a panic's message is shown.
 const PANIC_CHARS_MAX: usize = 200;
+
+/// Takes the line back that shows progress, and the cursor to its start.
+const CLEAR: &str = "\r\x1b[K";
+
+/// The most of a line of progress: one that wraps could not be taken back.
+const PROGRESS_CHARS_MAX: usize = 79;
+
+/// Whether a line of progress is shown that has to be taken back.
+static PROGRESS: AtomicBool = AtomicBool::new(false);
+
+/// Shows how far something is, in place of what was shown so before; only on a terminal.
+pub(crate) fn progress(words: &str) {
+    let mut err = io::stderr().lock();
+    if err.is_terminal() {
+        let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
+        PROGRESS.store(true, Ordering::Relaxed);
+        let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());
+    }
+}
+
+/// Takes the progress back.
+pub(crate) fn end_progress() {
+    let mut err = io::stderr().lock();
+    if PROGRESS.swap(false, Ordering::Relaxed) {
+        let _ = err.write_all(CLEAR.as_bytes());
+    }
+}
 
 /// Writes a result and its final line break to standard output; empty text writes nothing.
 ///
@@ -50,6 +78,7 @@ pub(crate) fn say(words: &str) {
 
 /// Writes words to standard error. There is nobody to tell if that fails.
 pub(crate) fn show(words: &str) {
+    end_progress();
     let _ = io::stderr().lock().write_all(visible(words).as_bytes());
 }
 

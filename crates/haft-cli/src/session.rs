@@ -8,7 +8,8 @@ use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
 use haft::results::Readers;
-use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Workspace};
+use haft::view::Progress;
+use haft::{Engine, Event, EventSink, OffloadStore, Permissions, Registry, Snapshot, Workspace};
 use haft_sandbox::LocalProcesses;
 use haft_tools::scripts::{self, Loaded};
 
@@ -70,6 +71,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<E
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
+    warn_of_clashes(&engine.snapshot());
     Ok(engine)
 }
 
@@ -104,6 +106,9 @@ fn reason(error: &std::io::Error) -> String {
 
 /// These tools and the user's script tools: those of the settings, and of the folders that flags name.
 ///
+/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
+/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
+///
 /// Scripts of the project itself are left alone: nothing in it runs before the user says that it may be trusted.
 fn with_scripts(
     mut registry: Registry,
@@ -114,13 +119,13 @@ fn with_scripts(
     let mut seen: Vec<PathBuf> = Vec::new();
     if let Some(dir) = config.map(|config| config.join("tools")).filter(|dir| dir.exists()) {
         match scripts::load(&dir) {
-            Ok(loaded) => registry = add(registry, "script:user", loaded)?,
+            Ok(loaded) => registry = add(&registry, "script:user", loaded),
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
         }
         seen.push(real(&dir));
     }
-    for given in &common.tools_dir {
+    for (at, given) in common.tools_dir.iter().enumerate() {
         let dir = real(&cwd.join(given));
         if seen.contains(&dir) {
             continue;
@@ -135,18 +140,32 @@ fn with_scripts(
                 "--tools-dir `{given}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
-        registry = add(registry, format!("script:{}", dir.display()), loaded)?;
+        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded);
         seen.push(dir);
     }
     Ok(registry)
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Result<Registry, Usage> {
-    for problem in &loaded.problems {
+fn add(registry: &Registry, source: impl Into<Arc<str>>, loaded: Loaded) -> Registry {
+    let (registry, problems) = loaded.register(registry, source);
+    for problem in &problems {
         output::warning(&format!("script tool left out: {problem}"));
     }
-    registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
+    registry
+}
+
+/// Says which tools are not called what they call themselves.
+fn warn_of_clashes(snapshot: &Snapshot) {
+    for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
+        let (own, name) = (offer.tool().name(), offer.name());
+        let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));
+        let holder = holder.unwrap_or_default();
+        output::warning(&format!(
+            "two tools are called `{own}`{holder}; the one of {} is called `{name}`",
+            offer.origin()
+        ));
+    }
 }
 
 fn permissions(common: &Common, registry: &Registry) -> Result<Permissions, Usage> {
@@ -197,7 +216,7 @@ fn real(dir: &Path) -> PathBuf {
     resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
 }
 
-/// Says warnings of the engine.
+/// Says warnings of the engine, and how far a call is.
 struct Warnings;
 
 impl EventSink for Warnings {
@@ -208,6 +227,15 @@ impl EventSink for Warnings {
             What::BlocksThread { since } => {
                 output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
             }
+            What::Progress(Progress { fraction, message }) => {
+                let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
+                output::progress(&format!(
+                    "{tool}{}{}",
+                    percent.unwrap_or_default(),
+                    message.unwrap_or_default()
+                ));
+            }
+            What::Finished(_) => output::end_progress(),
             _ => {}
         }
     }

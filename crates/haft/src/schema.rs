@@ -32,6 +32,7 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 pub use self::derive::derive_output;
+pub use self::json::parse_json;
 use self::show::{escape, one_line, shorten};
 use crate::limits::{
     INPUT_DEPTH_MAX, PATTERN_BYTES_MAX, VIOLATION_CHARS_MAX, VIOLATION_PATH_CHARS_MAX, VIOLATIONS_MAX,

@@ -1,15 +1,20 @@
 //! What a script declares, and what that means for one call.
 //!
 //! The declaration is the user's own: it decides what runs beside what, and what is shown. It can't be enforced without a
-//! sandbox, which is why it allows nothing by itself. Arguments that can't be turned into text make the call unknown.
+//! sandbox, which is why it allows nothing by itself. A call whose arguments say nothing of what it would touch is refused: as
+//! an unknown one it would be less bound than one that says it.
 
 use haft::effects::Access;
 use haft::effects::table::{Class, Facts};
+use haft::schema::Violation;
 use haft::{Effects, ListedClass, PathSet};
 use serde_json::Value;
 
 use super::manifest::{Manifest, ScriptEffects};
-use super::template::{Template, Untellable};
+use super::template::Template;
+
+/// How much of a text is shown that is no host.
+const TEXT_SHOWN_CHARS: usize = 100;
 
 /// Reads one entry: a template, and whether it only looks.
 type Read<'a> = dyn Fn(&str) -> Result<(Access, Template), String> + 'a;
@@ -50,6 +55,9 @@ impl Declared {
             };
             let path = |text: &str| {
                 let template = Template::parse(text, &arguments)?;
+                if text == "~" || text.starts_with("~/") {
+                    return Err(format!("`{text}`: `~` is not expanded; give the whole path"));
+                }
                 let stars = text.strip_suffix("/**").unwrap_or(text).contains('*');
                 if stars && template.texts().any(|text| text.contains('*')) {
                     return Err(format!(
@@ -77,6 +85,9 @@ impl Declared {
 
     /// Finds claims that the declaration refutes, each by itself.
     fn contradictions(&self, wrong: &mut impl FnMut(&str, String)) {
+        if self.read_only == Some(true) && self.destructive == Some(true) {
+            wrong("/destructive", "contradicts `read_only`; set one of them".into());
+        }
         let claims = [
             ("/read_only", Declared { destructive: None, concurrency_safe: None, ..self.clone() }),
             ("/destructive", Declared { read_only: None, concurrency_safe: None, ..self.clone() }),
@@ -126,23 +137,28 @@ impl Declared {
     }
 
     /// What one call touches.
-    pub(super) fn effects(&self, arguments: &Value) -> Effects {
-        self.tell(arguments).unwrap_or_else(|Untellable| Effects::unknown())
-    }
-
-    fn tell(&self, arguments: &Value) -> Result<Effects, Untellable> {
+    ///
+    /// # Errors
+    /// An argument that doesn't say it.
+    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
         let mut effects = if self.known { Effects::none() } else { Effects::unknown() };
         effects.reads = paths(&self.reads, arguments)?;
         effects.writes = paths(&self.writes, arguments)?;
         effects.deletes = paths(&self.deletes, arguments)?;
         for template in &self.runs {
-            for text in template.fill(arguments)? {
+            for text in template.fill(arguments, true)? {
                 effects = effects.and(Effects::runs(text));
             }
         }
         for (access, template) in &self.reaches {
-            for text in template.fill(arguments)? {
-                effects = effects.and(reached(*access, host(&text).ok_or(Untellable)?.to_owned()));
+            for text in template.fill(arguments, false)? {
+                let no_host = || {
+                    let shown: String = text.chars().take(TEXT_SHOWN_CHARS).collect();
+                    template.refused(format!(
+                        "`{shown}` has no host; a host's name, its address or a URL is accepted"
+                    ))
+                };
+                effects = effects.and(reached(*access, host(&text).ok_or_else(no_host)?.to_owned()));
             }
         }
         Ok(self.claimed(effects))
@@ -156,24 +172,20 @@ fn reached(access: Access, host: String) -> Effects {
     }
 }
 
-fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Untellable> {
+fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Violation> {
     let mut sets = Vec::new();
     for template in templates {
-        for text in template.fill(arguments)? {
-            sets.push(path_set(&text)?);
-        }
+        sets.extend(template.fill(arguments, false)?.iter().map(|text| path_set(text)));
     }
     Ok(sets)
 }
 
 /// A file, or with `/` or `/**` at the end everything below a folder.
-fn path_set(text: &str) -> Result<PathSet, Untellable> {
-    let folder = text.strip_suffix("/**").or_else(|| text.strip_suffix('/'));
-    match folder {
-        Some("") => Ok(PathSet::subtree("/")),
-        Some(folder) => Ok(PathSet::subtree(folder)),
-        None if text.is_empty() => Err(Untellable),
-        None => Ok(PathSet::file(text)),
+fn path_set(text: &str) -> PathSet {
+    match text.strip_suffix("/**").or_else(|| text.strip_suffix('/')) {
+        Some("") => PathSet::subtree("/"),
+        Some(folder) => PathSet::subtree(folder),
+        None => PathSet::file(text),
     }
 }
 
@@ -239,7 +251,7 @@ mod tests {
 
     #[track_caller]
     fn check(fields: Value, arguments: Value, expected: &Effects) {
-        assert_eq!(&declared(fields).unwrap().effects(&arguments), expected);
+        assert_eq!(declared(fields).unwrap().effects(&arguments).as_ref(), Ok(expected));
     }
 
     #[test]
@@ -268,11 +280,23 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_told_is_unknown() {
-        let reads = || json!({"effects": {"reads": ["{path}"]}, "destructive": true});
-        check(reads(), json!({"path": {"a": 1}}), &Effects::unknown());
-        check(reads(), json!({"path": ""}), &Effects::unknown());
-        check(json!({"effects": {"reaches": ["{url}"]}}), json!({"url": "no host"}), &Effects::unknown());
+    fn what_does_not_say_what_it_touches_is_refused() {
+        let refused = |field: &str, template: &str, arguments: Value| {
+            let fields = json!({"effects": {field: [template]}});
+            declared(fields).unwrap().effects(&arguments).unwrap_err().to_string()
+        };
+        let accepted = "which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted";
+        for field in ["reads", "writes", "deletes"] {
+            let object = refused(field, "{path}", json!({"path": {"a": 1}}));
+            assert_eq!(object, format!("/path: is an object, {accepted}"));
+            let empty = refused(field, "{path}/", json!({"path": ""}));
+            assert_eq!(empty, format!("/path: is empty, {accepted}"));
+        }
+        assert_eq!(
+            refused("reaches", "{url}", json!({"url": "no host"})),
+            "/url: `no host` has no host; a host's name, its address or a URL is accepted"
+        );
+        assert_eq!(refused("reaches", "{url}", json!({"url": ""})), format!("/url: is empty, {accepted}"));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! `{name}` is the argument `name` of the call, and has to be one of the tool's `input_schema`; `{{` and `}}` are braces.
 //! A list gives one text for each of its items. An argument that isn't given, or is null, gives no text at all: what isn't
-//! asked for isn't touched. Whatever else can't be written as text gives nothing that could be relied on.
+//! asked for isn't touched. Whatever else can't be written as text makes the call one that can't be judged, so it is
+//! refused, and says which argument and what is accepted.
 
+use haft::schema::Violation;
 use serde_json::Value;
 
 /// How many texts one template may give for one call.
@@ -18,10 +20,6 @@ enum Piece {
     Text(String),
     Argument(String),
 }
-
-/// Arguments from which no text can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Untellable;
 
 impl Template {
     /// Reads a template whose arguments are among these.
@@ -80,20 +78,28 @@ impl Template {
         })
     }
 
-    /// The texts for these arguments.
-    pub(super) fn fill(&self, arguments: &Value) -> Result<Vec<String>, Untellable> {
+    /// The texts for these arguments, none of which is empty unless it may be.
+    ///
+    /// # Errors
+    /// An argument from which no text can be made.
+    pub(super) fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, Violation> {
         let mut texts = vec![String::new()];
         for piece in &self.0 {
             let values = match piece {
                 Piece::Text(text) => vec![text.clone()],
                 Piece::Argument(name) => match arguments.get(name) {
                     None | Some(Value::Null) => return Ok(Vec::new()),
-                    Some(Value::Array(items)) => items.iter().map(scalar).collect::<Result<_, _>>()?,
-                    Some(value) => vec![scalar(value)?],
+                    Some(Value::Array(items)) => {
+                        let each = items.iter().enumerate();
+                        let text =
+                            |(at, item)| scalar(item, &format!("{}/{at}", pointer(name)), may_be_empty);
+                        each.map(text).collect::<Result<_, _>>()?
+                    }
+                    Some(value) => vec![scalar(value, &pointer(name), may_be_empty)?],
                 },
             };
             if texts.len() * values.len() > TEXTS_MAX {
-                return Err(Untellable);
+                return Err(self.refused(format!("gives too many texts; at most {TEXTS_MAX} are accepted")));
             }
             texts = texts
                 .iter()
@@ -102,15 +108,35 @@ impl Template {
         }
         Ok(texts)
     }
+
+    /// Something that is wrong with what the arguments gave, at the first of them.
+    pub(super) fn refused(&self, words: String) -> Violation {
+        let argument = self.0.iter().find_map(|piece| match piece {
+            Piece::Argument(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        });
+        Violation::new(argument.map(pointer).unwrap_or_default(), words)
+    }
 }
 
-fn scalar(value: &Value) -> Result<String, Untellable> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
-        Value::Bool(value) => Ok(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err(Untellable),
-    }
+fn pointer(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn scalar(value: &Value, at: &str, may_be_empty: bool) -> Result<String, Violation> {
+    let what = match value {
+        Value::String(text) if text.is_empty() && !may_be_empty => "is empty",
+        Value::String(text) => return Ok(text.clone()),
+        Value::Number(number) => return Ok(number.to_string()),
+        Value::Bool(value) => return Ok(value.to_string()),
+        Value::Null => "is null",
+        Value::Array(_) => "is an array",
+        Value::Object(_) => "is an object",
+    };
+    let words = format!(
+        "{what}, which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted"
+    );
+    Err(Violation::new(at, words))
 }
 
 #[cfg(test)]
@@ -119,14 +145,17 @@ mod tests {
 
     use super::*;
 
+    const ACCEPTED: &str = ", which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted";
     const ARGUMENTS: [&str; 3] = ["a", "b", "list"];
 
     #[track_caller]
-    fn check(template: &str, arguments: Value, expected: Result<&[&str], Untellable>) {
-        let filled = Template::parse(template, &ARGUMENTS).unwrap().fill(&arguments);
+    fn check(template: &str, arguments: Value, expected: Result<&[&str], &str>) {
+        let filled = Template::parse(template, &ARGUMENTS).unwrap().fill(&arguments, false);
         assert_eq!(
-            filled,
-            expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect()),
+            filled.map_err(|violation| violation.to_string()),
+            expected
+                .map(|texts| texts.iter().map(|text| (*text).to_owned()).collect())
+                .map_err(|words| words.replace('…', ACCEPTED)),
             "{template}"
         );
     }
@@ -150,11 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_can_not_be_relied_on() {
-        check("{a}", json!({"a": {"deep": 1}}), Err(Untellable));
-        check("{list}", json!({"list": ["x", null]}), Err(Untellable));
-        check("{list}", json!({"list": [["x"]]}), Err(Untellable));
-        check("{list}{list}", json!({"list": vec![1; 40]}), Err(Untellable));
+    fn what_is_no_text_is_refused() {
+        check("{a}", json!({"a": {"deep": 1}}), Err("/a: is an object…"));
+        check("{a}/", json!({"a": ""}), Err("/a: is empty…"));
+        check("{list}", json!({"list": ["x", ""]}), Err("/list/1: is empty…"));
+        check("{list}", json!({"list": ["x", null]}), Err("/list/1: is null…"));
+        check("{list}", json!({"list": [["x"]]}), Err("/list/0: is an array…"));
+        check(
+            "{list}{list}",
+            json!({"list": vec![1; 40]}),
+            Err("/list: gives too many texts; at most 1000 are accepted"),
+        );
+        let may_be_empty = Template::parse("git log {a}", &ARGUMENTS).unwrap().fill(&json!({"a": ""}), true);
+        assert_eq!(may_be_empty, Ok(vec!["git log ".to_owned()]));
     }
 
     #[test]
