@@ -17,8 +17,8 @@ fn check(message: Value, wire: Wire, expected: &[&str]) {
         .calls()
         .iter()
         .map(|call| match &call.input {
-            CallInput::Text(text) => format!("{} {} {text:?}", call.id, call.name),
-            CallInput::Value(value) => format!("{} {} {value}", call.id, call.name),
+            CallInput::Text(text) => format!("{} {} {text}", call.id, call.name),
+            CallInput::Value(value) => panic!("{value} was read before the engine could judge it"),
         })
         .collect();
     assert_eq!((found.wire(), calls), (wire, expected.iter().map(|call| call.to_string()).collect()));
@@ -64,7 +64,7 @@ fn openai() {
         {"type": "function_call", "call_id": "c3", "name": "b", "arguments": {"x": 1}},
         {"type": "function_call", "call_id": "c4", "name": "b", "arguments": ""},
     ]);
-    let expected = ["c1 a \"{\\\"x\\\": 1}\"", "c2 b \"{bro\"", "c3 b {\"x\":1}", "c4 b \"\""];
+    let expected = ["c1 a {\"x\": 1}", "c2 b {bro", "c3 b {\"x\":1}", "c4 b "];
     check(output.clone(), Wire::OpenAi, &expected);
     check(json!({"object": "response", "output": output, "error": null}), Wire::OpenAi, &expected);
     check(output[3].clone(), Wire::OpenAi, &expected[..1]);
@@ -80,7 +80,7 @@ fn openai_chat() {
         {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}},
         {"id": "c2", "function": {"name": "b", "arguments": {"x": 1}}},
     ]);
-    let expected = ["c1 a \"{}\"", "c2 b {\"x\":1}"];
+    let expected = ["c1 a {}", "c2 b {\"x\":1}"];
     let message = json!({"role": "assistant", "content": null, "refusal": null, "function_call": null, "tool_calls": calls});
     check(message.clone(), Wire::OpenAiChat, &expected);
     check(
@@ -122,7 +122,7 @@ fn bad_messages_say_what_and_where() {
     refused(
         &"[".repeat(5_000),
         None,
-        "the message is not JSON: recursion limit exceeded at line 1 column 128",
+        "the message is not JSON: EOF while parsing a list at line 1 column 5000",
     );
     refused("5", None, "a number doesn't say whose message it is; accepted are an Anthropic message");
     refused("[]", None, "an empty array doesn't say whose message it is");
@@ -185,8 +185,101 @@ fn bad_messages_say_what_and_where() {
     );
 }
 
+/// Equal keys in the frame: two readers could take different ones.
+#[test]
+fn equal_keys_of_the_frame_are_a_bad_message() {
+    let twice = |key: &str| format!("the key \"{key}\" appears twice in one object; give it once");
+    for (text, path, key) in [
+        (r#"[{"type": "tool_use", "id": "a", "id": "b", "name": "now", "input": {}}]"#, "/0/id", "id"),
+        (
+            r#"{"content": [{"type": "tool_use", "id": "a", "name": "now", "input": {}, "input": {}}]}"#,
+            "/content/0/input",
+            "input",
+        ),
+        (
+            r#"{"content": [], "content": [{"type": "tool_use", "id": "a", "name": "now"}]}"#,
+            "/content",
+            "content",
+        ),
+        (
+            r#"{"output": [{"type": "function_call", "type": "message", "call_id": "c", "name": "now"}]}"#,
+            "/output/0/type",
+            "type",
+        ),
+        (
+            r#"{"choices": [{"message": {"tool_calls": [{"id": "c", "function": {"name": "now", "name": "echo"}}]}}]}"#,
+            "/choices/0/message/tool_calls/0/function/name",
+            "name",
+        ),
+        (
+            r#"{"parts": [{"functionCall": {"name": "now", "args": {}, "args": {}}}]}"#,
+            "/parts/0/functionCall/args",
+            "args",
+        ),
+    ] {
+        let bad = decode(text, None).expect_err(text);
+        assert_eq!((bad.path(), bad.to_string()), (path, format!("at `{path}`: {}", twice(key))), "{text}");
+    }
+    refused(
+        r#"[{"type": "tool_use", "id": "\ud800", "name": "now"}]"#,
+        None,
+        "at `/0/id`: the `id` of the `tool_use` block is a string with half a surrogate in it; a string",
+    );
+    // What nobody reads is nobody's business.
+    check_text(r#"{"usage": {"a": 1, "a": 2}, "content": [{"type": "text", "text": "\ud800", "x": [[]]}]}"#);
+}
+
+#[track_caller]
+fn check_text(text: &str) {
+    assert_eq!(decode(text, None).unwrap().calls(), [], "{text}");
+}
+
+/// Whatever is wrong inside one call's arguments is that call's own error, on every wire; the others run.
+#[tokio::test]
+async fn a_bad_input_is_its_own_calls_error() {
+    let deep = format!(r#"{{"x": {}{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
+    for (input, expected) in [
+        (r#"{"x": 1, "x": 2}"#, "the key \"x\" appears twice in one object; give it once"),
+        (r#"{"x": "\ud800"}"#, "a \\u escape of a surrogate has to be followed by its second half"),
+        (r#"{"x": 1e400}"#, "out of range"),
+        (deep.as_str(), "nested too deep; at most 64 objects and arrays may be inside one another"),
+    ] {
+        let quoted = Value::from(input);
+        // The half of a surrogate once more, in the string that holds the arguments.
+        let halved = quoted.to_string().replace(r"\\ud800", r"\ud800");
+        for message in [
+            format!(
+                r#"[{{"type":"tool_use","id":"1","name":"echo","input":{input}}},{{"type":"tool_use","id":"2","name":"now","input":{{}}}}]"#
+            ),
+            format!(
+                r#"[{{"type":"function_call","call_id":"1","name":"echo","arguments":{input}}},{{"type":"function_call","call_id":"2","name":"now","arguments":"{{}}"}}]"#
+            ),
+            format!(
+                r#"[{{"type":"function_call","call_id":"1","name":"echo","arguments":{quoted}}},{{"type":"function_call","call_id":"2","name":"now","arguments":"{{}}"}}]"#
+            ),
+            format!(
+                r#"{{"tool_calls":[{{"id":"1","function":{{"name":"echo","arguments":{halved}}}}},{{"id":"2","function":{{"name":"now","arguments":"{{}}"}}}}]}}"#
+            ),
+            format!(
+                r#"{{"parts":[{{"functionCall":{{"name":"echo","args":{input}}}}},{{"functionCall":{{"name":"now"}}}}]}}"#
+            ),
+        ] {
+            let answer = answered_text(&message).await;
+            let results = answer.get("content").or(answer.get("parts")).unwrap_or(&answer);
+            let (bad, good) = (results[0].to_string(), results[1].to_string());
+            let expected = Value::from(expected).to_string();
+            assert!(bad.contains(expected.trim_matches('"')), "{bad}");
+            assert!(good.contains("noon"), "{good}");
+        }
+    }
+}
+
 /// Runs the calls of a message on two small tools and returns the answer.
 async fn answered(message: Value) -> Value {
+    answered_text(&message.to_string()).await
+}
+
+async fn answered_text(message: &str) -> Value {
     let echo = dynamic_tool(
         "echo",
         "Echoes.",
@@ -198,7 +291,7 @@ async fn answered(message: Value) -> Value {
         .effects(|_| Effects::none())
         .alias("time");
     let engine = Engine::new(Registry::new().with(echo).unwrap().with(now).unwrap());
-    let message = read(message);
+    let message = decode(message, None).unwrap_or_else(|bad| panic!("{message}: {bad}"));
     let results = engine.turn().run(message.calls()).await;
     message.answer(&results)
 }
