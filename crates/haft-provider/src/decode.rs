@@ -10,6 +10,7 @@
 //! input is never run.
 
 mod anthropic;
+mod foreign;
 mod gemini;
 mod json;
 mod openai;
@@ -82,8 +83,8 @@ impl std::error::Error for BadMessage {}
 /// * Gemini: a response, a candidate, a content, or its `parts`; in camel or snake case
 ///
 /// # Errors
-/// Text that is no JSON, a shape that no wire has or that several have, and calls that can't be answered because they
-/// lack an id or a name.
+/// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one that was
+/// said, equal keys in the frame, and calls that can't be answered because they lack an id or a name.
 pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     if text.len() > MESSAGE_BYTES_MAX {
         let bytes = text.len();
@@ -99,6 +100,7 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
         Some(wire) => wire,
         None => shape::wire(value)?,
     };
+    foreign::check(value, wire)?;
     let mut message = Message { wire, asked: Vec::new(), passed_over: Vec::new() };
     match wire {
         Wire::Anthropic => anthropic::read(value, &mut message)?,

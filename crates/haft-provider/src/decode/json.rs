@@ -59,6 +59,10 @@ impl<'t> Json<'t> {
         self.text.starts_with('"')
     }
 
+    pub(super) fn is_object(self) -> bool {
+        self.text.starts_with('{')
+    }
+
     /// The text of a string. There is none where it has half a surrogate in it.
     pub(super) fn string(self) -> Option<Cow<'t, str>> {
         let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;

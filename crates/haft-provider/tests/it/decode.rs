@@ -185,6 +185,86 @@ fn bad_messages_say_what_and_where() {
     );
 }
 
+/// A message that is taken for another provider's has calls that nobody would answer.
+#[test]
+fn calls_of_another_wire_are_refused() {
+    let anthropic = json!({"type": "tool_use", "id": "a", "name": "now", "input": {}});
+    let openai = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
+    let custom = json!({"type": "custom_tool_call", "call_id": "a", "name": "now", "input": "x"});
+    let chat = json!({"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}});
+    let bare = json!({"id": "a", "function": {"name": "now", "arguments": "{}"}});
+    let free = json!({"id": "a", "type": "custom", "custom": {"name": "now", "input": "x"}});
+    let gemini = json!({"functionCall": {"name": "now", "args": {}}});
+    let snake = json!({"function_call": {"name": "now", "args": {}}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [chat]});
+    for (whose, kind, path, text) in [
+        (Wire::Anthropic, "tool_use", "/0", json!([anthropic])),
+        (
+            Wire::Anthropic,
+            "tool_use",
+            "/content/1",
+            json!({"role": "assistant", "content": [{"type": "text", "text": ""}, anthropic]}),
+        ),
+        (
+            Wire::Anthropic,
+            "tool_use",
+            "/message/content/0",
+            json!({"message": {"role": "assistant", "content": [anthropic]}}),
+        ),
+        (Wire::Anthropic, "tool_use", "", anthropic.clone()),
+        (Wire::OpenAi, "function_call", "/0", json!([openai])),
+        (Wire::OpenAi, "function_call", "", openai.clone()),
+        (Wire::OpenAi, "custom_tool_call", "/output/0", json!({"output": [custom]})),
+        (Wire::OpenAiChat, "function", "/0", json!([chat])),
+        (Wire::OpenAiChat, "function", "/tool_calls/0", json!({"content": "text", "tool_calls": [bare]})),
+        (Wire::OpenAiChat, "custom", "/tool_calls/0", json!({"content": [], "tool_calls": [free]})),
+        (
+            Wire::OpenAiChat,
+            "function",
+            "/choices/0/message/tool_calls/0",
+            json!({"choices": [{"message": message}]}),
+        ),
+        (Wire::Gemini, "functionCall", "/parts/0", json!({"parts": [gemini]})),
+        (
+            Wire::Gemini,
+            "function_call",
+            "/candidates/0/content/parts/0",
+            json!({"candidates": [{"content": {"parts": [snake]}}]}),
+        ),
+        (Wire::Gemini, "functionCall", "/content/parts/0", json!({"content": {"parts": [gemini]}})),
+    ] {
+        for wire in Wire::ALL.into_iter().filter(|wire| *wire != whose) {
+            let words =
+                format!("a `{kind}` is a call of `{whose}`, and the message is read as one of `{wire}`");
+            let place = if path.is_empty() { String::new() } else { format!("at `{path}`: ") };
+            refused(&text.to_string(), Some(wire), &format!("{place}{words}"));
+        }
+    }
+    // Beside calls of its own too.
+    refused(
+        &json!([openai, anthropic]).to_string(),
+        Some(Wire::OpenAi),
+        "at `/1`: a `tool_use` is a call of",
+    );
+    refused(
+        &json!({"role": "assistant", "content": [anthropic], "tool_calls": [chat]}).to_string(),
+        None,
+        "at `/content/0`: a `tool_use`",
+    );
+    refused(
+        r#"{"role": "assistant", "content": null, "function_call": {"name": "now", "arguments": "{}"}}"#,
+        Some(Wire::OpenAiChat),
+        "at `/function_call`: a `function_call` of the old form has no id to answer to; `tool_calls` are",
+    );
+    // Looking for them ends, however deep a message is wrapped.
+    let deep = format!(r#"{}{{}}{}"#, r#"{"content":"#.repeat(200_000), "}".repeat(200_000));
+    refused(&deep, None, "an object with `content` doesn't say whose message it is");
+    assert_eq!(decode(&deep, Some(Wire::Gemini)).unwrap().calls(), []);
+    // What is nobody's call is passed over, whoever is said.
+    let others = json!([{"type": "text", "text": "hi"}, {"type": "server_tool_use", "id": "s", "name": "w", "input": {}}, {"type": "new_thing", "name": "x"}]);
+    assert_eq!(decode(&others.to_string(), Some(Wire::OpenAi)).unwrap().calls(), []);
+}
+
 /// Equal keys in the frame: two readers could take different ones.
 #[test]
 fn equal_keys_of_the_frame_are_a_bad_message() {
