@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
+use crate::output::Reader;
 use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
@@ -63,7 +64,7 @@ fn standard_input() -> Result<String, Usage> {
 /// The text of a result on standard output, or the words of its error on standard error.
 fn text(result: &ToolResult) -> Result<(), Exit> {
     let written = match result.outcome() {
-        Ok(out) => output::result(&out.to_text()),
+        Ok(out) => output::result(&out.to_text(), Reader::Sampler),
         Err(error) => {
             output::say(error.message());
             Ok(())
@@ -75,7 +76,7 @@ fn text(result: &ToolResult) -> Result<(), Exit> {
 
 fn json(result: &ToolResult) -> Result<(), Exit> {
     let line = serde_json::to_string(&result.to_json()).expect("a result has text keys and finite numbers");
-    output::result(&line)
+    output::result(&line, Reader::Whole)
 }
 
 #[cfg(test)]
