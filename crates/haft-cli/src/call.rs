@@ -2,6 +2,7 @@
 
 use std::io::{self, Read as _};
 
+use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
 use serde::de::IgnoredAny;
 
@@ -43,7 +44,7 @@ fn input(given: Option<&str>) -> Result<String, Usage> {
     }
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(text),
-        Err(error) => Err(Usage(format!("{source} is not JSON: {error}"))),
+        Err(error) => Err(Usage(format!("{source} is not JSON: {}", not_json(&error)))),
     }
 }
 
@@ -93,8 +94,8 @@ mod tests {
         check(r#"{"a": 1}"#, Ok(r#"{"a": 1}"#));
         check("5", Ok("5"));
         check(r#"{"a" 1}"#, Err("the input is not JSON: expected `:` at line 1 column 6"));
-        check("{\n\n oops", Err("the input is not JSON: key must be a string at line 3 column 2"));
-        check("{} {}", Err("the input is not JSON: trailing characters at line 1 column 4"));
+        check("{\n\n oops", Err("the input is not JSON: expected a key in double quotes at line 3 column 2"));
+        check("{} {}", Err("the input is not JSON: expected nothing after the value at line 1 column 4"));
         check("  ", Err("the input is empty; a JSON object is accepted"));
         assert_eq!(input(None).unwrap(), "{}");
     }

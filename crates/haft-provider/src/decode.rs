@@ -20,6 +20,7 @@ mod shape;
 use std::borrow::Cow;
 use std::fmt;
 
+use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
 use serde_json::{Value, json};
 
@@ -94,8 +95,8 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     if text.trim().is_empty() {
         return Err(BadMessage::at("", "the message is empty; an assistant message as JSON is accepted"));
     }
-    let value =
-        Json::new(text).map_err(|error| BadMessage::at("", format!("the message is not JSON: {error}")))?;
+    let value = Json::new(text)
+        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {}", not_json(&error))))?;
     let wire = match wire {
         Some(wire) => wire,
         None => shape::wire(value)?,

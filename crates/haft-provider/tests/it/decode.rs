@@ -122,7 +122,7 @@ fn bad_messages_say_what_and_where() {
     refused(
         &"[".repeat(5_000),
         None,
-        "the message is not JSON: EOF while parsing a list at line 1 column 5000",
+        "the message is not JSON: an array is not closed at line 1 column 5000",
     );
     refused("5", None, "a number doesn't say whose message it is; accepted are an Anthropic message");
     refused("[]", None, "an empty array doesn't say whose message it is");
