@@ -143,7 +143,7 @@ impl Failure<'_> {
 }
 
 /// The parser's words without its position, in the terms of someone who wrote the text.
-fn words(error: &serde_json::Error) -> String {
+pub(super) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.split(" at line ").next().unwrap_or_default();
     match words {
