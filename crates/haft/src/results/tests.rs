@@ -94,7 +94,7 @@ fn fit_all(
     let mut fits: Vec<Fit<'_>> = settled
         .iter_mut()
         .zip(outputs)
-        .map(|(settled, (_, limit))| Fit::new("Tool", settled, *limit))
+        .map(|(settled, (_, limit))| Fit::new("Tool", settled, *limit).pages(true))
         .collect();
     fit(&mut fits, budget, store);
     let changed = fits.iter().map(|fit| fit.changed).collect();
