@@ -88,9 +88,15 @@ impl Page {
         if !intro.is_empty() {
             page.push_str(&format!("\n{intro}\n"));
         }
-        page.push_str("\n| Name | Value | Meaning |\n|---|---|---|\n");
+        // A constant that is worth its own name, as a variable's name is, needs no second column for it.
+        let named = constants.iter().all(|constant| constant.value.trim_matches('"') == constant.name);
+        page.push_str(if named {
+            "\n| Name | Meaning |\n|---|---|\n"
+        } else {
+            "\n| Name | Value | Meaning |\n|---|---|---|\n"
+        });
         for constant in &constants {
-            page.push_str(&constant.row());
+            page.push_str(&constant.row(named));
         }
         Ok(Some(page))
     }
@@ -104,8 +110,9 @@ struct Constant {
 }
 
 impl Constant {
-    fn row(&self) -> String {
-        format!("| `{}` | `{}` | {} |\n", self.name, cell(&self.value), cell(&one_line(&self.doc)))
+    fn row(&self, named: bool) -> String {
+        let value = if named { String::new() } else { format!(" `{}` |", cell(&self.value)) };
+        format!("| `{}` |{value} {} |\n", self.name, cell(&one_line(&self.doc)))
     }
 }
 
@@ -213,7 +220,7 @@ mod tests {
     use super::*;
 
     fn check(source: &str, expected: &str) {
-        let rows: String = constants(source).unwrap().iter().map(Constant::row).collect();
+        let rows: String = constants(source).unwrap().iter().map(|constant| constant.row(false)).collect();
         assert_eq!(rows, expected);
     }
 

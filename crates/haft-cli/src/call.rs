@@ -2,11 +2,13 @@
 
 use std::io::{self, Read as _};
 
+use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
 use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
+use crate::output::Reader;
 use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
@@ -42,7 +44,7 @@ pub(crate) fn input(given: Option<&str>) -> Result<String, Usage> {
     }
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(text),
-        Err(error) => Err(Usage(format!("{source} is not JSON: {error}"))),
+        Err(error) => Err(Usage(format!("{source} is not JSON: {}", not_json(&error)))),
     }
 }
 
@@ -63,7 +65,7 @@ fn standard_input() -> Result<String, Usage> {
 /// The text of a result on standard output, or the words of its error on standard error.
 fn text(result: &ToolResult) -> Result<(), Exit> {
     let written = match result.outcome() {
-        Ok(out) => output::result(&out.to_text()),
+        Ok(out) => output::result(&out.to_text(), Reader::Sampler),
         Err(error) => {
             output::say(error.message());
             Ok(())
@@ -75,7 +77,7 @@ fn text(result: &ToolResult) -> Result<(), Exit> {
 
 fn json(result: &ToolResult) -> Result<(), Exit> {
     let line = serde_json::to_string(&result.to_json()).expect("a result has text keys and finite numbers");
-    output::result(&line)
+    output::result(&line, Reader::Whole)
 }
 
 #[cfg(test)]
@@ -92,8 +94,8 @@ mod tests {
         check(r#"{"a": 1}"#, Ok(r#"{"a": 1}"#));
         check("5", Ok("5"));
         check(r#"{"a" 1}"#, Err("the input is not JSON: expected `:` at line 1 column 6"));
-        check("{\n\n oops", Err("the input is not JSON: key must be a string at line 3 column 2"));
-        check("{} {}", Err("the input is not JSON: trailing characters at line 1 column 4"));
+        check("{\n\n oops", Err("the input is not JSON: expected a key in double quotes at line 3 column 2"));
+        check("{} {}", Err("the input is not JSON: expected nothing after the value at line 1 column 4"));
         check("  ", Err("the input is empty; a JSON object is accepted"));
         assert_eq!(input(None).unwrap(), "{}");
     }

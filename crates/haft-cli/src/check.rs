@@ -6,6 +6,7 @@ use haft_policy::gate::VerdictName;
 use serde_json::Value;
 
 use crate::args::{CheckArgs, Common, Form};
+use crate::output::Reader;
 use crate::session::Session;
 use crate::{Exit, Usage, call, output, session};
 
@@ -15,11 +16,11 @@ pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
     let input: Value =
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;
     let explained = policy.check(&engine, &args.tool, &input).map_err(|error| Usage(error.to_string()))?;
-    let text = match args.output {
-        Form::Text => explained.to_string(),
-        Form::Json => serde_json::to_string(&explained).expect("it has text keys"),
+    let (text, reader) = match args.output {
+        Form::Text => (explained.to_string(), Reader::Sampler),
+        Form::Json => (serde_json::to_string(&explained).expect("it has text keys"), Reader::Whole),
     };
-    Ok(match (output::result(&text), explained.verdict) {
+    Ok(match (output::result(&text, reader), explained.verdict) {
         (Err(exit), _) => exit,
         (Ok(()), VerdictName::Allow) => Exit::Done,
         (Ok(()), VerdictName::Ask) => Exit::Asks,

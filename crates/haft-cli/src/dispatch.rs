@@ -9,6 +9,7 @@ use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
 
 use crate::args::{Common, DispatchArgs};
 use crate::interrupt::Interrupts;
+use crate::output::Reader;
 use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let results = turn::run(&engine, message.calls(), &interrupts)?;
-    let written = output::result(&haft::canonical::to_string(&message.answer(&results)));
+    let written = output::result(&haft::canonical::to_string(&message.answer(&results)), Reader::Whole);
     Ok(match written {
         _ if interrupts.any() => Exit::Interrupted,
         Err(exit) => exit,

@@ -5,6 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::view::visible;
 
@@ -13,24 +14,80 @@ use crate::Exit;
 /// How much of a panic's message is shown.
 const PANIC_CHARS_MAX: usize = 200;
 
+/// Takes the line back that shows progress, and the cursor to its start.
+const CLEAR: &str = "\r\x1b[K";
+
+/// The most of a line of progress: one that wraps could not be taken back.
+const PROGRESS_CHARS_MAX: usize = 79;
+
+/// Whether a line of progress is shown that has to be taken back.
+static PROGRESS: AtomicBool = AtomicBool::new(false);
+
+/// Shows how far something is, in place of what was shown so before; only on a terminal.
+pub(crate) fn progress(words: &str) {
+    let mut err = io::stderr().lock();
+    if err.is_terminal() {
+        let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
+        PROGRESS.store(true, Ordering::Relaxed);
+        let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());
+    }
+}
+
+/// Takes the progress back.
+pub(crate) fn end_progress() {
+    let mut err = io::stderr().lock();
+    if PROGRESS.swap(false, Ordering::Relaxed) {
+        let _ = err.write_all(CLEAR.as_bytes());
+    }
+}
+
+/// Who reads a result, for the case that they leave before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody who may stop when they have seen enough, as `head` does: a part is what they wanted.
+    Sampler,
+    /// A program that needs all of it: calls ran, and what they did is known by this text alone.
+    Whole,
+}
+
 /// Writes a result and its final line break to standard output; empty text writes nothing.
 ///
-/// A reader that closed the pipe has what it wanted. Any other failure is said and is the program's.
-pub(crate) fn result(text: &str) -> Result<(), Exit> {
+/// What could not be written is said and is the program's failure. A reader who has a part and closed the pipe may
+/// have had enough; one who took nothing was never there.
+pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
     if text.is_empty() {
         return Ok(());
     }
-    let mut out = io::stdout().lock();
-    let shown = if out.is_terminal() { visible(text) } else { text.to_owned() };
-    let end = if shown.ends_with('\n') { "" } else { "\n" };
-    let written = out.write_all(shown.as_bytes()).and_then(|()| out.write_all(end.as_bytes()));
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            self::error(&format!("standard output can't be written: {error}"));
-            Err(Exit::Failed)
-        }
-        _ => Ok(()),
+    let out = io::stdout().lock();
+    let mut shown = if out.is_terminal() { visible(text) } else { text.to_owned() };
+    if !shown.ends_with('\n') {
+        shown.push('\n');
     }
+    // Past the buffer of the standard library, which doesn't tell how much was taken.
+    let mut rest = shown.as_bytes();
+    while !rest.is_empty() {
+        let written = match rustix::io::retry_on_intr(|| rustix::io::write(&out, rest)) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            written => written.map_err(io::Error::from),
+        };
+        match written {
+            Ok(count) => rest = &rest[count..],
+            Err(error) => return unwritten(&error, rest.len() < shown.len(), reader),
+        }
+    }
+    Ok(())
+}
+
+fn unwritten(error: &io::Error, begun: bool, reader: Reader) -> Result<(), Exit> {
+    if error.kind() == io::ErrorKind::BrokenPipe && begun && reader == Reader::Sampler {
+        return Ok(());
+    }
+    let reason = match error.kind() {
+        io::ErrorKind::BrokenPipe => "its reader is gone".to_owned(),
+        _ => error.to_string(),
+    };
+    self::error(&format!("standard output can't be written: {reason}"));
+    Err(Exit::Failed)
 }
 
 /// Says why nothing was run, in the form of clap's own errors.
@@ -50,6 +107,7 @@ pub(crate) fn say(words: &str) {
 
 /// Writes words to standard error. There is nobody to tell if that fails.
 pub(crate) fn show(words: &str) {
+    end_progress();
     let _ = io::stderr().lock().write_all(visible(words).as_bytes());
 }
 

@@ -9,7 +9,8 @@ use haft::event::What;
 use haft::files::resolve;
 use haft::ports::Processes;
 use haft::results::Readers;
-use haft::{Engine, Event, EventSink, OffloadStore, Registry, Workspace};
+use haft::view::Progress;
+use haft::{Engine, Event, EventSink, OffloadStore, Registry, Snapshot, Workspace};
 use haft_policy::gate::{Findings, Policy, Setup};
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
@@ -98,6 +99,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
+    warn_of_clashes(&engine.snapshot());
     Ok(Session { engine, policy, given, warnings })
 }
 
@@ -161,6 +163,9 @@ fn reason(error: &std::io::Error) -> String {
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
+///
+/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
+/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
 fn with_scripts(
     mut registry: Registry,
     common: &Common,
@@ -174,13 +179,13 @@ fn with_scripts(
     let mut seen: Vec<PathBuf> = Vec::new();
     for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
         match scripts::load(&dir) {
-            Ok(loaded) => registry = add(registry, source, loaded)?,
+            Ok(loaded) => registry = add(&registry, source, loaded),
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
         }
         seen.push(real(&dir));
     }
-    for named in &common.tools_dir {
+    for (at, named) in common.tools_dir.iter().enumerate() {
         let dir = real(&cwd.join(named));
         if seen.contains(&dir) {
             continue;
@@ -195,18 +200,32 @@ fn with_scripts(
                 "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
-        registry = add(registry, format!("script:{}", dir.display()), loaded)?;
+        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded);
         seen.push(dir);
     }
     Ok(registry)
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(registry: Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded) -> Result<Registry, Usage> {
-    for problem in &loaded.problems {
+fn add(registry: &Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded) -> Registry {
+    let (registry, problems) = loaded.register(registry, source);
+    for problem in &problems {
         output::warning(&format!("script tool left out: {problem}"));
     }
-    registry.with_external(source, loaded.tools).map_err(|error| Usage(error.to_string()))
+    registry
+}
+
+/// Says which tools are not called what they call themselves.
+fn warn_of_clashes(snapshot: &Snapshot) {
+    for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
+        let (own, name) = (offer.tool().name(), offer.name());
+        let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));
+        let holder = holder.unwrap_or_default();
+        output::warning(&format!(
+            "two tools are called `{own}`{holder}; the one of {} is called `{name}`",
+            offer.origin()
+        ));
+    }
 }
 
 /// Rules, mode and answers, and what is doubtful about them.
@@ -242,7 +261,7 @@ fn real(dir: &Path) -> PathBuf {
     resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
 }
 
-/// Says warnings of the engine.
+/// Says warnings of the engine, and how far a call is.
 struct Warnings;
 
 impl EventSink for Warnings {
@@ -253,6 +272,15 @@ impl EventSink for Warnings {
             What::BlocksThread { since } => {
                 output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
             }
+            What::Progress(Progress { fraction, message }) => {
+                let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
+                output::progress(&format!(
+                    "{tool}{}{}",
+                    percent.unwrap_or_default(),
+                    message.unwrap_or_default()
+                ));
+            }
+            What::Finished(_) => output::end_progress(),
             _ => {}
         }
     }

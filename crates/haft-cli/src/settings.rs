@@ -29,7 +29,7 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
         SettingsCommand::Schema => format!("{:#}", schema()),
         SettingsCommand::Show(args) => show(args, &common.clone().with(args.common.clone()))?,
     };
-    Ok(output::result(&text).err().unwrap_or(Exit::Done))
+    Ok(output::result(&text, output::Reader::Sampler).err().unwrap_or(Exit::Done))
 }
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {

@@ -7,6 +7,7 @@ use haft_provider::{Definitions, Form};
 use serde::Serialize;
 
 use crate::args::{Common, Format, Strict, ToolsArgs};
+use crate::output::Reader;
 use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
@@ -18,11 +19,11 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     if !args.all {
         rows.retain(|row| row.offered);
     }
-    let text = match args.format {
-        Format::Table => table(&rows),
-        _ => serde_json::to_string(&rows).expect("rows have text keys"),
+    let (text, reader) = match args.format {
+        Format::Table => (table(&rows), Reader::Sampler),
+        _ => (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole),
     };
-    Ok(output::result(&text).err().unwrap_or(Exit::Done))
+    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
 }
 
 /// The provider's form, if it is one.
@@ -47,7 +48,7 @@ fn definitions(args: &ToolsArgs, form: Form, snapshot: &Snapshot) -> Exit {
     for left_out in tools.left_out() {
         output::warning(&output::one_line(&left_out.to_string()));
     }
-    output::result(tools.json()).err().unwrap_or(Exit::Done)
+    output::result(tools.json(), Reader::Whole).err().unwrap_or(Exit::Done)
 }
 
 /// A tool, as `--format json` prints it.

@@ -12,7 +12,7 @@ use haft_policy::trust::{self, Inventory, Judgement, Kind, TrustStore, Untrusted
 use serde::Serialize;
 
 use crate::args::{Common, Form, TrustArgs};
-use crate::output::{self, one_line};
+use crate::output::{self, Reader, one_line};
 use crate::{Exit, Usage, given, terminal};
 
 /// How wide the column with what an item says is at most; what is longer moves its place to the right.
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     let mut judgement = store.judge(&places.cwd, &inventory);
 
     if args.output == Form::Text {
-        output::result(&text(&places, &inventory, &judgement)).or_else(stop)?;
+        // A yes is to what was seen, so all of it has to be.
+        output::result(&text(&places, &inventory, &judgement), Reader::Whole).or_else(stop)?;
     }
     let wanted = !judgement.is_trusted() && inventory.obstacles().is_empty();
     if wanted && says_yes(args, common, &inventory) {
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     if args.output == Form::Json {
         let shown = Shown::of(&places, &inventory, &judgement);
         let line = serde_json::to_string(&shown).expect("it has text keys");
-        output::result(&line).or_else(stop)?;
+        output::result(&line, Reader::Whole).or_else(stop)?;
     }
     Ok(if judgement.is_trusted() { Exit::Done } else { Exit::Failed })
 }

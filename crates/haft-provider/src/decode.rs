@@ -2,24 +2,29 @@
 //!
 //! What comes in is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in it, or
 //! the list of its parts. The shape says which wire it is. A message is bad as a whole (nothing of it may run) when its
-//! frame is: a call without an id or a name can't be answered. Whatever is wrong inside one call, such as arguments
-//! that are no JSON, is that call's own error, and found by the engine like any other.
+//! frame is: a call without an id or a name can't be answered, and one with two ids can't be answered rightly. Whatever
+//! is wrong inside one call's arguments is that call's own error: they go to the engine as they were written.
 //!
 //! Calls that the provider runs itself, text and reasoning are passed over. Every call that waits for an answer gets
 //! one, also where it can't be run: free-form calls, and a call that was cut off when the message ended early. Half an
 //! input is never run.
 
 mod anthropic;
+mod foreign;
 mod gemini;
+mod json;
 mod openai;
 mod openai_chat;
 mod shape;
 
+use std::borrow::Cow;
 use std::fmt;
 
+use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
 use serde_json::{Value, json};
 
+use self::json::{Json, Object};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::{Wire, encode};
 
@@ -62,7 +67,7 @@ impl fmt::Display for BadMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => f.write_str(&self.message),
-            path => write!(f, "at `{path}`: {}", self.message),
+            path => write!(f, "at `{}`: {}", json::short(path), self.message),
         }
     }
 }
@@ -79,8 +84,8 @@ impl std::error::Error for BadMessage {}
 /// * Gemini: a response, a candidate, a content, or its `parts`; in camel or snake case
 ///
 /// # Errors
-/// Text that is no JSON, a shape that no wire has or that several have, and calls that can't be answered because they
-/// lack an id or a name.
+/// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one that was
+/// said, equal keys in the frame, and calls that can't be answered because they lack an id or a name.
 pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     if text.len() > MESSAGE_BYTES_MAX {
         let bytes = text.len();
@@ -90,17 +95,13 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     if text.trim().is_empty() {
         return Err(BadMessage::at("", "the message is empty; an assistant message as JSON is accepted"));
     }
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {error}")))?;
-    decode_value(&value, wire)
-}
-
-/// Reads a message that is a value already.
-pub(crate) fn decode_value(value: &Value, wire: Option<Wire>) -> Result<Message, BadMessage> {
+    let value = Json::new(text)
+        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {}", not_json(&error))))?;
     let wire = match wire {
         Some(wire) => wire,
         None => shape::wire(value)?,
     };
+    foreign::check(value, wire)?;
     let mut message = Message { wire, asked: Vec::new(), passed_over: Vec::new() };
     match wire {
         Wire::Anthropic => anthropic::read(value, &mut message)?,
@@ -175,8 +176,8 @@ impl Message {
         }
     }
 
-    fn call(&mut self, id: &str, name: &str, input: impl Into<haft::CallInput>) {
-        self.asked.push(Asked::Call(ToolCall::new(id, name, input)));
+    fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
+        self.asked.push(Asked::Call(ToolCall::new(id, name, input.into())));
     }
 
     fn custom(&mut self, id: &str, name: &str) {
@@ -199,55 +200,43 @@ impl Message {
     }
 }
 
-/// A value in words: its type, or its text where that is short.
-fn shown(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
+/// A text that must be there and not be empty.
+fn required<'t>(object: &Object<'t>, path: &str, key: &str, of: &str) -> Result<Cow<'t, str>, BadMessage> {
+    let Some(value) = object.get(key) else {
+        return Err(BadMessage::at(path, format!("{of} has no `{key}`; a string is required")));
+    };
+    let found = text(value, path, key, of)?;
+    if found.is_empty() {
+        let words = format!("the `{key}` of {of} is empty; a text is accepted");
+        return Err(BadMessage::at(format!("{path}/{key}"), words));
     }
+    Ok(found)
 }
 
-/// A text that must be there and not be empty.
-fn required<'v>(value: &'v Value, path: &str, key: &str, of: &str) -> Result<&'v str, BadMessage> {
-    match value.get(key) {
-        Some(Value::String(text)) if !text.is_empty() => Ok(text),
-        Some(Value::String(_)) => Err(BadMessage::at(
+/// The text of a field of the frame.
+fn text<'t>(value: Json<'t>, path: &str, key: &str, of: &str) -> Result<Cow<'t, str>, BadMessage> {
+    value.string().ok_or_else(|| {
+        let came = if value.is_string() { "a string with half a surrogate in it" } else { value.shown() };
+        BadMessage::at(
             format!("{path}/{key}"),
-            format!("the `{key}` of {of} is empty; a text is accepted"),
-        )),
-        None => Err(BadMessage::at(path, format!("{of} has no `{key}`; a string is required"))),
-        Some(other) => Err(BadMessage::at(
-            format!("{path}/{key}"),
-            format!("the `{key}` of {of} is {}; a string is accepted", shown(other)),
-        )),
-    }
+            format!("the `{key}` of {of} is {came}; a string is accepted"),
+        )
+    })
 }
 
 /// A list that must be there; null and nothing are an empty one.
-fn list<'v>(value: Option<&'v Value>, path: &str, what: &str) -> Result<&'v [Value], BadMessage> {
-    match value {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(items)) => Ok(items),
-        Some(other) => Err(BadMessage::at(path, format!("{} came; {what} is accepted", shown(other)))),
-    }
-}
-
-fn is_object(value: &Value, path: &str, what: &str) -> Result<(), BadMessage> {
-    if value.is_object() {
-        return Ok(());
-    }
-    Err(BadMessage::at(path, format!("{} came; {what} is accepted", shown(value))))
+fn list<'t>(value: Option<Json<'t>>, path: &str, what: &str) -> Result<Vec<Json<'t>>, BadMessage> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+    value.array().ok_or_else(|| BadMessage::at(path, format!("{} came; {what} is accepted", value.shown())))
 }
 
 /// Arguments that are text on most servers and a value on some; left out, there are none.
-fn arguments(value: Option<&Value>) -> haft::CallInput {
+///
+/// A string that is no text is left as it was written: the engine refuses it for the same reason.
+fn arguments(value: Option<Json<'_>>) -> Cow<'_, str> {
     match value {
-        None | Some(Value::Null) => String::new().into(),
-        Some(Value::String(text)) => text.as_str().into(),
-        Some(other) => other.clone().into(),
+        None => Cow::Borrowed(""),
+        Some(value) if value.is_null() => Cow::Borrowed(""),
+        Some(value) => value.string().unwrap_or(Cow::Borrowed(value.text())),
     }
 }

@@ -68,7 +68,8 @@ impl Form {
 /// let engine = Engine::new(Registry::new().with(now)?);
 ///
 /// let definitions = Definitions::new(Form::Anthropic);
-/// let tools = definitions.of(&engine.snapshot());
+/// let turn = engine.turn();                            // pins the tools: what is sent is what can be called
+/// let tools = definitions.of(turn.snapshot());
 /// assert_eq!(
 ///     tools.json(),
 ///     r#"[{"name":"now","description":"Returns the time.","input_schema":{"type":"object","properties":{},"additionalProperties":false}}]"#

@@ -15,8 +15,8 @@
 //! let engine = Engine::new(Registry::new().with(add)?);
 //! let definitions = Definitions::new(Wire::Anthropic);
 //!
-//! let turn = engine.turn();
-//! let tools = definitions.of(&engine.snapshot());       // goes out under `tools`
+//! let turn = engine.turn();                             // pins the tools: what is sent is what can be called
+//! let tools = definitions.of(turn.snapshot());          // goes out under `tools`
 //! # let _ = tools;
 //! let reply = r#"{"role": "assistant", "content": [
 //!     {"type": "text", "text": "Let me see."},

@@ -99,9 +99,9 @@ fn searches(runtime: &Runtime, root: &Path) {
             &["-c", "input", "."],
         ),
         (
-            "`Grep` for lines of one type, the first 250, against `rg -n -t`",
+            "`Grep` for lines of one type, against `rg -n -t`",
             "Grep",
-            json!({"pattern": "item_\\d+_1", "output_mode": "content", "type": "rust"}),
+            json!({"pattern": "item_\\d+_1", "output_mode": "content", "type": "rust", "head_limit": 0}),
             &["-n", "-trust", "item_\\d+_1", "."],
         ),
         (

@@ -60,7 +60,7 @@ fn row(what: &str, floor: f64, measured: f64, goal: &str) {
 fn engine(tools: &Path) -> Engine {
     let loaded = haft_tools::scripts::load(tools).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    Engine::new(Registry::new().with_external("script:bench", loaded.tools).unwrap())
+    Engine::new(loaded.register(&Registry::new(), "script:bench").0)
         .workspace(Workspace::new(tools).unwrap())
         .permissions(Permissions::new().allow("echo").unwrap())
         .max_concurrency(AT_ONCE)

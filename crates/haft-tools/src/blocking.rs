@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::ToolError;
 
+/// Bytes that are looked at without another thread.
+const HERE_BYTES_MAX: usize = 64 * 1024;
+
 /// Tells the work to stop when nobody waits for it any more.
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -30,9 +33,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
+/// Runs work on so many bytes: on a thread for that if they are many, else here, where it ends sooner.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    if bytes <= HERE_BYTES_MAX { Ok(work()) } else { blocking(|_| work()).await }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn much_is_worked_on_elsewhere_and_little_here() {
+        let here = std::thread::current().id();
+        let place = || std::thread::current().id();
+        assert_eq!(off_thread(HERE_BYTES_MAX, place).await.unwrap(), here);
+        assert_ne!(off_thread(HERE_BYTES_MAX + 1, place).await.unwrap(), here);
+    }
 
     #[tokio::test]
     async fn work_that_nobody_waits_for_is_told_to_stop() {

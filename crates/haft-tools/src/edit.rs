@@ -5,23 +5,24 @@
 //! end of the last line, bytes that are no UTF-8, the mode.
 //!
 //! A file that changed since it was read is edited all the same if the old text is still there once: then it is the
-//! place that was meant. Otherwise it has to be read again.
+//! place that was meant. Otherwise it has to be read again. Such an edit doesn't make the rest of the file known.
 
 mod find;
 
 use std::path::{Path, PathBuf};
 
-use haft::files::{FileErrorKind, WriteMode};
+use haft::files::{FileErrorKind, Kind, WriteMode};
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::blocking::off_thread;
 use crate::diff::Diff;
 use crate::near;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
 use crate::seen::{Content, Seen};
-use find::{Places, closest, line_of};
+use find::{Places, closest};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -88,67 +89,55 @@ impl Tool for Edit {
     }
 
     async fn call(&self, input: EditInput, cx: &Context) -> Result<Output, ToolError> {
-        let path = &input.file_path;
+        let EditInput { file_path, old_string, new_string, replace_all } = input;
+        let path = &file_path;
         let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let metadata = match cx.files().metadata(path).await {
+        let before = match cx.files().metadata(path).await {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == FileErrorKind::NotFound && input.old_string.is_empty() => {
-                return self.create(&input, &shown, cx).await;
+            Err(error) if error.kind() == FileErrorKind::NotFound && old_string.is_empty() => {
+                return self.create(path, new_string, &shown, cx).await;
             }
             Err(error) => return Err(near::explain(error, path, cx).await),
         };
-        let old = cx.files().read(path).await?;
-        let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&old);
-        if text[..text.len().min(SNIFF_BYTES)].contains(&0) {
-            let words = format!("`{shown}` is a binary file, {} bytes; Edit changes text only", old.len());
-            return Err(ToolError::new(words));
-        }
-        if input.old_string.is_empty() {
-            if !text.is_empty() {
-                return Err(ToolError::new(format!(
-                    "`old_string` is empty, and `{shown}` is not; give the text to replace, or use Write to replace \
-                     the whole file"
-                )));
-            }
-            let new = [&old[..], input.new_string.as_bytes()].concat();
-            return self.put(&input, &shown, &old, new, "filled", None, cx).await;
-        }
-        let places = Places::find(&old, &input.old_string, &input.new_string);
-        let changed = self.seen.has_changed(cx, path, &metadata, Some(Content::of(&old)));
-        let all = input.replace_all.unwrap_or(false);
-        if changed && places.at.len() != 1 {
+        let max = haft::limits::FILE_BYTES_MAX;
+        if before.kind == Kind::File && before.len > max {
             return Err(ToolError::new(format!(
-                "`{shown}` has changed on disk since it was read, and `old_string` is {} now; read it again, then edit",
-                match places.at.len() {
-                    0 => "not in it".to_owned(),
-                    found => format!("in it {found} times"),
-                }
+                "`{shown}` has {} bytes; Edit changes files of at most {max}",
+                before.len
             )));
         }
-        match places.at.len() {
-            0 => {
-                let near = closest(&old, &input.old_string);
-                return Err(ToolError::new(format!("Edit found no match for `old_string` in {shown}{near}")));
+        let old = cx.files().read(path).await?;
+        let size = old.len();
+        let (old, content) = off_thread(size, move || {
+            let content = Content::of(&old);
+            (old, content)
+        })
+        .await?;
+        let changed = self.seen.has_changed(cx, path, &before, Some(content));
+        let ask = Ask { shown, old_string, new_string, all: replace_all.unwrap_or(false), changed };
+        let (ask, plan) = off_thread(size, move || {
+            let plan = ask.plan(&old);
+            (ask, plan)
+        })
+        .await?;
+        let Plan { new, content, done, diff } = plan?;
+        cx.files().write(path, &new, WriteMode::Replace).await?;
+        if let Ok(now) = cx.files().metadata(path).await {
+            if changed {
+                self.seen.patched(cx, path, &before, &now);
+            } else {
+                self.seen.whole(cx, path, &now, content);
             }
-            found if found > 1 && !all => {
-                let lines = lines(&old, &places.at);
-                return Err(ToolError::new(format!(
-                    "Edit found {found} matches for `old_string` in {shown} ({lines}); it must be unique\n\
-                     give more surrounding lines, or set `replace_all`"
-                )));
-            }
-            _ => {}
         }
-        let (new, at) = places.replace(&old);
-        let done = if at.len() == 1 {
-            format!("edited at {}", lines(&old, &at))
-        } else {
-            format!("edited in {} places, {}", at.len(), lines(&old, &at))
-        };
-        let note = changed.then_some(
-            "[the file had changed on disk since it was read; read it again before you rely on the rest of it]",
-        );
-        self.put(&input, &shown, &old, new, &done, note, cx).await
+        let (shown, counts) = (&ask.shown, diff.counts());
+        let mut text = format!("`{shown}` {done} ({counts})");
+        if changed {
+            text.push_str(
+                "\n[the file had changed on disk since it was read; read it again before you rely on the rest of it]",
+            );
+        }
+        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
+        Ok(text.into_output()?.with_view(view))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -170,55 +159,116 @@ impl Tool for Edit {
 }
 
 impl Edit {
-    async fn create(&self, input: &EditInput, shown: &str, cx: &Context) -> Result<Output, ToolError> {
-        let path = &input.file_path;
-        let new = input.new_string.as_bytes();
-        cx.files().write(path, new, WriteMode::Create).await?;
-        self.remember(path, new, cx).await;
-        let diff = Diff::of(b"", new);
+    async fn create(&self, path: &Path, new: String, shown: &str, cx: &Context) -> Result<Output, ToolError> {
+        cx.files().write(path, new.as_bytes(), WriteMode::Create).await?;
+        let metadata = cx.files().metadata(path).await;
+        let (content, diff) =
+            off_thread(new.len(), move || (Content::of(new.as_bytes()), Diff::of(b"", new.as_bytes())))
+                .await?;
+        if let Ok(metadata) = metadata {
+            self.seen.whole(cx, path, &metadata, content);
+        }
         let view = View::titled(shown).summary(diff.counts()).with(diff.into_part(shown));
         Ok(format!("created `{shown}`").into_output()?.with_view(view))
     }
+}
 
-    #[expect(clippy::too_many_arguments, reason = "one place writes, says and remembers")]
-    async fn put(
-        &self,
-        input: &EditInput,
-        shown: &str,
-        old: &[u8],
-        new: Vec<u8>,
-        done: &str,
-        note: Option<&str>,
-        cx: &Context,
-    ) -> Result<Output, ToolError> {
-        cx.files().write(&input.file_path, &new, WriteMode::Replace).await?;
-        self.remember(&input.file_path, &new, cx).await;
-        let diff = Diff::of(old, &new);
-        let counts = diff.counts();
-        let mut text = format!("`{shown}` {done} ({counts})");
-        if let Some(note) = note {
-            text.push('\n');
-            text.push_str(note);
-        }
-        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
-        Ok(text.into_output()?.with_view(view))
-    }
+/// An edit of a file that is there.
+struct Ask {
+    shown: String,
+    old_string: String,
+    new_string: String,
+    all: bool,
+    /// Whether the file has changed since the session saw it.
+    changed: bool,
+}
 
-    /// What was just written is what the session knows.
-    async fn remember(&self, path: &Path, new: &[u8], cx: &Context) {
-        if let Ok(metadata) = cx.files().metadata(path).await {
-            self.seen.whole(cx, path, &metadata, Content::of(new));
+/// What to write, and what to say of it.
+struct Plan {
+    new: Vec<u8>,
+    content: Content,
+    done: String,
+    diff: Diff,
+}
+
+impl Ask {
+    /// Looks for the place and puts the new text there, all in memory.
+    fn plan(&self, old: &[u8]) -> Result<Plan, ToolError> {
+        let Ask { shown, old_string, new_string, all, changed } = self;
+        let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
+        if text[..text.len().min(SNIFF_BYTES)].contains(&0) {
+            let words = format!("`{shown}` is a binary file, {} bytes; Edit changes text only", old.len());
+            return Err(ToolError::new(words));
         }
+        let plan = |new: Vec<u8>, done: String| {
+            let (content, diff) = (Content::of(&new), Diff::of(old, &new));
+            Ok(Plan { new, content, done, diff })
+        };
+        if old_string.is_empty() {
+            if !text.is_empty() {
+                return Err(ToolError::new(format!(
+                    "`old_string` is empty, and `{shown}` is not; give the text to replace, or use Write to replace \
+                     the whole file"
+                )));
+            }
+            return plan([old, new_string.as_bytes()].concat(), "filled".to_owned());
+        }
+        let places = Places::find(old, old_string, new_string);
+        let found = places.len();
+        if *changed && found != 1 {
+            return Err(ToolError::new(format!(
+                "`{shown}` has changed on disk since it was read, and `old_string` is {} now; read it again, then edit",
+                match found {
+                    0 => "not in it".to_owned(),
+                    found => format!("in it {found} times"),
+                }
+            )));
+        }
+        match found {
+            0 => {
+                let near = closest(old, old_string);
+                return Err(ToolError::new(format!("Edit found no match for `old_string` in {shown}{near}")));
+            }
+            found if found > 1 && !all => {
+                let lines = lines(old, &places.starts().collect::<Vec<_>>());
+                return Err(ToolError::new(format!(
+                    "Edit found {found} matches for `old_string` in {shown} ({lines}); it must be unique\n\
+                     give more surrounding lines, or set `replace_all`"
+                )));
+            }
+            _ => {}
+        }
+        let (new, at) = places.replace(old);
+        let lines = lines(old, &at);
+        let done = match at.len() {
+            1 => format!("edited at {lines}"),
+            places => format!("edited in {places} places, {lines}"),
+        };
+        plan(new, done)
     }
 }
 
-/// `line 12`, `lines 12, 40, 96`.
+/// `line 12`, `lines 12, 40 (3 times), 96`.
 fn lines(text: &[u8], at: &[usize]) -> String {
-    let numbers: Vec<String> =
-        at.iter().take(NUMBERS_SHOWN).map(|at| line_of(text, *at).to_string()).collect();
-    let more = at.len().saturating_sub(NUMBERS_SHOWN);
+    let mut numbers: Vec<(usize, usize)> = Vec::new();
+    let (mut line, mut from) = (1, 0);
+    let mut more = 0;
+    for &at in at {
+        line += text[from..at].iter().filter(|byte| **byte == b'\n').count();
+        from = at;
+        let full = numbers.len() == NUMBERS_SHOWN;
+        match numbers.last_mut() {
+            Some((last, times)) if *last == line => *times += 1,
+            _ if full => more += 1,
+            _ => numbers.push((line, 1)),
+        }
+    }
+    let word = if numbers.len() == 1 { "line" } else { "lines" };
+    let numbers: Vec<String> = numbers
+        .into_iter()
+        .map(|(line, times)| if times == 1 { line.to_string() } else { format!("{line} ({times} times)") })
+        .collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let word = if at.len() == 1 { "line" } else { "lines" };
     format!("{word} {}{more}", numbers.join(", "))
 }
 

@@ -82,6 +82,11 @@ impl Tool for Glob {
                 "`..` in `pattern` must come before the first wildcard; or give the directory as `path`";
             return Err(ToolError::senseless(words));
         }
+        if leads_apart(&input.pattern) {
+            let words = "`{…}` at the beginning of `pattern` has a part that begins with `/` or `..`, which leads to \
+                         another directory; give each in a call of its own";
+            return Err(ToolError::senseless(words));
+        }
         split.compile().map(drop)
     }
 
@@ -112,6 +117,7 @@ impl Tool for Glob {
                 found.len()
             ));
         }
+        lines.extend(paths::unnameable(found.iter().map(|file| file.path.path())));
         lines.extend(problems.words());
         let view = View::titled(title(&input.pattern, input.path.as_deref().and_then(Path::to_str)));
         let summary = if total == 0 { "nothing found".to_owned() } else { count(total, "file", "files") };
@@ -165,6 +171,33 @@ fn nothing(input: &GlobInput, cx: &Context) -> String {
             "[no file matches `{pattern}` in {place} itself; `**/{pattern}` looks in all directories below]"
         )
     }
+}
+
+/// Whether braces at the very beginning have a part that begins elsewhere: `{/etc,src}/*` begins in two places.
+fn leads_apart(pattern: &str) -> bool {
+    // For each brace that is open, whether it is at the beginning.
+    let mut open: Vec<bool> = Vec::new();
+    let mut begins = true;
+    for (at, c) in pattern.char_indices() {
+        let rest = &pattern[at..];
+        let up = rest.strip_prefix("..").is_some_and(|rest| rest.starts_with(['/', ',', '}']));
+        if begins && open.last() == Some(&true) && (c == '/' || up) {
+            return true;
+        }
+        match c {
+            '{' => open.push(begins),
+            ',' => begins = open.last() == Some(&true),
+            '}' => {
+                open.pop();
+                begins = false;
+            }
+            _ => begins = false,
+        }
+        if open.is_empty() && !begins {
+            return false;
+        }
+    }
+    false
 }
 
 /// A pattern, and where to begin with it.

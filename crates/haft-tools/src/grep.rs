@@ -40,7 +40,7 @@ const CONTEXT_MAX: u32 = 1_000;
 /// Glob. The syntax is that of ripgrep: `log.*Error`, `fn \w+\(`, `\bTODO\b`; put `\` before a sign that is meant as
 /// itself, as in `interface\{\}`. Files that .gitignore names, `.git` and binary files are left out. A pattern matches
 /// within one line unless `multiline` is set.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct GrepInput {
     /// The regular expression.
     pub pattern: String,
@@ -144,35 +144,46 @@ impl Tool for Grep {
                 return Err(ToolError::senseless(words));
             }
         }
-        Query::compile(input, &paths::tidy(input.path(), cx), cx.cwd()).map(drop)
+        let (place, cwd, input) = (paths::tidy(input.path(), cx), cx.cwd().to_owned(), input.clone());
+        blocking(move |_| Query::compile(&input, &place, &cwd).map(drop)).await?
     }
 
     async fn call(&self, input: GrepInput, cx: &Context) -> Result<Output, ToolError> {
-        let path = input.path();
-        let place = paths::tidy(path, cx);
-        let query = Query::compile(&input, &place, cx.cwd())?;
-        let answer = match cx.files().open_dir(path).await {
+        let path = input.path().to_owned();
+        let place = paths::tidy(&path, cx);
+        let view = View::titled(title(&input.pattern, input.path.as_deref().and_then(Path::to_str)));
+        let cwd = cx.cwd().to_owned();
+        // A pattern may take long to compile, and an answer to write: all of it is done on the thread for that.
+        let compile = {
+            let (place, cwd) = (place.clone(), cwd.clone());
+            move || Query::compile(&input, &place, &cwd)
+        };
+        let said = move |answer: &Answer| (answer.text(&cwd), answer.summary());
+        let (text, summary) = match cx.files().open_dir(&path).await {
             Ok(dir) => {
                 let above = Ignores::above(&place, cx).await;
-                let search = Search::new(query, true);
                 blocking(move |stop| {
+                    let search = Search::new(compile()?, true);
                     let (_, problems) = walk(dir, &place, above, &search, stop);
-                    search.into_answer(problems)
+                    Ok::<_, ToolError>(said(&search.into_answer(problems)))
                 })
-                .await?
+                .await??
             }
             Err(error) if error.kind() == FileErrorKind::NotADirectory => {
-                let file = match cx.files().open(path).await {
+                let file = match cx.files().open(&path).await {
                     Ok(file) => file,
-                    Err(error) => return Err(near::explain(error, path, cx).await),
+                    Err(error) => return Err(near::explain(error, &path, cx).await),
                 };
-                one_file(file, place, query).await?
+                let runtime = tokio::runtime::Handle::current();
+                blocking(move |stop| {
+                    let file = BlockingFile { file, runtime, stop };
+                    one_file(file, &place, compile()?).map(|answer| said(&answer))
+                })
+                .await??
             }
-            Err(error) => return Err(near::explain(error, path, cx).await),
+            Err(error) => return Err(near::explain(error, &path, cx).await),
         };
-        let view = View::titled(title(&input.pattern, input.path.as_deref().and_then(Path::to_str)));
-        let view = view.summary(answer.summary());
-        Ok(answer.text(cx.cwd()).into_output()?.with_view(view))
+        Ok(text.into_output()?.with_view(view.summary(summary)))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -193,16 +204,11 @@ fn title(pattern: &str, path: Option<&str>) -> String {
 }
 
 /// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be too.
-async fn one_file(file: Box<dyn OpenFile>, path: PathBuf, query: Query) -> Result<Answer, ToolError> {
-    let runtime = tokio::runtime::Handle::current();
-    blocking(move |stop| {
-        let search = Search::new(query, false);
-        let modified = file.metadata().modified;
-        let reader = BlockingFile { file, runtime, stop };
-        let outcome = search.one(&path, modified, reader);
-        outcome.map(|()| search.into_answer(Default::default()))
-    })
-    .await?
+fn one_file(file: BlockingFile<'_>, path: &Path, query: Query) -> Result<Answer, ToolError> {
+    let search = Search::new(query, false);
+    let modified = file.file.metadata().modified;
+    search.one(path, modified, file)?;
+    Ok(search.into_answer(Default::default()))
 }
 
 /// A file of the port, read from a thread that may block.

@@ -65,6 +65,16 @@ pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
     visible(&inside.unwrap_or(path).to_string_lossy()).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.
+pub(crate) fn unnameable<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
+    let names = match paths.filter(|path| path.to_str().is_none()).count() {
+        0 => return None,
+        1 => "1 name is".to_owned(),
+        names => format!("{names} names are"),
+    };
+    Some(format!("[{names} not UTF-8 and shown with �; no call can name such a file]"))
+}
+
 /// Refuses what can't be a path, before anything looks for it.
 pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     let bytes = path.as_os_str().as_bytes();
@@ -75,6 +85,10 @@ pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     }
     if bytes.contains(&0) {
         return Err(ToolError::senseless(format!("`{field}` contains a NUL byte; no path can")));
+    }
+    if field == "file_path" && bytes.ends_with(b"/") {
+        let words = "`file_path` ends with `/`, as that of a directory does; give the path of a file";
+        return Err(ToolError::senseless(words));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use haft::{Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::seen::{Hash, Seen};
+use crate::seen::{Hash, Page, Seen};
 use crate::{near, paths};
 
 /// Lines of a page, if the call doesn't say.
@@ -103,13 +103,10 @@ impl Tool for Read {
         let mut reader = Reader::new(file);
         let shown = visible(&path.display().to_string()).replace('\n', "\\n");
         let page = page(&mut reader, &shown, first, limit).await?;
-        let metadata = reader.file.metadata();
-        if reader.is_over {
-            self.seen.whole(cx, path, metadata, reader.hash.content());
-        } else {
-            self.seen.part(cx, path, metadata);
-        }
-        Ok(page)
+        let content = reader.is_over.then(|| reader.hash.content());
+        let next = page.next;
+        self.seen.page(cx, path, reader.file.metadata(), &Page { first, next, content });
+        page.text
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -147,20 +144,26 @@ enum End {
     Full,
 }
 
+/// What there is to say of a page, and the number of the line after it.
+struct Shown {
+    /// An error, if nothing is there: that too is known then.
+    text: Result<String, ToolError>,
+    next: u64,
+}
+
 /// Reads one page: `limit` lines from line `first` on.
-async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<String, ToolError> {
+async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<Shown, ToolError> {
     let len = reader.file.metadata().len;
     reader.fill(CHUNK_BYTES).await?;
     reader.recognise(path, len)?;
     if reader.is_at_end().await? {
-        return Ok(format!("[`{path}` is empty: it has no lines]"));
+        return Ok(Shown { text: Ok(format!("[`{path}` is empty: it has no lines]")), next: 1 });
     }
     let skipped = reader.skip_lines(first - 1).await?;
     if reader.is_at_end().await? {
         let lines = if skipped == 1 { "1 line" } else { &format!("{skipped} lines") };
-        return Err(ToolError::new(format!(
-            "`{path}` has {lines}; an `offset` of {first} is beyond its end"
-        )));
+        let words = format!("`{path}` has {lines}; an `offset` of {first} is beyond its end");
+        return Ok(Shown { text: Err(ToolError::new(words)), next: first });
     }
 
     let mut page = String::new();
@@ -168,6 +171,7 @@ async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result
     let mut odd = Odd::default();
     let mut next = first;
     let begin = reader.position;
+    let mut is_open = false;
     let end = loop {
         if next - first == limit {
             break if reader.is_at_end().await? { End::File } else { End::Limit };
@@ -178,6 +182,7 @@ async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result
         if chars + shown_chars > PAGE_CHARS_MAX && next > first {
             break End::Full;
         }
+        is_open = line.is_open;
         odd.read(&line.kept);
         chars += shown_chars;
         page.push_str(&shown);
@@ -202,11 +207,16 @@ async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result
         End::Limit => page.push_str(&format!(
             "[lines {first} to {last} of a file of {len} bytes; more follow, read on with offset {next}]"
         )),
+        // Where such a line ends isn't known, so nobody knows whether there is another one.
+        End::Full if is_open => page.push_str(&format!(
+            "[lines {first} to {last} of a file of {len} bytes; this page is full, and the end of line {last} was not \
+             reached; what may follow that line is read with offset {next}]"
+        )),
         End::Full => page.push_str(&format!(
             "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
         )),
     }
-    Ok(page)
+    Ok(Shown { text: Ok(page), next })
 }
 
 /// An open file, read line by line and no further than needed.

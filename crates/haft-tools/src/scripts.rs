@@ -11,7 +11,7 @@
 //! - `run` is one call.
 //!
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
-//! one that it is given, reads no environment variable, and starts nothing.
+//! one that it is given, reads no environment variable but `PATH`, and starts nothing.
 
 mod effects;
 mod manifest;
@@ -23,11 +23,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use haft::schema::Violation;
-use haft::{AnyTool, dynamic_tool};
+use haft::{AnyTool, Effects, Entry, Origin, Registry, dynamic_tool};
 
 pub use manifest::{Manifest, OnInterrupt, OutputForm, ScriptEffects, schema};
 
@@ -42,14 +42,71 @@ pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 pub const TOOLS_MAX: usize = 1_000;
 /// The longest time limit that a tool may ask for, in milliseconds: a day.
 pub const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// The smallest `max_result_chars`: room for the words that say where the whole is.
+pub const RESULT_CHARS_MIN: usize = 100;
 
 /// The tools of a folder, and what could not be loaded.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The tools, by the names of their folders.
-    pub tools: Vec<AnyTool>,
+    pub tools: Vec<ScriptTool>,
     /// Why others are missing.
     pub problems: Vec<Problem>,
+}
+
+/// A script tool, and the file that describes it.
+#[derive(Debug, Clone)]
+pub struct ScriptTool {
+    /// Its `tool.json`.
+    pub path: PathBuf,
+    /// The tool.
+    pub tool: AnyTool,
+}
+
+impl Loaded {
+    /// These tools besides those of a registry, and why others are missing.
+    ///
+    /// Never fails: what can't be registered, and what has a name of a built-in tool, is left out with its problem.
+    pub fn register(self, registry: &Registry, source: impl Into<Arc<str>>) -> (Registry, Vec<Problem>) {
+        let (mut registry, source, mut problems) = (registry.clone(), source.into(), self.problems);
+        for ScriptTool { path, tool } in self.tools {
+            let mut violations = names_of_built_ins(&tool, &registry);
+            if violations.is_empty() {
+                match registry.with_external(source.clone(), tool) {
+                    Ok(with_it) => registry = with_it,
+                    Err(error) => violations.push(Violation::new("", error.to_string())),
+                }
+            }
+            if !violations.is_empty() {
+                problems.push(Problem { path, violations });
+            }
+        }
+        (registry, problems)
+    }
+}
+
+/// The names of a tool that built-in tools have, which are theirs also where they are not offered.
+fn names_of_built_ins(tool: &AnyTool, registry: &Registry) -> Vec<Violation> {
+    let built_in = || registry.entries().filter(|entry| *entry.origin() == Origin::BuiltIn);
+    let owner = |name: &str| {
+        let has = |one: &&AnyTool| one.name() == name || one.aliases().iter().any(|alias| alias == name);
+        built_in().map(Entry::tool).find(has).map(AnyTool::name)
+    };
+    let taken = |(field, name): (String, &str)| {
+        let owner = owner(name)?;
+        Some(Violation::new(
+            field,
+            format!("`{name}` is a name of the built-in tool `{owner}`; give another"),
+        ))
+    };
+    named(tool).filter_map(taken).collect()
+}
+
+/// All names of a tool, each with its field.
+fn named(tool: &AnyTool) -> impl Iterator<Item = (String, &str)> {
+    let aliases = tool.aliases().iter().enumerate();
+    let aliases = aliases.map(|(at, alias)| (format!("/aliases/{at}"), alias.as_str()));
+    std::iter::once(("/name".to_owned(), tool.name())).chain(aliases)
 }
 
 /// A tool that could not be loaded.
@@ -82,7 +139,7 @@ impl fmt::Display for Problem {
 /// Loads the script tools of a folder: each of its folders that has a `tool.json`, or the folder itself if it has one.
 ///
 /// Links are followed. Folders without a `tool.json` are no tools and no problem. Of two tools with one name the later
-/// one is left out.
+/// one is left out; so is one with an alias that another has as its name, or before it as an alias.
 ///
 /// # Errors
 /// The folder itself can't be read.
@@ -97,8 +154,8 @@ impl fmt::Display for Problem {
 ///         "effects": {}}"#,
 /// )?;
 /// let loaded = haft_tools::scripts::load(dir.path())?;
-/// assert!(loaded.problems.is_empty());
-/// let registry = haft::Registry::new().with_external("script:mine", loaded.tools).unwrap();
+/// let (registry, problems) = loaded.register(&haft::Registry::new(), "script:mine");
+/// assert!(problems.is_empty());
 /// assert_eq!(registry.len(), 1);
 /// # Ok(()) }
 /// ```
@@ -119,27 +176,44 @@ pub fn load(dir: &Path) -> io::Result<Loaded> {
         loaded.problems.push(Problem::new(dir, words));
         folders.truncate(TOOLS_MAX);
     }
-    let mut taken: HashMap<String, PathBuf> = HashMap::new();
     for folder in folders {
-        let file = folder.join(MANIFEST);
-        let tool = read(&file).and_then(|manifest| tool(manifest, &folder)).and_then(|tool| {
-            let names: Vec<&str> =
-                std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str)).collect();
-            for name in &names {
-                if let Some(owner) = taken.get(*name) {
-                    let words = format!("`{name}` is a name of {} already", owner.display());
-                    return Err(vec![Violation::new("/name", words)]);
-                }
-            }
-            taken.extend(names.into_iter().map(|name| (name.to_owned(), file.clone())));
-            Ok(tool)
-        });
-        match tool {
-            Ok(tool) => loaded.tools.push(tool),
-            Err(violations) => loaded.problems.push(Problem { path: file, violations }),
+        let path = folder.join(MANIFEST);
+        match read(&path).and_then(|manifest| tool(manifest, &folder)) {
+            Ok(tool) => loaded.tools.push(ScriptTool { path, tool }),
+            Err(violations) => loaded.problems.push(Problem { path, violations }),
         }
     }
+    loaded.leave_clashes_out();
     Ok(loaded)
+}
+
+impl Loaded {
+    /// Leaves out what has a name of another: first by the names, so that no alias takes one away, then by the aliases.
+    fn leave_clashes_out(&mut self) {
+        let mut owners: HashMap<String, PathBuf> = HashMap::new();
+        for names in [true, false] {
+            let mut stays = Vec::new();
+            for script in std::mem::take(&mut self.tools) {
+                let of_this_pass: Vec<_> =
+                    named(&script.tool).filter(|(field, _)| (field == "/name") == names).collect();
+                let taken = |(field, name): &(String, &str)| {
+                    let words = format!("`{name}` is a name of {} already", owners.get(*name)?.display());
+                    Some(Violation::new(field, words))
+                };
+                let violations: Vec<_> = of_this_pass.iter().filter_map(taken).collect();
+                if violations.is_empty() {
+                    owners.extend(
+                        of_this_pass.into_iter().map(|(_, name)| (name.to_owned(), script.path.clone())),
+                    );
+                    stays.push(script);
+                } else {
+                    self.problems.push(Problem { path: script.path, violations });
+                }
+            }
+            self.tools = stays;
+        }
+        self.problems.sort_by(|a, b| a.path.cmp(&b.path));
+    }
 }
 
 /// Whether something of this name is there, whatever it is.
@@ -182,10 +256,12 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     let script = Arc::new(Script::new(&checked, program));
     let (class, timeout) = (checked.declared.listed_class(), script.timeout());
     let Checked { manifest, .. } = checked;
-    let (called, judged) = (script.clone(), script);
+    let (called, judged, checked) = (script.clone(), script.clone(), script);
     let call = move |arguments, cx| run::call(called.clone(), arguments, cx);
     let mut tool = dynamic_tool(manifest.name, manifest.description, manifest.input_schema.into(), call)
-        .effects(move |arguments| judged.effects(arguments))
+        // What is unknown here is refused by the check, which comes before anybody is asked.
+        .effects(move |arguments| judged.effects(arguments).unwrap_or_else(|_| Effects::unknown()))
+        .check(move |arguments, _| std::future::ready(checked.effects(arguments).map(|_| ())))
         .group("scripts")
         .interrupt(manifest.interrupt.unwrap_or_default().into())
         // The program's own limit comes first; this one is for whatever goes wrong with ending it.
@@ -218,13 +294,24 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     tool.build().map_err(|bad| vec![Violation::new("/input_schema", bad.reason)])
 }
 
-/// The program as it is started: a file of the tool's folder, an absolute path, or a name to look for on `PATH`.
+/// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on `PATH`.
 fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     let wrong = |words: String| vec![Violation::new("/command/0", words)];
     let file = match command.strip_prefix("./") {
+        Some(rest) if Path::new(rest).components().any(|part| part == Component::ParentDir) => {
+            return Err(wrong(format!("`{command}` leaves the tool's folder; others begin with `/`")));
+        }
         Some(rest) => folder.join(rest),
         None if command.starts_with('/') => PathBuf::from(command),
-        None if !command.contains('/') => return Ok(PathBuf::from(command)),
+        None if command == "." || command == ".." => {
+            return Err(wrong(format!("`{command}` is a folder; name a program, such as `./run`")));
+        }
+        None if !command.contains('/') => {
+            return match on_path(command) {
+                true => Ok(PathBuf::from(command)),
+                false => Err(wrong(format!("no folder of PATH has a program `{command}`"))),
+            };
+        }
         None => {
             return Err(wrong(format!(
                 "`{command}` is not accepted; a file of this folder begins with `./`, others with `/`, and a program on PATH \
@@ -239,8 +326,20 @@ fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     if !metadata.is_file() {
         return Err(wrong(format!("`{}` is not a file", file.display())));
     }
-    if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 == 0 {
+    if !is_executable(&metadata) {
         return Err(wrong(format!("`{0}` is not executable; `chmod +x {0}` makes it so", file.display())));
     }
     Ok(file)
+}
+
+fn is_executable(metadata: &fs::Metadata) -> bool {
+    metadata.is_file() && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
+}
+
+/// Whether a program of this name is found, as far as can be told now; it is looked for again when it is started.
+fn on_path(name: &str) -> bool {
+    // Without a PATH the system has a list of its own.
+    let Some(path) = std::env::var_os("PATH") else { return true };
+    std::env::split_paths(&path)
+        .any(|dir| fs::metadata(dir.join(name)).is_ok_and(|found| is_executable(&found)))
 }

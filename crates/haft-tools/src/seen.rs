@@ -5,6 +5,9 @@
 //! was only touched has not changed. Where only a part was read the content isn't known, and time, length and identity
 //! are compared instead.
 //!
+//! Once all of a file was known and it has changed, only all of it makes it known again: pages from the first line to
+//! the end. One page, or an edit of one place, tells nothing about the rest.
+//!
 //! Nothing is refused for not having been read: a single `haft call` has no memory. The memory has a bound; what was
 //! not used for longest is forgotten, and then counts as never read.
 
@@ -46,13 +49,30 @@ struct Record {
     used: u64,
 }
 
-/// What was seen of a file.
+/// What was seen of a file. What is known of all of it stays until all of it is known again.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Sight {
+    /// All of it, as it was then.
+    whole: Option<Content>,
+    /// The last part that was read.
+    part: Option<Part>,
+}
+
 #[derive(Clone, PartialEq, Debug)]
-enum Sight {
-    /// All of it, and how the file was then.
-    Whole(Content, Metadata),
-    /// A part; how the file was then.
-    Part(Metadata),
+struct Part {
+    /// How the file was then.
+    then: Metadata,
+    /// So many lines were read from the first one on, none left out.
+    lines: u64,
+}
+
+/// A part of a file that `Read` has shown.
+pub(crate) struct Page {
+    /// Its first line, counted from 1, and the one after its last.
+    pub(crate) first: u64,
+    pub(crate) next: u64,
+    /// The content of the file, if the page goes to its end.
+    pub(crate) content: Option<Content>,
 }
 
 /// A content, by length and hash.
@@ -93,21 +113,35 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session has seen all of a file, or written it.
+    /// The session has written all of a file, or knows all that it wrote into.
     pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &Metadata, content: Content) {
-        self.lock().put(Key::of(cx, path), metadata.id, Sight::Whole(content, metadata.clone()));
+        let sight = Sight { whole: Some(content), part: None };
+        self.lock().put(Key::of(cx, path), metadata.id, sight);
     }
 
-    /// The session has seen a part of a file. What it knew of the whole stays true if the file is the same.
-    pub(crate) fn part(&self, cx: &Context, path: &Path, metadata: &Metadata) {
+    /// The session has seen a page of a file. Pages that follow each other to the end are the whole, if the file stayed
+    /// the same; any other page tells nothing about the rest.
+    pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &Metadata, page: &Page) {
         let mut memory = self.lock();
         let key = Key::of(cx, path);
-        let knows_more = memory.find(&key, metadata.id).is_some_and(|sight| match sight {
-            Sight::Whole(_, then) => then == *metadata,
-            Sight::Part(_) => false,
-        });
-        if !knows_more {
-            memory.put(key, metadata.id, Sight::Part(metadata.clone()));
+        let mut sight = memory.find(&key, metadata.id).unwrap_or_default();
+        let before = sight.part.take().filter(|part| part.then == *metadata).map_or(0, |part| part.lines);
+        let follows = page.first <= before + 1;
+        let lines = if follows { before.max(page.next - 1) } else { before };
+        sight = match page.content {
+            Some(content) if follows => Sight { whole: Some(content), part: None },
+            _ => Sight { whole: sight.whole, part: Some(Part { then: metadata.clone(), lines }) },
+        };
+        memory.put(key, metadata.id, sight);
+    }
+
+    /// The session has changed a place in a file that had changed since it was seen. Of the rest it knows no more than
+    /// before; `now` is the file that it has become.
+    pub(crate) fn patched(&self, cx: &Context, path: &Path, before: &Metadata, now: &Metadata) {
+        let mut memory = self.lock();
+        let key = Key::of(cx, path);
+        if let Some(sight) = memory.find(&key, before.id) {
+            memory.put(key, now.id, sight);
         }
     }
 
@@ -119,10 +153,10 @@ impl Seen {
         now: &Metadata,
         content: Option<Content>,
     ) -> bool {
-        match self.lock().find(&Key::of(cx, path), now.id) {
-            None => false,
-            Some(Sight::Whole(seen, _)) => content != Some(seen),
-            Some(Sight::Part(then)) => then != *now,
+        let Some(sight) = self.lock().find(&Key::of(cx, path), now.id) else { return false };
+        match (sight.whole, sight.part) {
+            (Some(seen), _) => content != Some(seen),
+            (None, part) => part.is_some_and(|part| part.then != *now),
         }
     }
 }
@@ -185,9 +219,7 @@ mod tests {
     }
 
     fn sight() -> Sight {
-        let id = FileId { device: 1, inode: 7 };
-        let metadata = Metadata { kind: haft::files::Kind::File, len: 1, modified: None, id };
-        Sight::Whole(Content::of(b"x"), metadata)
+        Sight { whole: Some(Content::of(b"x")), part: None }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! [`Files::write`]: haft::files::Files::write
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haft::files::{FileErrorKind, Metadata, WriteMode};
 use haft::view::Part;
@@ -13,6 +13,7 @@ use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::blocking::off_thread;
 use crate::diff::Diff;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
@@ -77,44 +78,29 @@ impl Tool for Write {
     }
 
     async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
-        let path = &input.file_path;
-        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let old = existing(cx, path).await?;
-        if let Some((metadata, bytes)) = &old {
-            let content = bytes.as_deref().map(Content::of);
-            if self.seen.has_changed(cx, path, metadata, content) {
-                return Err(ToolError::new(format!(
-                    "`{shown}` has changed on disk since it was read, and was not written; \
-                     read it again, then write what it shall be"
-                )));
-            }
+        let path = input.file_path.clone();
+        let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
+        let old = existing(cx, &path).await?;
+        if let Some(Existing { metadata, content, .. }) = &old
+            && self.seen.has_changed(cx, &path, metadata, *content)
+        {
+            return Err(ToolError::new(format!(
+                "`{shown}` has changed on disk since it was read, and was not written; \
+                 read all of it again, then write what it shall be"
+            )));
         }
-        let new = input.content.as_bytes();
-        let written = cx.files().write(path, new, WriteMode::Replace).await?;
-        if let Ok(metadata) = cx.files().metadata(path).await {
-            self.seen.whole(cx, path, &metadata, Content::of(new));
+        let written = cx.files().write(&path, input.content.as_bytes(), WriteMode::Replace).await?;
+        let old = old.filter(|_| written.existed);
+        let bytes = old.as_ref().map_or(0, |old| old.metadata.len as usize).max(input.content.len());
+        let now = cx.files().metadata(&path).await;
+        let (content, text, view) = off_thread(bytes, move || {
+            let (text, view) = said(&input.content, old, &shown);
+            (Content::of(input.content.as_bytes()), text, view)
+        })
+        .await?;
+        if let Ok(now) = now {
+            self.seen.whole(cx, &path, &now, content);
         }
-        let lines = count(input.content.lines().count(), "line", "lines");
-        let view = View::titled(paths::shown(path, cx.cwd()));
-        let old = if written.existed { old } else { None };
-        let (text, view) = match old {
-            None => (
-                format!("created `{shown}`: {lines}"),
-                view.summary(format!("created, {lines}")).with(beginning(&input.content)),
-            ),
-            Some((_, Some(old))) => {
-                let diff = Diff::of(&old, new);
-                let (counts, was) = (diff.counts(), lines_of(&old));
-                (
-                    format!("replaced `{shown}`: {lines} instead of {was} ({counts})"),
-                    view.summary(counts).with(diff.into_part(&shown)),
-                )
-            }
-            Some((metadata, None)) => (
-                format!("replaced `{shown}`: {lines} instead of {} bytes", metadata.len),
-                view.summary(format!("replaced, {lines}")).with(beginning(&input.content)),
-            ),
-        };
         Ok(text.into_output()?.with_view(view))
     }
 
@@ -134,11 +120,15 @@ impl Tool for Write {
     }
 }
 
-/// What is at the path, and its bytes if they are not too many.
-async fn existing(
-    cx: &Context,
-    path: &std::path::Path,
-) -> Result<Option<(Metadata, Option<Vec<u8>>)>, ToolError> {
+/// What is at a path.
+struct Existing {
+    metadata: Metadata,
+    /// Nothing if they are too many, or can't be read.
+    bytes: Option<Vec<u8>>,
+    content: Option<Content>,
+}
+
+async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolError> {
     let metadata = match cx.files().metadata(path).await {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == FileErrorKind::NotFound => return Ok(None),
@@ -146,7 +136,35 @@ async fn existing(
     };
     // Whatever can't be read is for the write to refuse, in its own words.
     let bytes = cx.files().read(path).await.ok();
-    Ok(Some((metadata, bytes)))
+    let existing = off_thread(bytes.as_ref().map_or(0, Vec::len), move || {
+        let content = bytes.as_deref().map(Content::of);
+        Existing { metadata, bytes, content }
+    });
+    existing.await.map(Some)
+}
+
+/// What was done, for the model and for a person.
+fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
+    let lines = count(new.lines().count(), "line", "lines");
+    let view = View::titled(shown);
+    match old {
+        None => (
+            format!("created `{shown}`: {lines}"),
+            view.summary(format!("created, {lines}")).with(beginning(new)),
+        ),
+        Some(Existing { bytes: Some(old), .. }) => {
+            let diff = Diff::of(&old, new.as_bytes());
+            let (counts, was) = (diff.counts(), lines_of(&old));
+            (
+                format!("replaced `{shown}`: {lines} instead of {was} ({counts})"),
+                view.summary(counts).with(diff.into_part(shown)),
+            )
+        }
+        Some(Existing { metadata, .. }) => (
+            format!("replaced `{shown}`: {lines} instead of {} bytes", metadata.len),
+            view.summary(format!("replaced, {lines}")).with(beginning(new)),
+        ),
+    }
 }
 
 fn lines_of(bytes: &[u8]) -> usize {

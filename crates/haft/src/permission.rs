@@ -201,7 +201,7 @@ impl Authorizer for Permissions {
         }
         match request.outside().next() {
             Some(path) => {
-                let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+                let dir = folder_to_add(request, path)?;
                 // A folder more doesn't make a program harmless that nothing confines.
                 let name = request.unconfined_child.then(|| format!(" --allow {}", request.name));
                 Some(format!("--add-dir {}{}", dir.display(), name.unwrap_or_default()))
@@ -228,6 +228,15 @@ fn only_edits(request: &Request<'_>) -> bool {
     let declared = request.declared();
     let more = declared.unknown || !declared.runs.is_empty() || !declared.reaches.is_empty();
     !more && declared.state.is_empty() && !request.unconfined_child && !request.external
+}
+
+/// The folder that would have to be added for a path; nothing if none would help, or if it would be everything.
+fn folder_to_add<'a>(request: &Request<'_>, path: &'a Path) -> Option<&'a Path> {
+    let dir = path.ancestors().find(|dir| dir.is_dir())?;
+    // What lies there are views of the kernel and devices, which no folder opens.
+    let special = dir.starts_with("/proc") || dir.starts_with("/sys") || dir == "/dev";
+    let has = request.workspace.dirs().any(|granted| dir.starts_with(granted));
+    (dir.parent().is_some() && !special && !has).then_some(dir)
 }
 
 impl Mode for Permissions {

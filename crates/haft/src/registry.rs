@@ -257,7 +257,7 @@ pub struct Snapshot(Arc<Pinned>);
 struct Pinned {
     offers: Vec<Offer>,
     by_name: HashMap<Arc<str>, usize, ShortNames>,
-    /// Other names of built-in tools that are offered.
+    /// Other names of tools that are offered.
     aliases: HashMap<String, usize>,
     withheld: Vec<(Arc<Entry>, Withheld)>,
 }
@@ -288,7 +288,7 @@ impl Snapshot {
         self.0.withheld.iter().map(|(entry, why)| (&**entry, why))
     }
 
-    /// Finds a tool by its name, or a built-in one by another of its names.
+    /// Finds a tool by its name, or by another of its names that nothing is really called.
     pub fn find(&self, name: &str) -> Result<&Offer, NotFound> {
         let pinned = &*self.0;
         if let Some(index) = pinned.by_name.get(name).or_else(|| pinned.aliases.get(name)) {
@@ -318,10 +318,22 @@ pub enum NotFound {
 pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
     let by_name: HashMap<_, _, ShortNames> =
         offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
+    // An alias leads to its tool where no tool is called that. What a built-in tool has goes first, then the sources by their
+    // names; they take no name of a tool that isn't offered, since a tool that is denied keeps its names.
+    let mut taken: HashSet<&str> = by_name.keys().map(|name| &**name).collect();
+    let (built_in, mut external): (Vec<usize>, Vec<usize>) =
+        (0..offers.len()).partition(|at| *offers[*at].origin() == Origin::BuiltIn);
+    external.sort_by_key(|at| offers[*at].origin());
     let mut aliases = HashMap::new();
-    for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.entry.origin == Origin::BuiltIn) {
-        let free = offer.tool().spec().aliases.iter().filter(|alias| !by_name.contains_key(alias.as_str()));
-        aliases.extend(free.map(|alias| (alias.clone(), at)));
+    for (tools, not_offered) in [(built_in, &[][..]), (external, &withheld)] {
+        for (entry, _) in not_offered {
+            let with_aliases = if entry.origin == Origin::BuiltIn { usize::MAX } else { 1 };
+            taken.extend(entry.names().take(with_aliases));
+        }
+        for at in tools {
+            let own = offers[at].tool().spec().aliases.iter();
+            aliases.extend(own.filter(|alias| taken.insert(alias.as_str())).map(|alias| (alias.clone(), at)));
+        }
     }
     Snapshot(Arc::new(Pinned { offers, by_name, aliases, withheld }))
 }

@@ -264,6 +264,12 @@ fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
 /// How a note ends that was cut to fit the turn.
 const NOTE_CUT: &str = " (cut)";
 
+/// Whether a tool can be asked for the part that follows: it takes an `offset`, as a page advises.
+fn pages(parts: &Parts) -> bool {
+    let schema = parts.tool.as_ref().map(AnyTool::input_schema);
+    schema.is_some_and(|schema| schema.pointer("/properties/offset").is_some())
+}
+
 /// The turn's budget over all its results.
 pub(crate) fn within_budget(
     mut results: Vec<ToolResult>,
@@ -291,7 +297,7 @@ pub(crate) fn within_budget(
     let mut fits: Vec<Fit<'_>> = all
         .iter_mut()
         .zip(parts)
-        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit))
+        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit).pages(pages(parts)))
         .collect();
     fit(&mut fits, budget, store);
     let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();

@@ -48,7 +48,7 @@ use preview::{Rest, Source};
 pub enum ResultLimit {
     /// At most so many characters; a longer result goes to a file.
     Chars(usize),
-    /// The tool pages by itself. Its results never go to a file; only a turn's budget shortens them.
+    /// The tool pages by itself. Only a turn's budget shortens its results: to a page, or to a file if it takes no `offset`.
     Unlimited,
 }
 

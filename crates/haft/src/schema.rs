@@ -32,6 +32,7 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 pub use self::derive::derive_output;
+pub use self::json::parse_json;
 use self::show::{escape, one_line, shorten};
 use crate::limits::{
     INPUT_DEPTH_MAX, PATTERN_BYTES_MAX, VIOLATION_CHARS_MAX, VIOLATION_PATH_CHARS_MAX, VIOLATIONS_MAX,
@@ -191,7 +192,12 @@ impl InputSchema {
                 PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX),
             )
             .build(&raw)
-            .map_err(|error| refused(&error))?;
+            .map_err(|error| match error.kind() {
+                ValidationErrorKind::Referencing(_) => {
+                    bounds::dangling(&raw).unwrap_or_else(|| refused(&error))
+                }
+                _ => refused(&error),
+            })?;
         Ok(InputSchema {
             inner: Arc::new(Inner { raw, description, validator, explained_depth: facts.explained_depth }),
         })
@@ -295,6 +301,16 @@ fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
             format!("not a valid schema: {}", shorten(&one_line(&error.to_string()), 200)),
         ),
     }
+}
+
+/// Says what is wrong with a text that is no JSON, and where, in the words that a model reads of its arguments.
+///
+/// ```
+/// let error = serde_json::from_str::<serde_json::Value>("{a: 1}").unwrap_err();
+/// assert_eq!(haft::schema::not_json(&error), "expected a key in double quotes at line 1 column 2");
+/// ```
+pub fn not_json(error: &serde_json::Error) -> String {
+    format!("{} at line {} column {}", json::words(error), error.line(), error.column())
 }
 
 /// Makes the typed input of a value that fits the schema.

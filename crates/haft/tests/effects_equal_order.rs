@@ -271,13 +271,14 @@ fn call(at: usize, Step(name, input): &Step) -> ToolCall {
     ToolCall::new(format!("{at}"), *name, serde_json::to_string(input).expect("an input"))
 }
 
-/// What the model would be told.
-fn answers(results: &[ToolResult]) -> Vec<String> {
+/// What the model would be told, wherever the folder is.
+fn answers(dir: &tempfile::TempDir, results: &[ToolResult]) -> Vec<String> {
+    let real = dir.path().canonicalize().expect("a folder").display().to_string();
     results
         .iter()
         .map(|result| match result.outcome() {
             Ok(output) => output.to_text(),
-            Err(error) => format!("{:?}: {}", error.kind(), error.message()),
+            Err(error) => format!("{:?}: {}", error.kind(), error.message().replace(&real, "")),
         })
         .collect()
 }
@@ -312,7 +313,7 @@ fn equals_order(program: &[Step], streamed: bool, tally: &Tally) {
         (results, expected)
     });
     let trees = |dir: &tempfile::TempDir| tree(dir.path()).expect("a tree");
-    assert_eq!(answers(&results), answers(&expected), "answers of {program:#?}");
+    assert_eq!(answers(&at_once, &results), answers(&in_order, &expected), "answers of {program:#?}");
     assert_eq!(trees(&at_once), trees(&in_order), "files of {program:#?}");
     tally.calls.fetch_add(results.len(), Ordering::Relaxed);
     let beside = results.iter().filter(|result| result.was_concurrent()).count();

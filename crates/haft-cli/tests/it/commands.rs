@@ -3,6 +3,7 @@
 //! `commands.txt` holds the lines and what they gave. A line that begins with `$ ` is run; `UPDATE_COMMANDS=1 cargo
 //! test -p haft-cli` writes the file anew, and the difference is what to review.
 
+use std::io::Read as _;
 use std::process::Command;
 
 use crate::room::{Ran, Room, crate_path};
@@ -118,16 +119,47 @@ fn old_results_are_removed() {
     );
 }
 
-/// `haft tools | head -0`, and a full disk.
+/// A reader who left before anything came, one who left in the middle, and a full disk.
 #[test]
-fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
+fn a_result_that_nobody_took_is_a_failure() {
     let room = Room::new();
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let closed = room.haft(["tools"]).stdout(writer).output().unwrap();
-    assert_eq!((closed.status.code(), closed.stderr.is_empty()), (Some(0), true), "{closed:?}");
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let full = room.haft(["tools"]).stdout(full).output().unwrap();
-    assert_eq!(full.status.code(), Some(1), "{full:?}");
-    assert!(String::from_utf8_lossy(&full.stderr).starts_with("error: standard output can't be written"));
+    let gone = "error: standard output can't be written: its reader is gone\n";
+    let message = r#"[{"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "notes.txt"}}]"#;
+    std::fs::write(room.path("work/message.json"), message).unwrap();
+    let read = r#"{"file_path": "notes.txt"}"#;
+    for args in [
+        &["tools"][..],
+        &["tools", "--format", "openai"],
+        &["call", "Read", read],
+        &["dispatch", "message.json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = room.haft(args).stdout(writer).output().unwrap();
+        assert_eq!((closed.status.code(), String::from_utf8_lossy(&closed.stderr).as_ref()), (Some(1), gone));
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let full = room.haft(args).stdout(full).output().unwrap();
+        assert_eq!(full.status.code(), Some(1), "{full:?}");
+        assert!(
+            String::from_utf8_lossy(&full.stderr).starts_with("error: standard output can't be written: No")
+        );
+    }
+    // More than a pipe holds, of which the reader takes a little: enough for people, not for a program.
+    std::fs::write(room.path("work/long.txt"), "a line of text\n".repeat(6_000)).unwrap();
+    let long = r#"{"file_path": "long.txt", "limit": 6000}"#;
+    let message = format!(r#"[{{"type": "tool_use", "id": "a", "name": "Read", "input": {long}}}]"#);
+    std::fs::write(room.path("work/message.json"), message).unwrap();
+    for (args, code, words) in [
+        (&["call", "Read", long][..], 0, ""),
+        (&["call", "Read", long, "--output", "json"], 1, gone),
+        (&["dispatch", "message.json"], 1, gone),
+    ] {
+        let mut child = room.haft(args).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut [0; 10]).unwrap();
+        drop(out);
+        let ran = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!((ran.status.code(), said.as_str()), (Some(code), words), "{args:?}");
+    }
 }

@@ -67,6 +67,22 @@ fn reply(stop: &str, content: Value) -> Value {
     })
 }
 
+/// What `haft` says when it can't go on reaches the user.
+#[test]
+fn the_example_shows_what_haft_says() {
+    let room = Room::new();
+    let Some(mut command) = python(&room) else { return };
+    command.arg(crate_path("../../examples/anthropic_turn.py")).arg("Hello");
+    command.env("ANTHROPIC_API_KEY", "none").env("HAFT_MAX_CONCURRENCY", "many");
+    let ran = room.run(command, "");
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.starts_with("error: ") && ran.stderr.contains("HAFT_MAX_CONCURRENCY"),
+        "{}",
+        ran.stderr
+    );
+}
+
 #[test]
 fn the_example_runs_a_whole_turn() {
     let room = Room::new();

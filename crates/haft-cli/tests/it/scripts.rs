@@ -27,7 +27,7 @@ fn tools_of_the_settings_and_of_flags_are_there() {
         (row["group"].clone(), row["origin"].clone())
     };
     assert_eq!(row("mine"), ("scripts".into(), "script:user".into()));
-    assert_eq!(row("given"), ("scripts".into(), "script:ROOM/tools".into()));
+    assert_eq!(row("given"), ("scripts".into(), "script:tools-dir-001".into()));
 
     let called = room.say(&["call", "mine", "--allow", "mine", "--no-sandbox"]);
     assert_eq!(called, ran(0, "user\n", ""));
@@ -65,6 +65,75 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     let empty = room.say(&["tools", "--tools-dir", "src"]);
     let words = "warning: --tools-dir `src` has no tool; a tool is a folder in it with a `tool.json`\n";
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
+}
+
+/// Nothing in a folder of tools takes the program down.
+#[test]
+fn names_that_clash_are_warnings() {
+    let room = Room::new();
+    script(&room, "tools/good", "good", "echo fine", "");
+    script(&room, "tools/own", "own", "", r#", "aliases": ["own"]"#);
+    script(&room, "tools/twice", "twice", "", r#", "aliases": ["y", "y"]"#);
+    script(&room, "tools/thief", "thief", "", r#", "aliases": ["good"]"#);
+    script(&room, "tools/x", "Read", "", "");
+    script(&room, "tools/y", "read_file", "", "");
+    let ran = run(&room, &["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
+    let expected = "\
+        warning: script tool left out: ROOM/tools/own/tool.json: /aliases/0: `own` is the name already; leave it out\n\
+        warning: script tool left out: ROOM/tools/thief/tool.json: /aliases/0: `good` is a name of ROOM/tools/good/tool.json already\n\
+        warning: script tool left out: ROOM/tools/twice/tool.json: /aliases/1: `y` is given twice; give it once\n\
+        warning: script tool left out: ROOM/tools/x/tool.json: /name: `Read` is a name of the built-in tool `Read`; give another\n\
+        warning: script tool left out: ROOM/tools/y/tool.json: /name: `read_file` is a name of the built-in tool `Read`; give another\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+/// Wherever the folders lie and whatever they are called: the first of the flags has the plain name, and the other's name is
+/// the same everywhere.
+#[test]
+fn the_names_of_tools_that_clash_do_not_depend_on_paths() {
+    let mut seen = Vec::new();
+    for folders in [["one", "two"], ["z/elsewhere", "a"]] {
+        let room = Room::new();
+        for (folder, answer) in folders.iter().zip(["echo first", "echo second"]) {
+            script(&room, &format!("{folder}/t"), "send", answer, "");
+        }
+        script(&room, "home/.config/haft/tools/send", "send", "echo user", "");
+        let dirs = folders.map(|folder| format!("../{folder}"));
+        let given =
+            ["--tools-dir", &dirs[0], "--tools-dir", &dirs[1], "--permission-mode", "bypassPermissions"];
+        let with = |args: &[&str]| run(&room, &[args, &given].concat());
+        let listed = with(&["tools", "--format", "json"]);
+        let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let names: Vec<String> =
+            rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+        let names: Vec<String> = names.into_iter().filter(|name| name.starts_with("send")).collect();
+        let answers: Vec<String> = names.iter().map(|name| with(&["call", name]).stdout).collect();
+        assert_eq!(answers[0], "first\n");
+        seen.push((names, answers, listed.stderr));
+    }
+    assert_eq!(seen[0], seen[1]);
+    let warning = "warning: two tools are called `send`, which script:tools-dir-001 has; the one of ";
+    assert_eq!(seen[0].2.matches(warning).count(), 2, "{}", seen[0].2);
+    assert!(seen[0].2.contains(&format!(
+        "script:user is called `{}`\n",
+        seen[0].0[seen[0].1.iter().position(|a| a == "user\n").unwrap()]
+    )));
+}
+
+/// Another name leads to the tool, unless something is really called that.
+#[test]
+fn a_script_has_other_names() {
+    let room = Room::new();
+    script(&room, "tools/a", "a", "echo a", r#", "aliases": ["al", "other"]"#);
+    script(&room, "more/other", "other", "echo other", "");
+    let call = |name: &str| {
+        let given =
+            ["--tools-dir", "../tools", "--tools-dir", "../more", "--permission-mode", "bypassPermissions"];
+        run(&room, &[&["call", name], &given[..]].concat())
+    };
+    assert_eq!(call("al"), ran(0, "a\n", ""));
+    assert_eq!(call("other"), ran(0, "other\n", ""));
 }
 
 /// Whatever ends the program ends what it started.

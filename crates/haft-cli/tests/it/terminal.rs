@@ -268,3 +268,19 @@ fn trust_is_a_clear_yes() {
         assert_eq!(after.stdout.contains("permissions.allow"), key == "y", "{after:?}");
     }
 }
+
+/// One line, rewritten, and gone when the call is over.
+#[test]
+fn progress_is_shown_while_a_script_runs() {
+    let manifest =
+        r#"{"name": "t", "description": "Waits.", "input_schema": {"type": "object"}, "command": ["./run"]}"#;
+    let run = r#"#!/bin/bash\necho "{\"progress\": 0.25}" >&3\necho "{\"progress\": 0.5, \"message\": \"half\"}" >&3\nuntil [ -e go ]; do sleep 0.01; done\necho done\n"#;
+    let first = format!(
+        "mkdir -p tools/t; printf '%s' '{manifest}' > tools/t/tool.json; printf '%b' '{run}' > tools/t/run; chmod +x tools/t/run;"
+    );
+    let Some(screen) = Screen::run_after(&first, "--tools-dir tools --allow t call t") else { return };
+    assert_eq!(screen.wait_for("half"), "t: 50 % half");
+    std::fs::write(screen.room.path("work/go"), "").unwrap();
+    assert_eq!(screen.wait_for("exit"), "exit 0");
+    assert_eq!(screen.out(), "done\n");
+}

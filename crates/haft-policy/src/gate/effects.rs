@@ -1,7 +1,7 @@
 //! Effects from settings, for tools that declare none.
 
 use haft::Effects;
-use haft::effects::template::{Declaration, Lists, Untellable};
+use haft::effects::template::{Declaration, Lists};
 use serde_json::Value;
 
 use crate::settings::{At, ToolEffects};
@@ -35,7 +35,7 @@ impl Given {
     pub(super) fn of(&self, name: &str, input: &Value) -> Option<Effects> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
         let (_, declaration) = exact.or_else(|| self.0.iter().find(|(tool, _)| matches(tool, name)))?;
-        Some(declaration.effects(input).unwrap_or_else(|Untellable| Effects::unknown()))
+        Some(declaration.effects(input).unwrap_or_else(|_| Effects::unknown()))
     }
 }
 

@@ -1,37 +1,36 @@
 //! Anthropic: `tool_use` blocks in the `content` of a message.
 
-use serde_json::{Map, Value};
+use super::json::Json;
+use super::{BadMessage, Message, list, required};
 
-use super::{BadMessage, Message, is_object, list, required};
-
-pub(super) fn read(value: &Value, message: &mut Message) -> Result<(), BadMessage> {
-    let (blocks, path) = match value {
-        Value::Array(blocks) => (blocks.as_slice(), ""),
-        Value::Object(fields) => match fields.get("content") {
-            // A message of text alone.
-            Some(Value::String(_)) => return Ok(()),
-            Some(content) => (list(Some(content), "/content", "an array of content blocks")?, "/content"),
-            None => return Err(BadMessage::at("", "the message has no `content`; an array is required")),
-        },
-        other => {
-            is_object(other, "", "a message object or its content array")?;
-            return Ok(());
+pub(super) fn read(value: Json<'_>, message: &mut Message) -> Result<(), BadMessage> {
+    let mut stop = None;
+    let (blocks, path) = match value.array() {
+        Some(blocks) => (blocks, ""),
+        None => {
+            let fields = value.required_object("", "a message object or its content array")?;
+            stop = fields.string("stop_reason");
+            match fields.get("content") {
+                // A message of text alone.
+                Some(content) if content.is_string() => return Ok(()),
+                Some(content) => (list(Some(content), "/content", "an array of content blocks")?, "/content"),
+                None => return Err(BadMessage::at("", "the message has no `content`; an array is required")),
+            }
         }
     };
+    let mut last_is_call = false;
     for (at, block) in blocks.iter().enumerate() {
         let path = format!("{path}/{at}");
-        is_object(block, &path, "a content block")?;
-        if block.get("type").and_then(Value::as_str) == Some("tool_use") {
-            let id = required(block, &path, "id", "the `tool_use` block")?;
-            let name = required(block, &path, "name", "the `tool_use` block")?;
-            let input = block.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new()));
-            message.call(id, name, input);
+        let block = block.required_object(&path, "a content block")?;
+        last_is_call = block.is("type", "tool_use");
+        if last_is_call {
+            let id = required(&block, &path, "id", "the `tool_use` block")?;
+            let name = required(&block, &path, "name", "the `tool_use` block")?;
+            message.call(&id, &name, block.get("input").map_or("{}", Json::text));
         }
     }
     let ended_early = ["max_tokens", "model_context_window_exceeded"];
-    let stop = value.get("stop_reason").and_then(Value::as_str);
-    let last_is_call = blocks.last().is_some_and(|block| block["type"] == "tool_use");
-    if stop.is_some_and(|stop| ended_early.contains(&stop)) && last_is_call {
+    if last_is_call && stop.is_some_and(|stop| ended_early.contains(&&*stop)) {
         message.cut_off();
     }
     Ok(())

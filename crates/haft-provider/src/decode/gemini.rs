@@ -1,73 +1,71 @@
 //! Gemini: `functionCall` parts of a content. Python's dumps spell the same in snake case; both are read.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
 
-use super::{BadMessage, Message, is_object, list, required, shown};
+use super::json::{Json, Object};
+use super::{BadMessage, Message, list, required, text};
 
-pub(super) fn read(value: &Value, message: &mut Message) -> Result<(), BadMessage> {
-    if let Value::Array(parts) = value {
-        return read_parts(parts, "", message);
+pub(super) fn read(value: Json<'_>, message: &mut Message) -> Result<(), BadMessage> {
+    if let Some(parts) = value.array() {
+        return read_parts(&parts, "", message).map(|_| ());
     }
-    is_object(value, "", "a content object")?;
-    let (value, path) = match value.get("candidates") {
-        None => (value, ""),
-        Some(candidates) => match list(Some(candidates), "/candidates", "an array of candidates")? {
+    let whole = value.required_object("", "a content object")?;
+    let (candidate, path) = match whole.get("candidates") {
+        None => (whole, ""),
+        Some(candidates) => match &list(Some(candidates), "/candidates", "an array of candidates")?[..] {
             [] => {
                 return Err(BadMessage::at("/candidates", "the response has no candidate; one is required"));
             }
-            [first, ..] => (first, "/candidates/0"),
+            [first, ..] => (first.required_object("/candidates/0", "a candidate")?, "/candidates/0"),
         },
     };
-    is_object(value, path, "a candidate")?;
-    let (inner, inner_path) = match value.get("content") {
+    let reason = either(&candidate, "finishReason", "finish_reason").and_then(Json::string);
+    let (parts, path) = match candidate.get("content") {
         // A candidate that was blocked has none.
-        Some(Value::Null) => return Ok(()),
-        Some(inner) => (inner, format!("{path}/content")),
-        None => (value, path.to_owned()),
+        Some(inner) if inner.is_null() => return Ok(()),
+        Some(inner) => {
+            let path = format!("{path}/content");
+            (inner.required_object(&path, "a content object")?.get("parts"), format!("{path}/parts"))
+        }
+        None => (candidate.get("parts"), format!("{path}/parts")),
     };
-    is_object(inner, &inner_path, "a content object")?;
-    let path = format!("{inner_path}/parts");
-    let parts = list(inner.get("parts"), &path, "an array of parts")?;
-    read_parts(parts, &path, message)?;
-    let reason = either(value, "finishReason", "finish_reason").and_then(Value::as_str);
-    if reason == Some("MAX_TOKENS") && parts.last().is_some_and(|part| call_of(part).is_some()) {
+    let parts = list(parts, &path, "an array of parts")?;
+    let last_is_call = read_parts(&parts, &path, message)?;
+    if last_is_call && reason.is_some_and(|reason| reason == "MAX_TOKENS") {
         message.cut_off();
     }
     Ok(())
 }
 
-fn read_parts(parts: &[Value], path: &str, message: &mut Message) -> Result<(), BadMessage> {
+/// Reads the parts; says whether the last one is a call.
+fn read_parts(parts: &[Json<'_>], path: &str, message: &mut Message) -> Result<bool, BadMessage> {
+    let mut last_is_call = false;
     for (at, part) in parts.iter().enumerate() {
         let path = format!("{path}/{at}");
-        is_object(part, &path, "a part")?;
-        let Some((key, call)) = call_of(part) else { continue };
+        let found = call_of(&part.required_object(&path, "a part")?);
+        last_is_call = found.is_some();
+        let Some((key, call)) = found else { continue };
         let path = format!("{path}/{key}");
-        is_object(call, &path, "an object with `name` and `args`")?;
-        let name = required(call, &path, "name", "the function call")?;
-        let id = match call.get("id") {
-            None | Some(Value::Null) => "",
-            Some(Value::String(id)) => id,
-            Some(other) => {
-                let words =
-                    format!("the `id` of the function call is {}; a string is accepted", shown(other));
-                return Err(BadMessage::at(format!("{path}/id"), words));
-            }
+        let call = call.required_object(&path, "an object with `name` and `args`")?;
+        let name = required(&call, &path, "name", "the function call")?;
+        let id = match call.given("id") {
+            None => Cow::Borrowed(""),
+            Some(id) => text(id, &path, "id", "the function call")?,
         };
-        let args = call.get("args").filter(|args| !args.is_null()).cloned();
-        message.call(id, name, args.unwrap_or_else(|| Value::Object(Map::new())));
-        if either(call, "willContinue", "will_continue") == Some(&Value::Bool(true)) {
+        message.call(&id, &name, call.given("args").map_or("{}", Json::text));
+        if either(&call, "willContinue", "will_continue").is_some_and(|more| more.text() == "true") {
             message.cut_off();
         }
     }
-    Ok(())
+    Ok(last_is_call)
 }
 
 /// The call of a part, and how its key is spelled.
-pub(super) fn call_of(part: &Value) -> Option<(&'static str, &Value)> {
-    let found = |key: &'static str| part.get(key).filter(|call| !call.is_null()).map(|call| (key, call));
+pub(super) fn call_of<'t>(part: &Object<'t>) -> Option<(&'static str, Json<'t>)> {
+    let found = |key: &'static str| part.given(key).map(|call| (key, call));
     found("functionCall").or_else(|| found("function_call"))
 }
 
-fn either<'v>(value: &'v Value, camel: &str, snake: &str) -> Option<&'v Value> {
+fn either<'t>(value: &Object<'t>, camel: &str, snake: &str) -> Option<Json<'t>> {
     value.get(camel).or_else(|| value.get(snake))
 }

@@ -3,73 +3,81 @@
 //! Only marks that one wire alone has are trusted. A message that could be of two is refused: to guess would answer in a
 //! form that the other provider refuses.
 
-use serde_json::Value;
-
-use super::{BadMessage, shown};
+use super::BadMessage;
+use super::json::{Json, Object};
 use crate::Wire;
 
 /// What is accepted, for the end of a message.
 const ACCEPTED: &str = "accepted are an Anthropic message or its content, an OpenAI response or its output, \
      a chat message with tool_calls, and a Gemini content with parts; say which it is with `--from`";
 
-pub(super) fn wire(value: &Value) -> Result<Wire, BadMessage> {
-    let found = match value {
-        Value::Object(_) => of_object(value),
-        Value::Array(items) => of_list(items),
-        _ => None,
+pub(super) fn wire(value: Json<'_>) -> Result<Wire, BadMessage> {
+    let fields = value.object("")?;
+    let found = match (&fields, value.array()) {
+        (Some(fields), _) => of_object(fields)?,
+        (None, Some(items)) => of_list(&items, "")?,
+        (None, None) => None,
     };
     found.ok_or_else(|| {
-        BadMessage::at("", format!("{} doesn't say whose message it is; {ACCEPTED}", what(value)))
+        let what = what(value, fields.as_ref());
+        BadMessage::at("", format!("{what} doesn't say whose message it is; {ACCEPTED}"))
     })
 }
 
-fn of_object(value: &Value) -> Option<Wire> {
-    let has = |key: &str| value.get(key).is_some();
-    let list = |key: &str| value.get(key).and_then(Value::as_array);
-    let kind = value.get("type").and_then(Value::as_str);
-    if has("candidates") {
-        return Some(Wire::Gemini);
+fn of_object(fields: &Object<'_>) -> Result<Option<Wire>, BadMessage> {
+    let list = |key: &str| fields.get(key).and_then(Json::array);
+    let inner_has = |key: &str, inner: &str| -> Result<bool, BadMessage> {
+        let opened = fields.get(key).map(|value| value.object(&format!("/{key}"))).transpose()?.flatten();
+        Ok(opened.is_some_and(|opened| opened.has(inner)))
+    };
+    let kind = fields.string("type");
+    if fields.has("candidates") {
+        return Ok(Some(Wire::Gemini));
     }
-    if has("choices") {
-        return Some(Wire::OpenAiChat);
+    if fields.has("choices") {
+        return Ok(Some(Wire::OpenAiChat));
     }
-    if list("output").is_some() || value["object"] == "response" {
-        return Some(Wire::OpenAi);
+    if list("output").is_some() || fields.is("object", "response") {
+        return Ok(Some(Wire::OpenAi));
     }
-    if has("tool_calls") || value.get("message").is_some_and(|message| message.get("role").is_some()) {
-        return Some(Wire::OpenAiChat);
+    if fields.has("tool_calls") || inner_has("message", "role")? {
+        return Ok(Some(Wire::OpenAiChat));
     }
-    if list("parts").is_some() || value.get("content").is_some_and(|content| content.get("parts").is_some()) {
-        return Some(Wire::Gemini);
+    if list("parts").is_some() || inner_has("content", "parts")? {
+        return Ok(Some(Wire::Gemini));
     }
-    if let Some(kind) = kind.filter(|_| !has("content")) {
-        return of_kind(kind);
+    if let Some(kind) = kind.as_deref().filter(|_| !fields.has("content")) {
+        return Ok(of_kind(kind));
     }
-    if let Some(blocks) = list("content") {
-        return match of_list(blocks) {
-            Some(wire) => Some(wire),
-            // The API's own mark, where the content says nothing.
-            None => (blocks.is_empty() && kind == Some("message")).then_some(Wire::Anthropic),
-        };
-    }
-    None
+    let Some(blocks) = list("content") else { return Ok(None) };
+    Ok(match of_list(&blocks, "/content")? {
+        Some(wire) => Some(wire),
+        // The API's own mark, where the content says nothing.
+        None => (blocks.is_empty() && kind.as_deref() == Some("message")).then_some(Wire::Anthropic),
+    })
 }
 
 /// What all parts of a list agree on.
-fn of_list(items: &[Value]) -> Option<Wire> {
-    let mut wires = items.iter().filter_map(of_part);
-    let first = wires.next()?;
-    wires.all(|wire| wire == first).then_some(first)
+fn of_list(items: &[Json<'_>], path: &str) -> Result<Option<Wire>, BadMessage> {
+    let mut found = None;
+    for (at, item) in items.iter().enumerate() {
+        let Some(fields) = item.object(&format!("{path}/{at}"))? else { continue };
+        match (found, of_part(&fields)) {
+            (Some(before), Some(wire)) if before != wire => return Ok(None),
+            (_, None) => {}
+            (_, wire) => found = wire,
+        }
+    }
+    Ok(found)
 }
 
-fn of_part(part: &Value) -> Option<Wire> {
-    let fields = part.as_object()?;
-    match fields.get("type").and_then(Value::as_str) {
+fn of_part(fields: &Object<'_>) -> Option<Wire> {
+    match fields.string("type").as_deref() {
         Some("function" | "custom") => Some(Wire::OpenAiChat),
         Some(kind) => of_kind(kind),
         None => {
             let keys = ["functionCall", "function_call", "text", "thought", "inlineData", "executableCode"];
-            keys.iter().any(|key| fields.contains_key(*key)).then_some(Wire::Gemini)
+            keys.iter().any(|key| fields.has(key)).then_some(Wire::Gemini)
         }
     }
 }
@@ -93,22 +101,24 @@ fn of_kind(kind: &str) -> Option<Wire> {
 }
 
 /// What came, in a few words.
-fn what(value: &Value) -> String {
-    match value {
-        Value::Object(fields) if fields.is_empty() => "an object without fields".to_owned(),
-        Value::Object(fields) => {
-            let mut keys: Vec<&str> = fields.keys().map(String::as_str).collect();
-            keys.sort_unstable();
-            let more = if keys.len() > 6 { ", …" } else { "" };
-            let keys: Vec<String> = keys
-                .iter()
+fn what(value: Json<'_>, fields: Option<&Object<'_>>) -> String {
+    let Some(fields) = fields else {
+        return match value.array() {
+            Some(items) if items.is_empty() => "an empty array".to_owned(),
+            Some(_) => "an array of parts that no one provider has".to_owned(),
+            None => value.shown().to_owned(),
+        };
+    };
+    match fields.keys().len() {
+        0 => "an object without fields".to_owned(),
+        count => {
+            let more = if count > 6 { ", …" } else { "" };
+            let keys: Vec<String> = fields
+                .keys()
                 .take(6)
                 .map(|key| format!("`{}`", key.chars().take(40).collect::<String>()))
                 .collect();
             format!("an object with {}{more}", keys.join(", "))
         }
-        Value::Array(items) if items.is_empty() => "an empty array".to_owned(),
-        Value::Array(_) => "an array of parts that no one provider has".to_owned(),
-        other => shown(other).to_owned(),
     }
 }

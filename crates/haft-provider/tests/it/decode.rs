@@ -17,8 +17,8 @@ fn check(message: Value, wire: Wire, expected: &[&str]) {
         .calls()
         .iter()
         .map(|call| match &call.input {
-            CallInput::Text(text) => format!("{} {} {text:?}", call.id, call.name),
-            CallInput::Value(value) => format!("{} {} {value}", call.id, call.name),
+            CallInput::Text(text) => format!("{} {} {text}", call.id, call.name),
+            CallInput::Value(value) => panic!("{value} was read before the engine could judge it"),
         })
         .collect();
     assert_eq!((found.wire(), calls), (wire, expected.iter().map(|call| call.to_string()).collect()));
@@ -64,7 +64,7 @@ fn openai() {
         {"type": "function_call", "call_id": "c3", "name": "b", "arguments": {"x": 1}},
         {"type": "function_call", "call_id": "c4", "name": "b", "arguments": ""},
     ]);
-    let expected = ["c1 a \"{\\\"x\\\": 1}\"", "c2 b \"{bro\"", "c3 b {\"x\":1}", "c4 b \"\""];
+    let expected = ["c1 a {\"x\": 1}", "c2 b {bro", "c3 b {\"x\":1}", "c4 b "];
     check(output.clone(), Wire::OpenAi, &expected);
     check(json!({"object": "response", "output": output, "error": null}), Wire::OpenAi, &expected);
     check(output[3].clone(), Wire::OpenAi, &expected[..1]);
@@ -80,7 +80,7 @@ fn openai_chat() {
         {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}},
         {"id": "c2", "function": {"name": "b", "arguments": {"x": 1}}},
     ]);
-    let expected = ["c1 a \"{}\"", "c2 b {\"x\":1}"];
+    let expected = ["c1 a {}", "c2 b {\"x\":1}"];
     let message = json!({"role": "assistant", "content": null, "refusal": null, "function_call": null, "tool_calls": calls});
     check(message.clone(), Wire::OpenAiChat, &expected);
     check(
@@ -122,7 +122,7 @@ fn bad_messages_say_what_and_where() {
     refused(
         &"[".repeat(5_000),
         None,
-        "the message is not JSON: recursion limit exceeded at line 1 column 128",
+        "the message is not JSON: an array is not closed at line 1 column 5000",
     );
     refused("5", None, "a number doesn't say whose message it is; accepted are an Anthropic message");
     refused("[]", None, "an empty array doesn't say whose message it is");
@@ -185,8 +185,181 @@ fn bad_messages_say_what_and_where() {
     );
 }
 
+/// A message that is taken for another provider's has calls that nobody would answer.
+#[test]
+fn calls_of_another_wire_are_refused() {
+    let anthropic = json!({"type": "tool_use", "id": "a", "name": "now", "input": {}});
+    let openai = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
+    let custom = json!({"type": "custom_tool_call", "call_id": "a", "name": "now", "input": "x"});
+    let chat = json!({"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}});
+    let bare = json!({"id": "a", "function": {"name": "now", "arguments": "{}"}});
+    let free = json!({"id": "a", "type": "custom", "custom": {"name": "now", "input": "x"}});
+    let gemini = json!({"functionCall": {"name": "now", "args": {}}});
+    let snake = json!({"function_call": {"name": "now", "args": {}}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [chat]});
+    for (whose, kind, path, text) in [
+        (Wire::Anthropic, "tool_use", "/0", json!([anthropic])),
+        (
+            Wire::Anthropic,
+            "tool_use",
+            "/content/1",
+            json!({"role": "assistant", "content": [{"type": "text", "text": ""}, anthropic]}),
+        ),
+        (
+            Wire::Anthropic,
+            "tool_use",
+            "/message/content/0",
+            json!({"message": {"role": "assistant", "content": [anthropic]}}),
+        ),
+        (Wire::Anthropic, "tool_use", "", anthropic.clone()),
+        (Wire::OpenAi, "function_call", "/0", json!([openai])),
+        (Wire::OpenAi, "function_call", "", openai.clone()),
+        (Wire::OpenAi, "custom_tool_call", "/output/0", json!({"output": [custom]})),
+        (Wire::OpenAiChat, "function", "/0", json!([chat])),
+        (Wire::OpenAiChat, "function", "/tool_calls/0", json!({"content": "text", "tool_calls": [bare]})),
+        (Wire::OpenAiChat, "custom", "/tool_calls/0", json!({"content": [], "tool_calls": [free]})),
+        (
+            Wire::OpenAiChat,
+            "function",
+            "/choices/0/message/tool_calls/0",
+            json!({"choices": [{"message": message}]}),
+        ),
+        (Wire::Gemini, "functionCall", "/parts/0", json!({"parts": [gemini]})),
+        (
+            Wire::Gemini,
+            "function_call",
+            "/candidates/0/content/parts/0",
+            json!({"candidates": [{"content": {"parts": [snake]}}]}),
+        ),
+        (Wire::Gemini, "functionCall", "/content/parts/0", json!({"content": {"parts": [gemini]}})),
+    ] {
+        for wire in Wire::ALL.into_iter().filter(|wire| *wire != whose) {
+            let words =
+                format!("a `{kind}` is a call of `{whose}`, and the message is read as one of `{wire}`");
+            let place = if path.is_empty() { String::new() } else { format!("at `{path}`: ") };
+            refused(&text.to_string(), Some(wire), &format!("{place}{words}"));
+        }
+    }
+    // Beside calls of its own too.
+    refused(
+        &json!([openai, anthropic]).to_string(),
+        Some(Wire::OpenAi),
+        "at `/1`: a `tool_use` is a call of",
+    );
+    refused(
+        &json!({"role": "assistant", "content": [anthropic], "tool_calls": [chat]}).to_string(),
+        None,
+        "at `/content/0`: a `tool_use`",
+    );
+    refused(
+        r#"{"role": "assistant", "content": null, "function_call": {"name": "now", "arguments": "{}"}}"#,
+        Some(Wire::OpenAiChat),
+        "at `/function_call`: a `function_call` of the old form has no id to answer to; `tool_calls` are",
+    );
+    // Looking for them ends, however deep a message is wrapped.
+    let deep = format!(r#"{}{{}}{}"#, r#"{"content":"#.repeat(200_000), "}".repeat(200_000));
+    refused(&deep, None, "an object with `content` doesn't say whose message it is");
+    assert_eq!(decode(&deep, Some(Wire::Gemini)).unwrap().calls(), []);
+    // What is nobody's call is passed over, whoever is said.
+    let others = json!([{"type": "text", "text": "hi"}, {"type": "server_tool_use", "id": "s", "name": "w", "input": {}}, {"type": "new_thing", "name": "x"}]);
+    assert_eq!(decode(&others.to_string(), Some(Wire::OpenAi)).unwrap().calls(), []);
+}
+
+/// Equal keys in the frame: two readers could take different ones.
+#[test]
+fn equal_keys_of_the_frame_are_a_bad_message() {
+    let twice = |key: &str| format!("the key \"{key}\" appears twice in one object; give it once");
+    for (text, path, key) in [
+        (r#"[{"type": "tool_use", "id": "a", "id": "b", "name": "now", "input": {}}]"#, "/0/id", "id"),
+        (
+            r#"{"content": [{"type": "tool_use", "id": "a", "name": "now", "input": {}, "input": {}}]}"#,
+            "/content/0/input",
+            "input",
+        ),
+        (
+            r#"{"content": [], "content": [{"type": "tool_use", "id": "a", "name": "now"}]}"#,
+            "/content",
+            "content",
+        ),
+        (
+            r#"{"output": [{"type": "function_call", "type": "message", "call_id": "c", "name": "now"}]}"#,
+            "/output/0/type",
+            "type",
+        ),
+        (
+            r#"{"choices": [{"message": {"tool_calls": [{"id": "c", "function": {"name": "now", "name": "echo"}}]}}]}"#,
+            "/choices/0/message/tool_calls/0/function/name",
+            "name",
+        ),
+        (
+            r#"{"parts": [{"functionCall": {"name": "now", "args": {}, "args": {}}}]}"#,
+            "/parts/0/functionCall/args",
+            "args",
+        ),
+    ] {
+        let bad = decode(text, None).expect_err(text);
+        assert_eq!((bad.path(), bad.to_string()), (path, format!("at `{path}`: {}", twice(key))), "{text}");
+    }
+    refused(
+        r#"[{"type": "tool_use", "id": "\ud800", "name": "now"}]"#,
+        None,
+        "at `/0/id`: the `id` of the `tool_use` block is a string with half a surrogate in it; a string",
+    );
+    // What nobody reads is nobody's business.
+    check_text(r#"{"usage": {"a": 1, "a": 2}, "content": [{"type": "text", "text": "\ud800", "x": [[]]}]}"#);
+}
+
+#[track_caller]
+fn check_text(text: &str) {
+    assert_eq!(decode(text, None).unwrap().calls(), [], "{text}");
+}
+
+/// Whatever is wrong inside one call's arguments is that call's own error, on every wire; the others run.
+#[tokio::test]
+async fn a_bad_input_is_its_own_calls_error() {
+    let deep = format!(r#"{{"x": {}{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
+    for (input, expected) in [
+        (r#"{"x": 1, "x": 2}"#, "the key \"x\" appears twice in one object; give it once"),
+        (r#"{"x": "\ud800"}"#, "a \\u escape of a surrogate has to be followed by its second half"),
+        (r#"{"x": 1e400}"#, "out of range"),
+        (deep.as_str(), "nested too deep; at most 64 objects and arrays may be inside one another"),
+    ] {
+        let quoted = Value::from(input);
+        // The half of a surrogate once more, in the string that holds the arguments.
+        let halved = quoted.to_string().replace(r"\\ud800", r"\ud800");
+        for message in [
+            format!(
+                r#"[{{"type":"tool_use","id":"1","name":"echo","input":{input}}},{{"type":"tool_use","id":"2","name":"now","input":{{}}}}]"#
+            ),
+            format!(
+                r#"[{{"type":"function_call","call_id":"1","name":"echo","arguments":{input}}},{{"type":"function_call","call_id":"2","name":"now","arguments":"{{}}"}}]"#
+            ),
+            format!(
+                r#"[{{"type":"function_call","call_id":"1","name":"echo","arguments":{quoted}}},{{"type":"function_call","call_id":"2","name":"now","arguments":"{{}}"}}]"#
+            ),
+            format!(
+                r#"{{"tool_calls":[{{"id":"1","function":{{"name":"echo","arguments":{halved}}}}},{{"id":"2","function":{{"name":"now","arguments":"{{}}"}}}}]}}"#
+            ),
+            format!(
+                r#"{{"parts":[{{"functionCall":{{"name":"echo","args":{input}}}}},{{"functionCall":{{"name":"now"}}}}]}}"#
+            ),
+        ] {
+            let answer = answered_text(&message).await;
+            let results = answer.get("content").or(answer.get("parts")).unwrap_or(&answer);
+            let (bad, good) = (results[0].to_string(), results[1].to_string());
+            let expected = Value::from(expected).to_string();
+            assert!(bad.contains(expected.trim_matches('"')), "{bad}");
+            assert!(good.contains("noon"), "{good}");
+        }
+    }
+}
+
 /// Runs the calls of a message on two small tools and returns the answer.
 async fn answered(message: Value) -> Value {
+    answered_text(&message.to_string()).await
+}
+
+async fn answered_text(message: &str) -> Value {
     let echo = dynamic_tool(
         "echo",
         "Echoes.",
@@ -198,7 +371,7 @@ async fn answered(message: Value) -> Value {
         .effects(|_| Effects::none())
         .alias("time");
     let engine = Engine::new(Registry::new().with(echo).unwrap().with(now).unwrap());
-    let message = read(message);
+    let message = decode(message, None).unwrap_or_else(|bad| panic!("{message}: {bad}"));
     let results = engine.turn().run(message.calls()).await;
     message.answer(&results)
 }

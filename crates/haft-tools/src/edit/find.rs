@@ -10,60 +10,138 @@ const LINE_CHARS_SHOWN: usize = 200;
 const COMPARED_MAX: usize = 2_000_000;
 
 /// The matches of a text in a file.
-pub(super) struct Places {
-    /// Where each begins; those that overlap are all there.
-    pub(super) at: Vec<usize>,
-    old: String,
-    new: String,
+///
+/// Text that has no `\r` matches either line end, because Read doesn't show which one a line has; what is put in its
+/// place has those that were there. Text with `\r` means what it says.
+pub(super) struct Places<'a> {
+    /// Where each begins, in the text that was searched; those that overlap are all there.
+    at: Vec<usize>,
+    /// How long a match is, in the text that was searched.
+    len: usize,
+    new: Cow<'a, str>,
+    /// Where in the text that was searched a line end is that the file has as `\r\n`. Nothing if it is the file itself,
+    /// to the byte.
+    double: Option<Vec<usize>>,
 }
 
-impl Places {
-    pub(super) fn find(file: &[u8], old: &str, new: &str) -> Places {
-        let ends = file.iter().filter(|byte| **byte == b'\n').count();
-        let double = file.windows(2).filter(|two| two == b"\r\n").count();
-        let as_is = || Places { at: matches(file, old), old: old.to_owned(), new: new.to_owned() };
-        let with = |convert: fn(&str) -> Cow<'_, str>| {
-            let (old, new) = (convert(old).into_owned(), convert(new).into_owned());
-            Places { at: matches(file, &old), old, new }
-        };
-        if double == 0 {
-            return if old.contains("\r\n") { with(to_single) } else { as_is() };
+impl<'a> Places<'a> {
+    pub(super) fn find(file: &[u8], old: &str, new: &'a str) -> Places<'a> {
+        if old.contains('\r') {
+            let at = matches(file, old);
+            if !at.is_empty() {
+                return Places { at, len: old.len(), new: new.into(), double: None };
+            }
         }
-        if double == ends {
-            return with(to_double);
+        let (text, double) = without_returns(file);
+        let (mut old, mut new) = (Cow::Borrowed(old), Cow::Borrowed(new));
+        if old.contains("\r\n") {
+            // One who gives `\r\n` for a place that has none means its line ends.
+            (old, new) = (old.replace("\r\n", "\n").into(), new.replace("\r\n", "\n").into());
         }
-        // Both kinds are in the file: as it was given, or else all of one kind.
-        let places = as_is();
-        if places.at.is_empty() { with(to_double) } else { places }
+        Places { at: matches(&text, &old), len: old.len(), new, double: Some(double) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Where in the file each begins.
+    pub(super) fn starts(&self) -> impl Iterator<Item = usize> {
+        self.at.iter().map(|at| self.in_file(*at))
+    }
+
+    /// Where in the file a place of the text is that was searched.
+    fn in_file(&self, at: usize) -> usize {
+        at + self.double.as_ref().map_or(0, |double| double.partition_point(|end| *end < at))
     }
 
     /// The file with the new text at every place; and those places, without any that overlaps one before.
     pub(super) fn replace(&self, file: &[u8]) -> (Vec<u8>, Vec<usize>) {
         let mut new = Vec::with_capacity(file.len() + self.new.len());
         let (mut from, mut replaced) = (0, Vec::new());
-        for &at in self.at.iter() {
-            if at < from {
+        let mut near = Near::default();
+        // To the byte, where nothing has to be looked up.
+        let to_byte = self.double.is_none() || !self.new.contains('\n');
+        for &at in &self.at {
+            let (start, end) = (self.in_file(at), self.in_file(at + self.len));
+            if start < from {
                 continue;
             }
-            new.extend_from_slice(&file[from..at]);
-            new.extend_from_slice(self.new.as_bytes());
-            from = at + self.old.len();
-            replaced.push(at);
+            new.extend_from_slice(&file[from..start]);
+            if to_byte {
+                new.extend_from_slice(self.new.as_bytes());
+            } else {
+                let inside = (start..end).filter(|at| file[*at] == b'\n').map(|at| is_double(file, at));
+                let mut inside = inside.peekable();
+                let first = if inside.peek().is_none() { near.end(file, end) } else { false };
+                put(&mut new, &self.new, inside, first);
+            }
+            from = end;
+            replaced.push(start);
         }
         new.extend_from_slice(&file[from..]);
         (new, replaced)
     }
 }
 
-fn to_single(text: &str) -> Cow<'_, str> {
-    Cow::Owned(text.replace("\r\n", "\n"))
+/// Whether a line end is `\r\n`.
+fn is_double(file: &[u8], at: usize) -> bool {
+    at > 0 && file[at - 1] == b'\r'
 }
 
-fn to_double(text: &str) -> Cow<'_, str> {
-    if text.contains('\n') {
-        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
-    } else {
-        text.into()
+/// The end of the line that a place is in, kept for the places that follow in the same line.
+#[derive(Default)]
+struct Near {
+    until: usize,
+    double: bool,
+}
+
+impl Near {
+    /// Whether the line ends with `\r\n`; the last one may have no end, and is taken for one like the line before.
+    fn end(&mut self, file: &[u8], at: usize) -> bool {
+        if at > self.until || self.until == 0 {
+            let newline = |byte: &u8| *byte == b'\n';
+            let after = file[at..].iter().position(newline).map(|after| at + after);
+            let end = after.or_else(|| file.iter().rposition(newline));
+            self.until = after.unwrap_or(file.len());
+            self.double = end.is_some_and(|end| is_double(file, end));
+        }
+        self.double
+    }
+}
+
+/// The text with every `\r\n` as `\n`; and where those are.
+fn without_returns(file: &[u8]) -> (Cow<'_, [u8]>, Vec<usize>) {
+    if !file.windows(2).any(|two| two == b"\r\n") {
+        return (Cow::Borrowed(file), Vec::new());
+    }
+    let (mut text, mut double) = (Vec::with_capacity(file.len()), Vec::new());
+    for line in file.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => {
+                text.extend_from_slice(line);
+                double.push(text.len());
+                text.push(b'\n');
+            }
+            None => text.extend_from_slice(line),
+        }
+    }
+    (text.into(), double)
+}
+
+/// Writes a text with these line ends, one after the other; the last one goes on.
+fn put(into: &mut Vec<u8>, text: &str, mut ends: impl Iterator<Item = bool>, mut double: bool) {
+    for line in text.split_inclusive('\n') {
+        let Some(plain) = line.strip_suffix('\n') else {
+            into.extend_from_slice(line.as_bytes());
+            continue;
+        };
+        double = ends.next().unwrap_or(double);
+        into.extend_from_slice(plain.as_bytes());
+        if double && !plain.ends_with('\r') {
+            into.push(b'\r');
+        }
+        into.push(b'\n');
     }
 }
 
@@ -82,11 +160,6 @@ fn matches(file: &[u8], needle: &str) -> Vec<usize> {
         begin += text.len() + chunk.invalid().len();
     }
     all
-}
-
-/// The number of the line at an offset.
-pub(super) fn line_of(file: &[u8], at: usize) -> usize {
-    1 + file[..at].iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// What to say of a text that isn't there: where it nearly is.
@@ -191,7 +264,7 @@ mod tests {
     #[track_caller]
     fn check(file: &str, old: &str, new: &str, expected: Option<&str>) {
         let places = Places::find(file.as_bytes(), old, new);
-        let found = (!places.at.is_empty()).then(|| places.replace(file.as_bytes()).0);
+        let found = (places.len() > 0).then(|| places.replace(file.as_bytes()).0);
         assert_eq!(found.map(|bytes| String::from_utf8(bytes).unwrap()).as_deref(), expected);
     }
 
@@ -206,7 +279,28 @@ mod tests {
         check("a\r\nb\nc\n", "b\nc", "x\ny", Some("a\r\nx\ny\n"));
         check("a\r\nb\r\nc\n", "a\nb", "x\ny", Some("x\r\ny\r\nc\n"));
         check("one line", "one", "two", Some("two line"));
+        check("one\r\nlast", "last", "x\ny", Some("one\r\nx\r\ny"));
         check("a\nb", "c", "d", None);
+    }
+
+    #[test]
+    fn each_place_keeps_the_line_ends_that_it_has() {
+        let mixed = "a\r\nb\r\nb\n";
+        assert_eq!(Places::find(mixed.as_bytes(), "b\n", "").len(), 2);
+        assert!(Places::find(mixed.as_bytes(), "b\n", "").starts().eq([3, 6]));
+        check(mixed, "b\n", "x\ny\n", Some("a\r\nx\r\ny\r\nx\ny\n"));
+        check(mixed, "b", "x\ny", Some("a\r\nx\r\ny\r\nx\ny\n"));
+        check("a\r\nb\nc", "a\nb\n", "x\ny\nz\n", Some("x\r\ny\nz\nc"));
+        check("a\r\nb", "\n", "", Some("ab"));
+        check("\r\n\r\n", "\n\n", "\n", Some("\r\n"));
+    }
+
+    #[test]
+    fn a_text_with_a_carriage_return_means_what_it_says() {
+        check("a\r\nb\r\n", "\r\n", "\n", Some("a\nb\n"));
+        check("a\r\nb\nc\r\n", "\r", "", Some("a\nb\nc\n"));
+        check("a\r\nb\r\nb\n", "b\r\n", "x\ny\n", Some("a\r\nx\ny\nb\n"));
+        check("a\rb", "\r", "\r\n", Some("a\r\nb"));
     }
 
     #[test]

@@ -97,6 +97,13 @@ fn what_can_not_be_edited_is_said() {
         "`ROOM/mian.rs` does not exist; did you mean `main.rs`?",
     );
     check(edit("bin", "a", "b"), ErrorKind::Failed, "`bin` is a binary file, 3 bytes");
+    let huge = fs::File::create(room.path("huge")).unwrap();
+    huge.set_len(haft::limits::FILE_BYTES_MAX + 1).unwrap();
+    check(
+        edit("huge", "a", "b"),
+        ErrorKind::Failed,
+        "`huge` has 67108865 bytes; Edit changes files of at most 67108864",
+    );
     check(edit("dir", "a", "b"), ErrorKind::Failed, "`ROOM/dir` is a directory");
     check(edit("main.rs", "", "b"), ErrorKind::Failed, "`old_string` is empty, and `main.rs` is not");
     check(edit("/etc/hostname", "a", "b"), ErrorKind::Denied, "Edit was denied");
@@ -182,8 +189,13 @@ fn a_file_that_changed_since_it_was_read_is_edited_only_where_the_place_is_clear
     room.put("f", "one\ntwo\nthree\n");
     let text = room.text("Edit", edit("f", "two", "2"));
     assert!(text.starts_with("`f` edited at line 2 (+1 −1)\n[the file had changed on disk"), "{text}");
-    // It is known again now.
-    assert_eq!(room.text("Edit", edit("f", "three", "3")), "`f` edited at line 3 (+1 −1)");
+    // The edit told nothing about the rest: that is known when it was read.
+    assert!(room.text("Edit", edit("f", "three", "3")).contains("had changed on disk"));
+    let write = json!({"file_path": "f", "content": "lost"});
+    assert!(room.error("Write", write).1.contains(CHANGED));
+    assert_eq!(room.content("f"), "one\n2\n3\n");
+    read(&room, "f");
+    assert_eq!(room.text("Edit", edit("f", "3", "three")), "`f` edited at line 3 (+1 −1)");
 
     room.put("f", "one\none\n");
     let (kind, words) = room.error("Edit", edit("f", "one", "1"));
@@ -212,7 +224,8 @@ fn a_write_over_a_file_that_changed_is_refused() {
     assert_eq!(kind, ErrorKind::Failed);
     assert_eq!(
         words,
-        "`f` has changed on disk since it was read, and was not written; read it again, then write what it shall be"
+        "`f` has changed on disk since it was read, and was not written; read all of it again, then write what it \
+         shall be"
     );
     assert_eq!(room.content("f"), "somebody else's\n");
     read(&room, "f");
@@ -249,6 +262,52 @@ fn of_a_file_that_was_read_in_part_its_date_and_length_are_known() {
     assert!(room.error("Write", write.clone()).1.contains(CHANGED));
     read(&room, "f");
     room.text("Write", write);
+}
+
+#[test]
+fn a_page_does_not_make_the_rest_of_a_changed_file_known() {
+    let page = |room: &Room, offset: u32, limit: u32| {
+        room.text("Read", json!({"file_path": "f", "offset": offset, "limit": limit}));
+    };
+    let write = json!({"file_path": "f", "content": "x"});
+    let room = Room::with(&[("f", "1\n2\n3\n")]);
+    read(&room, "f");
+    room.put("f", "1\n2\nforeign\n4\n");
+    for (offset, limit) in [(1, 1), (4, 9), (2, 1)] {
+        page(&room, offset, limit);
+        assert!(room.error("Write", write.clone()).1.contains(CHANGED), "{offset}");
+    }
+    // Lines 1 and 2 were read; 3 and 4 follow them to the end.
+    page(&room, 3, 9);
+    room.text("Write", write.clone());
+    room.put("f", "1\n2\n");
+    read(&room, "f");
+    room.age("f", 7);
+    page(&room, 2, 1);
+    room.text("Write", write.clone());
+    // The end of a line that is too long for a page is found by asking for what follows it.
+    room.put("f", "long".repeat(1_000_000));
+    page(&room, 1, 1);
+    assert!(room.error("Write", write.clone()).1.contains(CHANGED));
+    assert!(room.error("Read", json!({"file_path": "f", "offset": 2})).1.contains("has 1 line"));
+    room.text("Write", write);
+}
+
+#[test]
+fn a_line_is_named_once_and_its_matches_counted() {
+    let room = Room::with(&[("f", "aaa\nb\na\n")]);
+    let (_, words) = room.error("Edit", edit("f", "a", "x"));
+    assert!(words.contains("4 matches for `old_string` in f (lines 1 (3 times), 3);"), "{words}");
+    let all = json!({"file_path": "f", "old_string": "a", "new_string": "x", "replace_all": true});
+    assert_eq!(room.text("Edit", all), "`f` edited in 4 places, lines 1 (3 times), 3 (+2 −2)");
+}
+
+#[test]
+fn line_ends_can_be_changed() {
+    let room = Room::with(&[("f", "a\r\nb\r\n")]);
+    let all = json!({"file_path": "f", "old_string": "\r\n", "new_string": "\n", "replace_all": true});
+    assert_eq!(room.text("Edit", all), "`f` edited in 2 places, lines 1, 2 (+2 −2)");
+    assert_eq!(room.content("f"), "a\nb\n");
 }
 
 #[test]

@@ -104,6 +104,8 @@ fn what_makes_no_sense_is_said_before_anything_runs() {
         ("[a", "`pattern` is not understood: unclosed character class; missing ']'"),
         ("{a", "`pattern` is not understood: unclosed alternate group"),
         ("**/../x", "`..` in `pattern` must come before the first wildcard"),
+        ("{/etc,src}/*", "`{…}` at the beginning of `pattern` has a part"),
+        ("{src,{..,x}}/*", "`{…}` at the beginning of `pattern` has a part"),
         ("a\0", "`pattern` contains a NUL byte"),
     ] {
         let (kind, said) = room.error("Glob", json!({ "pattern": pattern }));
@@ -156,4 +158,22 @@ fn it_declares_where_the_pattern_begins_and_nothing_else() {
     assert_eq!(base("src/a/*.rs", None), "./src/a");
     assert_eq!(base("/x/y/*/z", Some("ignored")), "/x/y");
     assert_eq!(base("a/*.rs", Some("/w")), "/w/a");
+}
+
+#[test]
+fn braces_in_the_middle_may_have_a_slash() {
+    let room = Room::with(&[("src/a.rs", ""), ("src/sub/b.rs", ""), ("..c", "")]);
+    let found = room.text("Glob", json!({"pattern": "src{,/sub}/*.rs"}));
+    assert_eq!(found.lines().count(), 2, "{found}");
+    assert_eq!(room.text("Glob", json!({"pattern": "{..c,x}"})), "..c");
+}
+
+#[test]
+fn names_that_no_call_can_give_are_said_to_be() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let room = Room::new();
+    fs::write(room.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
+    let note = "[1 name is not UTF-8 and shown with �; no call can name such a file]";
+    assert_eq!(room.text("Glob", json!({"pattern": "*"})), format!("caf�\n{note}"));
+    assert_eq!(room.text("Grep", json!({"pattern": "x"})), format!("caf�\n{note}"));
 }

@@ -259,9 +259,8 @@ impl Answer {
             };
             note(format!("[{what} {} to {next}{of}; more follow, go on with offset {next}]", offset + 1));
         }
-        if let Some(words) = self.problems.words() {
-            note(words);
-        }
+        let names = paths::unnameable(self.kept.files.keys().map(|key| key.path.path()));
+        names.into_iter().chain(self.problems.words()).for_each(note);
     }
 }
 

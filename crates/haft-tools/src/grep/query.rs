@@ -85,6 +85,8 @@ fn matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
     let mut builder = RegexMatcherBuilder::new();
     // `^` and `$` are the ends of a line, as in every grep.
     builder.multi_line(true).case_insensitive(ignore_case).size_limit(PATTERN_COMPILED_BYTES_MAX);
+    // `$` stands before `\r\n` too, unless the pattern itself speaks of `\r`.
+    builder.crlf(!pattern.contains('\r') && !pattern.contains("\\r")).line_terminator(None);
     if multiline {
         builder.dot_matches_new_line(true);
     } else {
@@ -131,14 +133,25 @@ fn globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override, Tool
         let senseless = |error: ignore::Error| {
             ToolError::senseless(format!("`glob` has `{glob}`, which is not understood: {error}"))
         };
-        builder.add(glob).map_err(senseless)?;
         let (not, plain) = glob.strip_prefix('!').map_or(("", glob), |plain| ("!", plain));
+        if let Some(inside) = inside(plain, root) {
+            builder.add(&format!("{not}/{inside}")).map_err(senseless)?;
+            continue;
+        }
+        builder.add(glob).map_err(senseless)?;
         if let Some(below) = below.filter(|_| plain.contains('/') && !plain.starts_with("**/")) {
             let nested = format!("{not}{}/{}", escape(below), plain.trim_start_matches('/'));
             builder.add(&nested).map_err(senseless)?;
         }
     }
     builder.build().map_err(|error| ToolError::senseless(format!("`glob` is not understood: {error}")))
+}
+
+/// What an absolute glob has after the directory that globs begin at; nothing if it isn't one, or leads elsewhere. (A
+/// glob that only begins with a slash is meant from that directory on, as in `.gitignore`.)
+fn inside<'a>(glob: &'a str, root: &Path) -> Option<&'a str> {
+    let inside = glob.strip_prefix(root.to_str()?.trim_end_matches('/'))?.strip_prefix('/')?;
+    (root != Path::new("/") && !inside.is_empty()).then_some(inside)
 }
 
 /// Globs with commas between them, outside of braces; or with spaces, where each has a star.
@@ -172,11 +185,9 @@ fn types(name: Option<&str>) -> Result<Types, ToolError> {
     if !known.iter().any(|known| known.name() == name) {
         let near = closest(name, known.iter().map(ignore::types::FileTypeDef::name));
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-        let words = format!(
-            "`type` has no `{name}`; closest: {}; or give `glob`, such as `*.{}`",
-            near.join(", "),
-            name.trim_start_matches(['*', '.'])
-        );
+        let near = if near.is_empty() { String::new() } else { format!("closest: {}; or ", near.join(", ")) };
+        let plain = name.trim_start_matches(['*', '.']);
+        let words = format!("`type` has no `{name}`; {near}give `glob`, such as `*.{plain}`");
         return Err(ToolError::senseless(words));
     }
     builder.select(name);
@@ -186,7 +197,13 @@ fn types(name: Option<&str>) -> Result<Types, ToolError> {
 fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let chars = |name: &str| -> Vec<char> { name.to_lowercase().chars().take(64).collect() };
     let wanted = chars(wanted.trim_start_matches(['*', '.']));
-    let mut near: Vec<(usize, &str)> = names.map(|name| (edits(&wanted, &chars(name)), name)).collect();
+    // Alike is what differs in a third of its letters at most.
+    let distance = |name: &str| {
+        let name = chars(name);
+        Some(edits(&wanted, &name)).filter(|edits| *edits <= wanted.len().max(name.len()) / 3)
+    };
+    let near = names.filter_map(|name| distance(name).map(|distance| (distance, name)));
+    let mut near: Vec<(usize, &str)> = near.collect();
     near.sort_unstable();
     near.into_iter().take(TYPES_SHOWN_MAX).map(|(_, name)| name).collect()
 }
@@ -230,6 +247,8 @@ mod tests {
     fn an_unknown_type_is_answered_with_close_ones() {
         let said = types(Some("rst2")).unwrap_err().message().to_owned();
         assert!(said.starts_with("`type` has no `rst2`; closest: `rst`"), "{said}");
+        let said = types(Some("nope")).unwrap_err().message().to_owned();
+        assert_eq!(said, "`type` has no `nope`; give `glob`, such as `*.nope`");
         assert!(types(Some("rust")).is_ok() && types(None).is_ok());
     }
 }

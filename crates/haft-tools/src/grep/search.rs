@@ -81,12 +81,25 @@ impl Search {
             gap: false,
             binary: false,
         };
-        engine.searcher.search_reader(&engine.matcher, file, &mut sink)?;
+        let searched = engine.searcher.search_reader(&engine.matcher, file, &mut sink);
+        searched.map_err(|error| self.in_own_words(error))?;
         let hits = sink.hits;
         if hits.matches > 0 {
             self.collector.add(path, modified, hits);
         }
         Ok(())
+    }
+
+    /// The searcher's memory has a bound, and what it says of it tells nothing of the file.
+    fn in_own_words(&self, error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::Other || !error.to_string().contains("allocation limit") {
+            return error;
+        }
+        io::Error::other(if self.query.multiline {
+            format!("it has more than {MULTILINE_BYTES_MAX} bytes, which is too much for `multiline`")
+        } else {
+            format!("it has a line of more than {LINE_BYTES_MAX} bytes")
+        })
     }
 }
 

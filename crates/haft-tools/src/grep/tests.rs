@@ -405,6 +405,7 @@ fn it_finds_what_ripgrep_finds() {
             .args([
                 "--no-config",
                 "--hidden",
+                "--crlf",
                 "--no-require-git",
                 "--no-ignore-global",
                 "-g",
@@ -426,5 +427,39 @@ fn it_finds_what_ripgrep_finds() {
             theirs.sort_unstable();
         }
         assert_eq!(ours, theirs, "{input}");
+    }
+}
+
+#[test]
+fn the_end_of_a_line_is_before_a_carriage_return_too() {
+    let room = Room::with(&[("dos", "abc\r\nabcd\r\n"), ("unix", "abc\nabcd\n")]);
+    let lines = |input: Value| room.text("Grep", input).replace('\n', "|");
+    let content = |pattern: &str| lines(json!({"pattern": pattern, "output_mode": "content"}));
+    assert_eq!(content("abc$"), "dos:1:abc|unix:1:abc");
+    assert_eq!(content("^abcd$"), "dos:2:abcd|unix:2:abcd");
+    assert_eq!(content("c\\r$"), "dos:1:abc", "one who looks for it finds it");
+    let only = json!({"pattern": "b.*$", "output_mode": "content", "-o": true});
+    assert_eq!(lines(only), "dos:1:bc|dos:2:bcd|unix:1:bc|unix:2:bcd");
+    let multi = json!({"pattern": "abc$.*abcd$", "multiline": true, "output_mode": "count"});
+    assert_eq!(lines(multi), "dos:1|unix:1");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_said_in_words() {
+    let room = Room::with(&[("a", "hit\n"), ("long", &"x".repeat(17 * 1024 * 1024))]);
+    let words = "`ROOM/long` can't be searched: it has a line of more than 16777216 bytes";
+    let (_, said) = room.error("Grep", json!({"pattern": "hit", "path": "long"}));
+    assert_eq!(said, words);
+    let note = format!("[1 place could not be looked at; the first: {words}]");
+    assert_eq!(room.text("Grep", json!({"pattern": "hit"})), format!("a\n{note}"));
+}
+
+#[test]
+fn a_glob_may_be_absolute() {
+    let room = project();
+    for (path, glob) in [(".", "src/c.rs"), ("src", "src/*.rs"), (".", "!{b.txt,src/d.py,a.rs,.hidden}")] {
+        let (not, plain) = glob.strip_prefix('!').map_or(("", glob), |plain| ("!", plain));
+        let glob = format!("{not}{}/{plain}", room.real());
+        check_in(&room, json!({"pattern": "alpha", "path": path, "glob": glob}), "src/c.rs");
     }
 }

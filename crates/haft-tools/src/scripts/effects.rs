@@ -1,10 +1,12 @@
 //! What a script declares, and what that means for one call.
 //!
 //! The declaration is the user's own: it decides what runs beside what, and what is shown. It can't be enforced without a
-//! sandbox, which is why it allows nothing by itself. Arguments that can't be turned into text make the call unknown.
+//! sandbox, which is why it allows nothing by itself. A call whose arguments say nothing of what it would touch is refused: as
+//! an unknown one it would be less bound than one that says it.
 
 use haft::effects::table::{Class, Facts};
-use haft::effects::template::{Declaration, Lists, Untellable};
+use haft::effects::template::{Declaration, Lists};
+use haft::schema::Violation;
 use haft::{Effects, ListedClass};
 use serde_json::Value;
 
@@ -40,6 +42,9 @@ impl Declared {
 
     /// Finds claims that the declaration refutes, each by itself.
     fn contradictions(&self, wrong: &mut impl FnMut(&str, String)) {
+        if self.read_only == Some(true) && self.destructive == Some(true) {
+            wrong("/destructive", "contradicts `read_only`; set one of them".into());
+        }
         let claims = [
             ("/read_only", Declared { destructive: None, concurrency_safe: None, ..self.clone() }),
             ("/destructive", Declared { read_only: None, concurrency_safe: None, ..self.clone() }),
@@ -79,12 +84,15 @@ impl Declared {
     }
 
     /// What one call touches.
-    pub(super) fn effects(&self, arguments: &Value) -> Effects {
-        match self.declaration.as_ref().map(|declaration| declaration.effects(arguments)) {
-            Some(Ok(effects)) => self.claimed(effects),
-            Some(Err(Untellable)) => Effects::unknown(),
-            None => self.claimed(Effects::unknown()),
-        }
+    ///
+    /// # Errors
+    /// An argument that doesn't say it.
+    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
+        let effects = match &self.declaration {
+            Some(declaration) => declaration.effects(arguments)?,
+            None => Effects::unknown(),
+        };
+        Ok(self.claimed(effects))
     }
 }
 
@@ -112,7 +120,7 @@ mod tests {
 
     #[track_caller]
     fn check(fields: Value, arguments: Value, expected: &Effects) {
-        assert_eq!(&declared(fields).unwrap().effects(&arguments), expected);
+        assert_eq!(declared(fields).unwrap().effects(&arguments).as_ref(), Ok(expected));
     }
 
     #[test]
@@ -141,11 +149,23 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_told_is_unknown() {
-        let reads = || json!({"effects": {"reads": ["{path}"]}, "destructive": true});
-        check(reads(), json!({"path": {"a": 1}}), &Effects::unknown());
-        check(reads(), json!({"path": ""}), &Effects::unknown());
-        check(json!({"effects": {"reaches": ["{url}"]}}), json!({"url": "no host"}), &Effects::unknown());
+    fn what_does_not_say_what_it_touches_is_refused() {
+        let refused = |field: &str, template: &str, arguments: Value| {
+            let fields = json!({"effects": {field: [template]}});
+            declared(fields).unwrap().effects(&arguments).unwrap_err().to_string()
+        };
+        let accepted = "which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted";
+        for field in ["reads", "writes", "deletes"] {
+            let object = refused(field, "{path}", json!({"path": {"a": 1}}));
+            assert_eq!(object, format!("/path: is an object, {accepted}"));
+            let empty = refused(field, "{path}/", json!({"path": ""}));
+            assert_eq!(empty, format!("/path: is empty, {accepted}"));
+        }
+        assert_eq!(
+            refused("reaches", "{url}", json!({"url": "no host"})),
+            "/url: `no host` has no host; a host's name, its address or a URL is accepted"
+        );
+        assert_eq!(refused("reaches", "{url}", json!({"url": ""})), format!("/url: is empty, {accepted}"));
     }
 
     #[test]

@@ -7,14 +7,14 @@
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-use haft::schema::{InputSchema, Violation, decode};
+use haft::schema::{InputSchema, Violation, decode, parse_json};
 use haft::{Interrupt, ResultLimit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::TIMEOUT_MS_MAX;
 use super::effects::Declared;
+use super::{RESULT_CHARS_MIN, TIMEOUT_MS_MAX};
 
 /// A tool in any language: `tool.json`, beside the program that it names.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -150,7 +150,7 @@ pub struct ScriptEffects {
 }
 
 fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]})
+    schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": RESULT_CHARS_MIN}, {"const": "unlimited"}]})
 }
 
 /// The JSON Schema of `tool.json`, as it is published.
@@ -171,10 +171,18 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
     static SCHEMA: LazyLock<InputSchema> =
         LazyLock::new(|| InputSchema::of_output(schema()).expect("the schema of a type of ours is a schema"));
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let value: Value = serde_json::from_slice(bytes)
+    let text = std::str::from_utf8(bytes)
         .map_err(|error| vec![Violation::new("", format!("is not JSON: {error}"))])?;
-    let violations = SCHEMA.violations(&value);
+    let value = parse_json(text).map_err(|violation| vec![violation])?;
+    let mut violations = SCHEMA.violations(&value);
     if !violations.is_empty() {
+        let blank =
+            value.get("description").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty());
+        for violation in violations.iter_mut().filter(|violation| blank && violation.path() == "/description")
+        {
+            *violation =
+                Violation::new("/description", "is empty; say what the tool does and when to use it");
+        }
         return Err(violations);
     }
     let manifest: Manifest = decode(&value).map_err(|violation| vec![violation])?;
@@ -189,6 +197,17 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
         match InputSchema::of_output(schema.clone().into()) {
             Ok(schema) => output_schema = Some(schema),
             Err(error) => wrong("/output_schema", error.to_string()),
+        }
+    }
+    for (at, word) in manifest.command.iter().enumerate().filter(|(_, word)| word.contains('\0')) {
+        let word = word.replace('\0', "\\0");
+        wrong(&format!("/command/{at}"), format!("`{word}` has a NUL, which no program can be given"));
+    }
+    for (at, alias) in manifest.aliases.iter().enumerate() {
+        if *alias == manifest.name {
+            wrong(&format!("/aliases/{at}"), format!("`{alias}` is the name already; leave it out"));
+        } else if manifest.aliases[..at].contains(alias) {
+            wrong(&format!("/aliases/{at}"), format!("`{alias}` is given twice; give it once"));
         }
     }
     if manifest.defer && manifest.always_load {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
-use haft::schema::InputSchema;
+use haft::schema::{InputSchema, parse_json, problems};
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,8 +62,12 @@ impl Script {
     }
 
     /// What one call touches.
-    pub(super) fn effects(&self, arguments: &Value) -> Effects {
-        self.declared.effects(arguments)
+    ///
+    /// # Errors
+    /// Its arguments don't say it, so it must not run.
+    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, ToolError> {
+        let refused = |violation| ToolError::senseless(problems(&self.name, &[violation]));
+        self.declared.effects(arguments).map_err(refused)
     }
 
     /// How much of the result is held in memory.
@@ -83,7 +87,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
     };
     let mut stdin = serde_json::to_vec(&arguments)?;
     stdin.push(b'\n');
-    let hosts = script.effects(&arguments).reaches.into_iter().map(|reach| reach.host).collect();
+    let hosts = script.effects(&arguments)?.reaches.into_iter().map(|reach| reach.host).collect();
     let progress = cx.clone();
     let mut request = ProcessRequest::new(script.argv.iter().cloned(), cx.cwd())
         .with_stdin(stdin)
@@ -163,13 +167,15 @@ fn json(script: &Script, stdout: &Captured) -> Result<Output, ToolError> {
             "{name} printed nothing, and its output has to be JSON; {FAULT}"
         )));
     }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let wrong = |why: String| {
         let begins = shown(&String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN_CHARS)]));
-        let words = format!(
-            "{name} printed something that is not one JSON value: {error}; {FAULT}\nit begins: {begins}"
-        );
-        ToolError::new(words).with_source(error)
-    })?;
+        ToolError::new(format!(
+            "{name} printed something that is not one JSON value: {why}; {FAULT}\nit begins: {begins}"
+        ))
+    };
+    // As strictly as what a model sends: nothing is merged, nothing becomes another number.
+    let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+    let value = parse_json(text).map_err(|violation| wrong(violation.to_string()))?;
     let violations =
         script.output_schema.as_ref().map(|schema| schema.violations(&value)).unwrap_or_default();
     if violations.is_empty() {

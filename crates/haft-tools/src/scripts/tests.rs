@@ -64,7 +64,8 @@ impl Place {
     fn engine(&self, allowed: &[&str]) -> Engine {
         let loaded = self.load();
         assert_eq!(loaded.problems, []);
-        let registry = Registry::new().with_external("script:test", loaded.tools).unwrap();
+        let (registry, problems) = loaded.register(&Registry::new(), "script:test");
+        assert_eq!(problems, []);
         let permissions = allowed.iter().try_fold(Permissions::new(), |all, name| all.allow(*name)).unwrap();
         Engine::new(registry)
             .workspace(Workspace::new(self.path("work")).unwrap())
@@ -179,14 +180,28 @@ async fn json_is_one_value_that_fits() {
             "echo hi",
             any(),
             format!(
-                "t printed something that is not one JSON value: expected value at line 1 column 1; {fault}\nit begins: hi"
+                "t printed something that is not one JSON value: not valid JSON at line 1 column 1: expected a value; {fault}\nit begins: hi"
             ),
         ),
         (
             "echo '1 2'",
             any(),
             format!(
-                "t printed something that is not one JSON value: trailing characters at line 1 column 3; {fault}\nit begins: 1 2"
+                "t printed something that is not one JSON value: not valid JSON at line 1 column 3: expected nothing after the value; {fault}\nit begins: 1 2"
+            ),
+        ),
+        (
+            r#"echo '{"a": 1, "a": 2}'"#,
+            any(),
+            format!(
+                "t printed something that is not one JSON value: /a: the key \"a\" appears twice in one object; give it once; {fault}\nit begins: {{\"a\": 1, \"a\": 2}}"
+            ),
+        ),
+        (
+            "echo 12345678901234567890123",
+            any(),
+            format!(
+                "t printed something that is not one JSON value: the integer 12345678901234567890123 can't be kept exactly; integers from -9223372036854775808 to 18446744073709551615 are accepted; {fault}\nit begins: 12345678901234567890123"
             ),
         ),
         (
@@ -225,6 +240,23 @@ async fn a_long_result_is_kept_in_one_file() {
         assert_eq!(fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
     }
     assert_eq!(fs::read_dir(place.path("results")).unwrap().count(), 2, "no result is written twice");
+}
+
+/// Neither with the smallest limit, nor without one where the turn has a budget: the whole is in a file that is named.
+#[tokio::test]
+async fn nothing_is_lost_by_a_limit() {
+    let place = Place::new();
+    let name = "a_tool_with_a_name_of_sixty_four_characters_in_all_as_long_as_ok";
+    place.script(name, "seq 1 2000000", json!({"max_result_chars": RESULT_CHARS_MIN}));
+    let result = place.call(name, json!({})).await;
+    let (text, kept) = (outcome(&result).unwrap(), result.offloaded_to().unwrap().to_owned());
+    assert!(text.contains(kept.file_name().unwrap().to_str().unwrap()), "{text}");
+
+    place.script("t", "seq 1 20000", json!({"max_result_chars": "unlimited"}));
+    let result = one(&place.engine(&["t"]).turn_budget(5_000), "t", json!({})).await;
+    let (text, kept) = (outcome(&result).unwrap(), result.offloaded_to().unwrap().to_owned());
+    assert!(text.contains(kept.to_str().unwrap()) && !text.contains("offset 5"), "{text}");
+    assert!(fs::read_to_string(kept).unwrap().ends_with("20000"));
 }
 
 #[tokio::test]
@@ -274,6 +306,30 @@ async fn a_script_runs_only_where_it_is_allowed() {
     assert!(asked.unconfined && !asked.effects.unknown);
 }
 
+/// Allowed by name is not allowed outside: neither as a path nor as something that hides one.
+#[tokio::test]
+async fn what_hides_its_effects_is_not_run() {
+    let place = Place::new();
+    let schema = json!({"type": "object", "properties": {"a": {}}});
+    place.script("wr", "touch ran", json!({"effects": {"writes": ["{a}"]}, "input_schema": schema}));
+    let kind = |result: &ToolResult| result.error_kind();
+    for (argument, expected) in [
+        (json!("/etc/passwd"), ErrorKind::Denied),
+        (json!([["/etc/passwd"]]), ErrorKind::InvalidInput),
+        (json!({"x": 1}), ErrorKind::InvalidInput),
+        (json!(""), ErrorKind::InvalidInput),
+    ] {
+        let result = place.call("wr", json!({"a": argument})).await;
+        assert_eq!(kind(&result), Some(expected), "{argument}: {:?}", outcome(&result));
+    }
+    assert!(!place.path("work/ran").exists());
+    let words = outcome(&place.call("wr", json!({"a": {"x": 1}})).await).unwrap_err().1;
+    let expected = "invalid input for wr (1 problem):\n  /a   is an object, which doesn't say what the call would touch; a string, \
+                    a number, a boolean or an array of these is accepted\nfix this field and call wr again";
+    assert_eq!(words, expected);
+    assert_eq!(kind(&place.call("wr", json!({"a": "fine"})).await), None);
+}
+
 #[tokio::test]
 async fn variables_are_passed_by_name() {
     let place = Place::new();
@@ -304,10 +360,6 @@ async fn scripts_that_only_read_run_side_by_side() {
 #[tokio::test]
 async fn a_program_that_can_not_be_started_is_an_error() {
     let place = Place::new();
-    place.manifest("t", manifest("t", json!({"command": ["no-such-program-anywhere"]})));
-    let words =
-        "t can't run: `no-such-program-anywhere` is not there: no folder of PATH has a program of this name";
-    assert_eq!(outcome(&place.call("t", json!({})).await), Err((ErrorKind::Failed, words.into())));
     place.script("t", "", json!({}));
     let engine = place.engine(&["t"]);
     fs::remove_file(place.path("tools/t/run.sh")).unwrap();
@@ -325,13 +377,13 @@ fn every_field_becomes_a_fact() {
         "requires_user": true, "env": ["A"],
     });
     place.script("t", "", all);
-    let tool = &place.load().tools[0];
+    let tool = &place.load().tools[0].tool;
     assert_eq!((tool.name(), tool.group(), tool.aliases()), ("t", "scripts", &["other".to_owned()][..]));
     assert_eq!(tool.result_limit(), haft::Unlimited);
     assert_eq!(tool.output_schema(), Some(&json!({"type": "integer"})));
     assert!(tool.spec().runs_in_child());
     place.script("t", "", json!({}));
-    let tool = &place.load().tools[0];
+    let tool = &place.load().tools[0].tool;
     assert_eq!(
         (tool.result_limit(), tool.listed_class()),
         (haft::Chars(100_000), haft::ListedClass::default())
@@ -350,7 +402,7 @@ fn a_folder_may_be_one_tool_or_many() {
     symlink(place.path("elsewhere"), place.path("tools/c")).unwrap();
     let names = |loaded: Loaded| -> Vec<String> {
         assert_eq!(loaded.problems, []);
-        loaded.tools.iter().map(|tool| tool.name().to_owned()).collect()
+        loaded.tools.iter().map(|script| script.tool.name().to_owned()).collect()
     };
     assert_eq!(names(place.load()), ["a", "b", "linked"]);
     assert_eq!(names(load(&place.path("tools/a")).unwrap()), ["a"]);
@@ -389,8 +441,9 @@ fn a_bad_manifest_says_where_and_why() {
     );
     check(
         json!({"max_result_chars": "all"}),
-        "/max_result_chars: \"all\" is not accepted; an integer ≥ 0 or \"unlimited\" is",
+        "/max_result_chars: \"all\" is not accepted; an integer ≥ 100 or \"unlimited\" is",
     );
+    check(json!({"max_result_chars": 1}), "/max_result_chars: 1 is too small; an integer ≥ 100 is accepted");
     check(json!({"output": "xml"}), "/output: \"xml\" is not accepted; one of \"text\", \"json\" is");
     check(
         json!({"interrupt": "never"}),
@@ -429,14 +482,35 @@ fn a_bad_manifest_says_where_and_why() {
         json!({"read_only": true, "effects": {"writes": ["x"]}}),
         "/read_only: claims to be read-only and declares a change",
     );
+    check(json!({"aliases": ["x", "t"]}), "/aliases/1: `t` is the name already; leave it out");
+    check(json!({"aliases": ["y", "y"]}), "/aliases/1: `y` is given twice; give it once");
+    check(json!({"aliases": ["good"]}), "/aliases/0: `good` is a name of tools/good/tool.json already");
     check(json!({"defer": true, "always_load": true}), "/always_load: contradicts `defer`; set one of them");
     check(
         json!({"env": ["A=B"]}),
         "/env/0: \"A=B\" does not match; a string that matches `^[A-Za-z_][A-Za-z0-9_]*$` is accepted",
     );
+    check(json!({"description": " "}), "/description: is empty; say what the tool does and when to use it");
     check(
-        json!({"description": " "}),
-        "/description: \" \" does not match; a string that matches `\\S` is accepted",
+        json!({"command": ["no-such-program-anywhere"]}),
+        "/command/0: no folder of PATH has a program `no-such-program-anywhere`",
+    );
+    check(
+        json!({"command": ["./../good/run.sh"]}),
+        "/command/0: `./../good/run.sh` leaves the tool's folder; others begin with `/`",
+    );
+    check(json!({"command": ["."]}), "/command/0: `.` is a folder; name a program, such as `./run`");
+    check(
+        json!({"command": ["./run.sh", "a\0b"]}),
+        "/command/1: `a\\0b` has a NUL, which no program can be given",
+    );
+    check(
+        json!({"read_only": true, "destructive": true}),
+        "/destructive: contradicts `read_only`; set one of them",
+    );
+    check(
+        json!({"effects": {"reads": ["~/x"]}}),
+        "/effects/reads/0: `~/x`: `~` is not expanded; give the whole path",
     );
     check(json!({"max_concurrency": 0}), "/max_concurrency: 0 is too small; an integer ≥ 1 is accepted");
 }
@@ -447,6 +521,7 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     place.script("good", "", json!({}));
     place.write("tools/broken/tool.json", "{\"name\": \"x\",\n oops}", 0o644);
     place.write("tools/empty/tool.json", "", 0o644);
+    place.write("tools/double/tool.json", r#"{"name": "x", "name": "y"}"#, 0o644);
     place.write("tools/list/tool.json", "[]", 0o644);
     place.write("tools/large/tool.json", &" ".repeat(1024 * 1024 + 1), 0o644);
     fs::create_dir_all(place.path("tools/folder/tool.json")).unwrap();
@@ -466,8 +541,9 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     place.manifest("plain", manifest("plain", json!({})));
     place.manifest("twin", manifest("good", json!({"command": ["true"]})));
     let expected = [
-        "tools/broken/tool.json: is not JSON: key must be a string at line 2 column 2".to_owned(),
-        "tools/empty/tool.json: is not JSON: EOF while parsing a value at line 1 column 0".into(),
+        "tools/broken/tool.json: not valid JSON at line 2 column 2: expected a key in double quotes".to_owned(),
+        "tools/double/tool.json: /name: the key \"name\" appears twice in one object; give it once".into(),
+        "tools/empty/tool.json: the input is empty; a JSON object is accepted".into(),
         "tools/fifo/tool.json: is not a plain file".into(),
         "tools/folder/tool.json: is not a plain file".into(),
         "tools/large/tool.json: has more than 1048576 bytes".into(),
@@ -480,6 +556,45 @@ fn files_that_are_no_manifests_are_problems_and_hang_nobody() {
     ];
     assert_eq!(place.problems(), expected);
     assert_eq!(place.load().tools.len(), 1);
+}
+
+/// No alias takes a name away, whichever folder comes first; of two aliases the first stays.
+#[test]
+fn names_go_before_aliases() {
+    let place = Place::new();
+    place.script("a", "", json!({"aliases": ["b"]}));
+    place.script("b", "", json!({"aliases": ["x"]}));
+    place.script("c", "", json!({"aliases": ["y", "x"]}));
+    let expected = [
+        "tools/a/tool.json: /aliases/0: `b` is a name of tools/b/tool.json already",
+        "tools/c/tool.json: /aliases/1: `x` is a name of tools/b/tool.json already",
+    ];
+    assert_eq!(place.problems(), expected);
+    assert_eq!(place.load().tools[0].tool.name(), "b");
+}
+
+/// Registering says what it leaves out and never fails, whatever it is given.
+#[test]
+fn what_can_not_be_registered_is_a_problem_of_its_tool() {
+    let place = Place::new();
+    place.script("Read", "", json!({}));
+    place.script("a", "", json!({"aliases": ["x", "read_file"]}));
+    place.script("good", "", json!({}));
+    let read = haft::tool("Read", "Reads.", |_: haft::NoInput, _| async { Ok("") }).alias("read_file");
+    let registry = Registry::new().with(read).unwrap();
+    let said = |problems: Vec<Problem>| -> Vec<String> {
+        let plain = |problem: Problem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
+        problems.into_iter().map(plain).collect()
+    };
+    let (registry, problems) = place.load().register(&registry, "script:test");
+    let expected = [
+        "tools/Read/tool.json: /name: `Read` is a name of the built-in tool `Read`; give another",
+        "tools/a/tool.json: /aliases/1: `read_file` is a name of the built-in tool `Read`; give another",
+    ];
+    assert_eq!((said(problems), registry.len()), (expected.map(str::to_owned).into(), 2));
+    let (again, problems) = load(&place.path("tools/good")).unwrap().register(&registry, "script:test");
+    let expected = "tools/good/tool.json: tool `good` can't be called `good`: that is a name of `good`";
+    assert_eq!((said(problems), again.len()), (vec![expected.to_owned()], 2));
 }
 
 const SCHEMA_FILE: &str = "schemas/tool.schema.json";
@@ -515,7 +630,7 @@ fn the_published_schema_and_the_loader_agree() {
         "destructive": [true, "yes"],
         "concurrency_safe": [false, 0],
         "timeout_ms": [1, 86_400_000, 0, -1, 1.5, "5", 86_400_001],
-        "max_result_chars": [0, 100, "unlimited", "all", -1, 1.5],
+        "max_result_chars": [0, 99, 100, "unlimited", "all", -1, 1.5],
         "max_concurrency": [1, 10, 0, -1],
         "interrupt": ["block", "cancel", "stop"],
         "aliases": [[], ["a"], ["a b"], "a"],

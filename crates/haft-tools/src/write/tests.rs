@@ -36,10 +36,13 @@ fn the_mode_stays_and_a_file_that_is_read_only_is_refused() {
     room.text("Write", write("run.sh", "new"));
     assert_eq!(fs::metadata(room.path("run.sh")).unwrap().mode() & 0o7777, 0o755);
     fs::set_permissions(room.path("fixed"), fs::Permissions::from_mode(0o444)).unwrap();
-    // Who may write everything is not asked.
-    if let Err(error) = room.call("Write", write("fixed", "new")).outcome() {
-        assert!(error.message().ends_with("its permissions don't allow it"), "{error}");
+    // Also for those who may write everything.
+    let edit = json!({"file_path": "fixed", "old_string": "old", "new_string": "new"});
+    for (tool, input) in [("Write", write("fixed", "new")), ("Edit", edit)] {
+        let (_, words) = room.error(tool, input);
+        assert_eq!(words, "`ROOM/fixed` is read-only: nobody may write it, as its mode says");
     }
+    assert_eq!(room.content("fixed"), "old");
 }
 
 #[test]
@@ -52,8 +55,9 @@ fn what_is_no_file_is_refused() {
         assert!(said.1.starts_with(words), "{said:?}");
     };
     check(write("dir", "x"), ErrorKind::Failed, "`ROOM/dir` is a directory");
-    // Nobody can say where that leads, so nobody may write there.
-    check(write("dir/x/y", "x"), ErrorKind::Denied, "Write was denied");
+    check(write("dir/x/y", "x"), ErrorKind::Failed, "`ROOM/dir/x` is not a directory");
+    check(write("new/", "x"), ErrorKind::InvalidInput, "`file_path` ends with `/`");
+    assert!(!room.path("new").exists());
     check(write("pipe", "x"), ErrorKind::Failed, "`ROOM/pipe` is a pipe, a socket or a device");
     check(write("", "x"), ErrorKind::InvalidInput, "`file_path` is empty");
     check(write("/etc/x", "x"), ErrorKind::Denied, "Write was denied");

@@ -2,13 +2,14 @@
 //!
 //! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of its items. An
 //! argument that isn't given, or is null, gives no text at all: what isn't asked for isn't touched. Whatever else can't be
-//! written as text gives nothing that could be relied on.
+//! written as text makes the call one that can't be judged, and says which argument and what is accepted.
 //!
 //! Script tools declare so for themselves, and users in settings for tools that declare nothing.
 
 use serde_json::Value;
 
 use super::{Access, Effects, PathSet};
+use crate::schema::Violation;
 
 /// What a declaration says, as it was written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +70,9 @@ impl Declaration {
         };
         let path = |text: &str| {
             let template = Template::parse(text, arguments)?;
+            if text == "~" || text.starts_with("~/") {
+                return Err(format!("`{text}`: `~` is not expanded; give the whole path"));
+            }
             let stars = text.strip_suffix("/**").unwrap_or(text).contains('*');
             if stars && template.texts().any(|text| text.contains('*')) {
                 return Err(format!(
@@ -98,20 +102,26 @@ impl Declaration {
     /// What one call touches.
     ///
     /// # Errors
-    /// Arguments from which no text can be made: anything may happen.
-    pub fn effects(&self, arguments: &Value) -> Result<Effects, Untellable> {
+    /// An argument that doesn't say what the call would touch: anything may happen.
+    pub fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
         let mut effects = Effects::none();
         effects.reads = paths(&self.reads, arguments)?;
         effects.writes = paths(&self.writes, arguments)?;
         effects.deletes = paths(&self.deletes, arguments)?;
         for template in &self.runs {
-            for text in template.fill(arguments)? {
+            for text in template.fill(arguments, true)? {
                 effects = effects.and(Effects::runs(text));
             }
         }
         for (access, template) in &self.reaches {
-            for text in template.fill(arguments)? {
-                effects = effects.and(reached(*access, host(&text).ok_or(Untellable)?.to_owned()));
+            for text in template.fill(arguments, false)? {
+                let no_host = || {
+                    let shown: String = text.chars().take(TEXT_SHOWN_CHARS).collect();
+                    template.refused(format!(
+                        "`{shown}` has no host; a host's name, its address or a URL is accepted"
+                    ))
+                };
+                effects = effects.and(reached(*access, host(&text).ok_or_else(no_host)?.to_owned()));
             }
         }
         Ok(effects)
@@ -136,6 +146,8 @@ impl Declaration {
 
 /// How many texts one template may give for one call.
 const TEXTS_MAX: usize = 1_000;
+/// How much of a text is shown that is no host.
+const TEXT_SHOWN_CHARS: usize = 100;
 
 /// A text with arguments in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,10 +158,6 @@ enum Piece {
     Text(String),
     Argument(String),
 }
-
-/// Arguments from which no text can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Untellable;
 
 impl Template {
     /// Reads a template whose arguments are among these, or any.
@@ -208,20 +216,28 @@ impl Template {
         })
     }
 
-    /// The texts for these arguments.
-    fn fill(&self, arguments: &Value) -> Result<Vec<String>, Untellable> {
+    /// The texts for these arguments, none of which is empty unless it may be.
+    ///
+    /// # Errors
+    /// An argument from which no text can be made.
+    fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, Violation> {
         let mut texts = vec![String::new()];
         for piece in &self.0 {
             let values = match piece {
                 Piece::Text(text) => vec![text.clone()],
                 Piece::Argument(name) => match arguments.get(name) {
                     None | Some(Value::Null) => return Ok(Vec::new()),
-                    Some(Value::Array(items)) => items.iter().map(scalar).collect::<Result<_, _>>()?,
-                    Some(value) => vec![scalar(value)?],
+                    Some(Value::Array(items)) => {
+                        let each = items.iter().enumerate();
+                        let text =
+                            |(at, item)| scalar(item, &format!("{}/{at}", pointer(name)), may_be_empty);
+                        each.map(text).collect::<Result<_, _>>()?
+                    }
+                    Some(value) => vec![scalar(value, &pointer(name), may_be_empty)?],
                 },
             };
             if texts.len() * values.len() > TEXTS_MAX {
-                return Err(Untellable);
+                return Err(self.refused(format!("gives too many texts; at most {TEXTS_MAX} are accepted")));
             }
             texts = texts
                 .iter()
@@ -230,15 +246,35 @@ impl Template {
         }
         Ok(texts)
     }
+
+    /// Something that is wrong with what the arguments gave, at the first of them.
+    fn refused(&self, words: String) -> Violation {
+        let argument = self.0.iter().find_map(|piece| match piece {
+            Piece::Argument(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        });
+        Violation::new(argument.map(pointer).unwrap_or_default(), words)
+    }
 }
 
-fn scalar(value: &Value) -> Result<String, Untellable> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
-        Value::Bool(value) => Ok(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err(Untellable),
-    }
+fn pointer(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn scalar(value: &Value, at: &str, may_be_empty: bool) -> Result<String, Violation> {
+    let what = match value {
+        Value::String(text) if text.is_empty() && !may_be_empty => "is empty",
+        Value::String(text) => return Ok(text.clone()),
+        Value::Number(number) => return Ok(number.to_string()),
+        Value::Bool(value) => return Ok(value.to_string()),
+        Value::Null => "is null",
+        Value::Array(_) => "is an array",
+        Value::Object(_) => "is an object",
+    };
+    let words = format!(
+        "{what}, which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted"
+    );
+    Err(Violation::new(at, words))
 }
 
 fn reached(access: Access, host: String) -> Effects {
@@ -248,24 +284,20 @@ fn reached(access: Access, host: String) -> Effects {
     }
 }
 
-fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Untellable> {
+fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Violation> {
     let mut sets = Vec::new();
     for template in templates {
-        for text in template.fill(arguments)? {
-            sets.push(path_set(&text)?);
-        }
+        sets.extend(template.fill(arguments, false)?.iter().map(|text| path_set(text)));
     }
     Ok(sets)
 }
 
 /// A file, or with `/` or `/**` at the end everything below a folder.
-fn path_set(text: &str) -> Result<PathSet, Untellable> {
-    let folder = text.strip_suffix("/**").or_else(|| text.strip_suffix('/'));
-    match folder {
-        Some("") => Ok(PathSet::subtree("/")),
-        Some(folder) => Ok(PathSet::subtree(folder)),
-        None if text.is_empty() => Err(Untellable),
-        None => Ok(PathSet::file(text)),
+fn path_set(text: &str) -> PathSet {
+    match text.strip_suffix("/**").or_else(|| text.strip_suffix('/')) {
+        Some("") => PathSet::subtree("/"),
+        Some(folder) => PathSet::subtree(folder),
+        None => PathSet::file(text),
     }
 }
 
@@ -313,14 +345,17 @@ mod tests {
 
     use super::*;
 
+    const ACCEPTED: &str = ", which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted";
     const ARGUMENTS: [&str; 3] = ["a", "b", "list"];
 
     #[track_caller]
-    fn check(template: &str, arguments: Value, expected: Result<&[&str], Untellable>) {
-        let filled = Template::parse(template, Some(&ARGUMENTS)).unwrap().fill(&arguments);
+    fn check(template: &str, arguments: Value, expected: Result<&[&str], &str>) {
+        let filled = Template::parse(template, Some(&ARGUMENTS)).unwrap().fill(&arguments, false);
         assert_eq!(
-            filled,
-            expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect()),
+            filled.map_err(|violation| violation.to_string()),
+            expected
+                .map(|texts| texts.iter().map(|text| (*text).to_owned()).collect())
+                .map_err(|words| words.replace('…', ACCEPTED)),
             "{template}"
         );
     }
@@ -344,11 +379,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_can_not_be_relied_on() {
-        check("{a}", json!({"a": {"deep": 1}}), Err(Untellable));
-        check("{list}", json!({"list": ["x", null]}), Err(Untellable));
-        check("{list}", json!({"list": [["x"]]}), Err(Untellable));
-        check("{list}{list}", json!({"list": vec![1; 40]}), Err(Untellable));
+    fn what_is_no_text_is_refused() {
+        check("{a}", json!({"a": {"deep": 1}}), Err("/a: is an object…"));
+        check("{a}/", json!({"a": ""}), Err("/a: is empty…"));
+        check("{list}", json!({"list": ["x", ""]}), Err("/list/1: is empty…"));
+        check("{list}", json!({"list": ["x", null]}), Err("/list/1: is null…"));
+        check("{list}", json!({"list": [["x"]]}), Err("/list/0: is an array…"));
+        check(
+            "{list}{list}",
+            json!({"list": vec![1; 40]}),
+            Err("/list: gives too many texts; at most 1000 are accepted"),
+        );
+        let may_be_empty =
+            Template::parse("git log {a}", Some(&ARGUMENTS)).unwrap().fill(&json!({"a": ""}), true);
+        assert_eq!(may_be_empty, Ok(vec!["git log ".to_owned()]));
     }
 
     #[test]

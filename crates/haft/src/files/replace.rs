@@ -50,7 +50,12 @@ pub(super) fn replace(
                 return Err(FileError::new(FileErrorKind::NotAFile, text));
             }
         }
-        // Renaming over a file asks nobody whether the file may be written; its owner may have said no.
+        // Renaming over a file asks nobody whether the file may be written; its owner may have said no. Where nobody may
+        // write it, that is meant for those too whom the kernel does not ask.
+        if Mode::from_raw_mode(old.st_mode).intersection(Mode::WUSR | Mode::WGRP | Mode::WOTH).is_empty() {
+            let text = format!("`{}` is read-only: nobody may write it, as its mode says", show(path));
+            return Err(FileError::new(FileErrorKind::Io, text));
+        }
         if let Err(errno @ (Errno::ACCESS | Errno::ROFS)) =
             accessat(dir, name, Permission::WRITE_OK, AtFlags::EACCESS)
         {

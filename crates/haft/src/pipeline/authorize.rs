@@ -323,6 +323,10 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
             format!("{tool} refuses this call: {reason}"),
         ));
     }
+    // A path that leads nowhere: no answer makes the call possible, so nobody is asked.
+    if let Some((_, why)) = &request.effects.failed {
+        return Verdict::Deny(ToolError::new(why.clone()));
+    }
     let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
     let by = |reason: String, may_classify: bool| {
         if mode_asks { Verdict::Ask(Question { reason, may_classify }) } else { Verdict::Unasked(reason) }
@@ -348,12 +352,12 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
         Asks::No => match outside {
             None if request.unconfined_child => ask(NOT_CONFINED.into()),
             None => Verdict::Allow("its effects".into()),
-            Some(path) => ask(outside_words(request, path)),
+            Some(path) => ask(outside_words(path)),
         },
         Asks::ByTool | Asks::Yes if vouched => Verdict::Allow("the tool itself".into()),
         Asks::Always => ask("nothing is known of what it touches".into()),
         Asks::ByTool | Asks::Yes => ask(match outside {
-            Some(path) => outside_words(request, path),
+            Some(path) => outside_words(path),
             None => format!("it {}", request.declared()),
         }),
     }
@@ -440,11 +444,8 @@ fn unasked(shared: &Shared, request: &Request<'_>, reason: &str, why: &str) -> T
     ToolError::of(ErrorKind::Denied, words)
 }
 
-fn outside_words(request: &Request<'_>, path: &Path) -> String {
-    match &request.effects.failed {
-        Some((failed, why)) if failed == path => format!("nobody can say what it touches: {why}"),
-        _ => format!("it touches `{}`, outside of the working directories", path.display()),
-    }
+fn outside_words(path: &Path) -> String {
+    format!("it touches `{}`, outside of the working directories", path.display())
 }
 
 /// Whether the call runs in a process of its own.

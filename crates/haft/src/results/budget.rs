@@ -3,7 +3,8 @@
 //! Ten results within their limits can still be too much together. [`fit`] shrinks as few as it can, and the same
 //! ones every time: results keep their order, every one is counted, errors too, and the largest go first. First
 //! the limited ones become previews with a file. Then the unlimited ones become pages without a file, since the
-//! tool that would read the file back is the one that made it. Only when that isn't enough do all share alike.
+//! tool that would read the file back is the one that made it; those that can't be asked for the part that follows get a
+//! file all the same, so that nothing is lost. Only when that isn't enough do all share alike.
 //!
 //! Who shrinks to what is planned on numbers alone before anything is written, so no result is cut twice.
 
@@ -21,14 +22,23 @@ pub struct Fit<'a> {
     pub settled: &'a mut Settled,
     /// The limit that it was settled with.
     pub limit: ResultLimit,
+    /// Whether the tool can be asked for the part that follows.
+    pub pages: bool,
     /// Set when this result had to shrink.
     pub changed: bool,
 }
 
 impl<'a> Fit<'a> {
-    /// A result of this tool, not yet changed.
+    /// A result of this tool, not yet changed, of which the part that follows can't be asked for.
     pub fn new(tool: &'a str, settled: &'a mut Settled, limit: ResultLimit) -> Fit<'a> {
-        Fit { tool, settled, limit, changed: false }
+        Fit { tool, settled, limit, pages: false, changed: false }
+    }
+
+    /// Whether the tool can be asked for the part that follows.
+    #[must_use]
+    pub fn pages(mut self, pages: bool) -> Fit<'a> {
+        self.pages = pages;
+        self
     }
 }
 
@@ -39,7 +49,8 @@ impl<'a> Fit<'a> {
 ///
 /// 1. The largest limited result becomes a preview of [`limits::PREVIEW_CHARS`], the later one of two equals, until
 ///    the sum fits or none is longer than that.
-/// 2. The unlimited ones are cut to pages, all to the one length that makes the sum fit.
+/// 2. The unlimited ones are cut, all to the one length that makes the sum fit: to pages, or where the tool has none, to
+///    previews with a file.
 /// 3. If that length is below a preview's, every result gets an equal share; short ones leave theirs to others.
 pub fn fit(results: &mut [Fit<'_>], budget_chars: usize, store: &OffloadStore) {
     // Bytes bound characters from above, so most turns end here.
@@ -58,7 +69,7 @@ pub fn fit(results: &mut [Fit<'_>], budget_chars: usize, store: &OffloadStore) {
         if size.chars <= target {
             continue;
         }
-        let pages = !size.is_limited && result.settled.offloaded_to.is_none();
+        let pages = result.pages && !size.is_limited && result.settled.offloaded_to.is_none();
         if pages {
             result.settled.turn_to_page(result.tool, target);
         } else {

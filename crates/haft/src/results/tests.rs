@@ -94,7 +94,7 @@ fn fit_all(
     let mut fits: Vec<Fit<'_>> = settled
         .iter_mut()
         .zip(outputs)
-        .map(|(settled, (_, limit))| Fit::new("Tool", settled, *limit))
+        .map(|(settled, (_, limit))| Fit::new("Tool", settled, *limit).pages(true))
         .collect();
     fit(&mut fits, budget, store);
     let changed = fits.iter().map(|fit| fit.changed).collect();
@@ -313,7 +313,7 @@ fn a_page_ends_with_a_line_and_says_how_to_go_on() {
     let store = OffloadStore::temporary();
     let whole = "some words on a line\n".repeat(1_000);
     let mut settled = Settled::whole(text_output(&whole));
-    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited)], 10_000, &store);
+    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)], 10_000, &store);
     let preview = preview_of(&settled);
     let shown = preview.matches("some words").count();
     let end = format!(
@@ -323,15 +323,33 @@ fn a_page_ends_with_a_line_and_says_how_to_go_on() {
     assert!(preview.ends_with(&end), "{preview}");
     assert!(preview.contains(&format!("\n[shown: lines 1–{shown} of the 1,000 lines of this page")));
     assert!(shown > 450 && !store.dir().exists());
-    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited)], 3_000, &store);
+    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)], 3_000, &store);
     assert!(chars(&settled.output) <= 3_000);
     check_cut(&text_output(&whole), &settled).expect("a page of a page");
+}
+
+/// Without an offset to ask for, nothing but a file keeps the rest.
+#[test]
+fn an_unlimited_result_without_pages_goes_to_a_file() {
+    let store = OffloadStore::temporary();
+    let whole = "some words on a line\n".repeat(1_000);
+    let mut settled = Settled::whole(text_output(&whole));
+    fit(&mut [Fit::new("T", &mut settled, ResultLimit::Unlimited)], 10_000, &store);
+    let path = settled.offloaded_to.as_ref().expect("a file");
+    assert_eq!(fs::read_to_string(path).expect("the file"), whole);
+    let preview = preview_of(&settled);
+    assert!(preview.contains(&*path.to_string_lossy()) && !preview.contains("again"), "{preview}");
+    assert!(chars(&settled.output) <= 10_000);
 }
 
 #[test]
 fn a_page_within_one_long_line_is_within_the_budget() {
     let mut settled = Settled::whole(text_output(&"x".repeat(20_000)));
-    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited)], 200, &OffloadStore::temporary());
+    fit(
+        &mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)],
+        200,
+        &OffloadStore::temporary(),
+    );
     let preview = preview_of(&settled);
     assert!(chars(&settled.output) <= 200);
     assert!(preview.ends_with("x\n[cut: 20,000 characters; call Read again for the rest]"), "{preview}");

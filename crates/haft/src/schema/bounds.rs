@@ -91,7 +91,7 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
         )));
     }
     let mut survey = Survey::new(root);
-    survey.collect(root, "", true)?;
+    survey.collect(root, true)?;
     if survey.patterns > SCHEMA_PATTERNS_MAX {
         return Err(SchemaError::new(format!(
             "the schema has {} patterns; at most {SCHEMA_PATTERNS_MAX} are accepted",
@@ -108,7 +108,7 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
         if let Some((_, Some(target))) = survey.reference(schema)
             && known.insert(ptr::from_ref(target))
         {
-            survey.collect(target, "", true)?;
+            survey.collect(target, true)?;
             queue.extend(survey.seen.drain(..).filter(|schema| known.insert(ptr::from_ref(*schema))));
             queue.push(target);
         }
@@ -121,6 +121,48 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
         }
     }
     Ok(Facts { explained_depth })
+}
+
+/// The first `$ref` that leads nowhere, for the words of a refusal that the compiler has made.
+#[cold]
+pub(super) fn dangling(root: &Value) -> Option<SchemaError> {
+    let mut survey = Survey::new(root);
+    survey.collect(root, true).ok()?;
+    let lost = survey.seen.iter().find(|schema| matches!(survey.reference(schema), Some((_, None))))?;
+    let (reference, _) = survey.reference(lost)?;
+    let keyword = REFERENCES.iter().find(|keyword| lost.get(**keyword).is_some())?;
+    Some(SchemaError::at(
+        &format!("{}/{keyword}", place(root, lost)),
+        format!(
+            "`{keyword}` to `{}` leads nowhere; a place that the schema has is accepted, such as `#/$defs/…`",
+            shorten(reference, VALUE_CHARS_MAX)
+        ),
+    ))
+}
+
+/// The JSON pointer to a part of the document. Looked for only where something is wrong with it.
+#[cold]
+fn place(root: &Value, part: &Value) -> String {
+    fn find(value: &Value, part: &Value, path: &mut Vec<String>) -> bool {
+        if ptr::eq(value, part) {
+            return true;
+        }
+        let mut below = |step: String, child: &Value| {
+            path.push(step);
+            find(child, part, path) || {
+                path.pop();
+                false
+            }
+        };
+        match value {
+            Value::Array(items) => items.iter().enumerate().any(|(at, item)| below(at.to_string(), item)),
+            Value::Object(fields) => fields.iter().any(|(key, field)| below(escape(key), field)),
+            _ => false,
+        }
+    }
+    let mut path = Vec::new();
+    find(root, part, &mut path);
+    path.iter().map(|step| format!("/{step}")).collect()
 }
 
 /// Says whether objects and arrays nest deeper than `limit`; stops looking there.
@@ -179,14 +221,14 @@ impl<'s> Survey<'s> {
     }
 
     /// Notes every subschema of the document and refuses references that leave it.
-    fn collect(&mut self, schema: &'s Value, path: &str, is_root: bool) -> Result<(), SchemaError> {
+    fn collect(&mut self, schema: &'s Value, is_root: bool) -> Result<(), SchemaError> {
         self.seen.push(schema);
         let Some(object) = schema.as_object() else { return Ok(()) };
         for keyword in REFERENCES {
             let Some(reference) = object.get(keyword).and_then(Value::as_str) else { continue };
             if self.local(reference).is_none() {
                 return Err(SchemaError::at(
-                    path,
+                    &format!("{}/{keyword}", place(self.root, schema)),
                     format!(
                         "`{keyword}` to `{}` leaves the document and is not followed; `#/$defs/…` is accepted",
                         shorten(reference, VALUE_CHARS_MAX)
@@ -208,7 +250,7 @@ impl<'s> Survey<'s> {
             } else if !is_root {
                 // An inner `$id` changes what every `#` below it means.
                 return Err(SchemaError::at(
-                    path,
+                    &format!("{}/{keyword}", place(self.root, schema)),
                     format!("`{keyword}` inside the schema; it is accepted at the root only"),
                 ));
             }
@@ -221,9 +263,9 @@ impl<'s> Survey<'s> {
         self.patterns += usize::from(object.contains_key("pattern"));
         self.patterns += object.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
         let mut outcome = Ok(());
-        each_subschema(object, |keyword, child| {
+        each_subschema(object, |_, child| {
             if outcome.is_ok() {
-                outcome = self.collect(child, &format!("{path}/{}", escape(keyword)), false);
+                outcome = self.collect(child, false);
             }
         });
         outcome

@@ -2,7 +2,8 @@
 //!
 //! What a model sends is untrusted text. `serde_json` alone keeps the last of two equal keys, so a
 //! check on the one could be followed by an execution of the other; here a duplicate is refused.
-//! Depth and size are bounded before anything else walks the value.
+//! Depth and size are bounded before anything else walks the value. An integer that 64 bits don't hold would silently become
+//! another number, so it is refused like a number that no float holds; a fraction is rounded, as everywhere.
 //!
 //! The place of a failure costs nothing while all goes well: each level adds its key to the path
 //! only when an error comes up through it.
@@ -21,7 +22,7 @@ use crate::limits::{INPUT_BYTES_MAX, INPUT_DEPTH_MAX, VALUE_CHARS_MAX};
 ///
 /// # Errors
 /// One [`Violation`] whose path is the place that was being read.
-pub(crate) fn parse_json(text: &str) -> Result<Value, Violation> {
+pub fn parse_json(text: &str) -> Result<Value, Violation> {
     if text.len() > INPUT_BYTES_MAX {
         return Err(Violation::new(
             "",
@@ -29,23 +30,92 @@ pub(crate) fn parse_json(text: &str) -> Result<Value, Violation> {
         ));
     }
     let mut failure = Failure::default();
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let outcome = Place { failure: &mut failure, depth: 0 }.deserialize(&mut reader);
-    match outcome.and_then(|value| reader.end().map(|()| value)) {
-        Ok(value) => Ok(value),
-        Err(error) => Err(failure.into_violation(text, &error)),
+    let value = parse(text, &mut failure)
+        .map_err(|error| std::mem::take(&mut failure).into_violation(text, &error))?;
+    // The parser makes a float of an integer that is too large; only the text says what it was. Such numbers are rare, so the
+    // place is found by a second reading.
+    if failure.large
+        && let Some(inexact) = first_inexact_integer(text)
+    {
+        failure = Failure { inexact: Some(inexact), ..Failure::default() };
+        parse(text, &mut failure).map_err(|error| failure.into_violation(text, &error))?;
     }
+    Ok(value)
+}
+
+fn parse(text: &str, failure: &mut Failure) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Place { failure, depth: 0 }.deserialize(&mut reader)?;
+    reader.end().map(|()| value)
+}
+
+/// The first integer of a valid JSON text that 64 bits don't hold: how many numbers come before it, and the integer.
+fn first_inexact_integer(text: &str) -> Option<(usize, &str)> {
+    let bytes = text.as_bytes();
+    let (mut at, mut numbers) = (0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                at += 1;
+                while bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                at += 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let rest = &bytes[at..];
+                let is_in = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                let length = rest.iter().position(|byte| !is_in(byte)).unwrap_or(rest.len());
+                let number = &text[at..at + length];
+                let integer = !number.contains(['.', 'e', 'E']);
+                // `-0` is a float for the parser and the same number.
+                if integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return Some((numbers, number));
+                }
+                numbers += 1;
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    None
 }
 
 /// What went wrong and where; empty as long as nothing did.
 #[derive(Default)]
-struct Failure {
+struct Failure<'t> {
     /// Innermost step first.
     steps: Vec<String>,
     reason: Option<String>,
+    /// How many numbers were read.
+    numbers: usize,
+    /// Whether one of them may have been an integer that 64 bits don't hold.
+    large: bool,
+    /// The number to refuse, by how many come before it.
+    inexact: Option<(usize, &'t str)>,
 }
 
-impl Failure {
+impl Failure<'_> {
+    /// Counts a number, unless it is the one to refuse.
+    #[inline]
+    fn number<E: serde::de::Error>(&mut self, number: Number) -> Result<Value, E> {
+        match self.inexact {
+            Some((at, integer)) if at == self.numbers => {
+                self.reason = Some(format!(
+                    "the integer {} can't be kept exactly; integers from {} to {} are accepted",
+                    shorten(integer, VALUE_CHARS_MAX),
+                    i64::MIN,
+                    u64::MAX
+                ));
+                Err(E::custom("inexact"))
+            }
+            _ => {
+                self.numbers += 1;
+                Ok(Value::Number(number))
+            }
+        }
+    }
+
     #[cold]
     fn step(&mut self, step: String) {
         self.steps.push(step);
@@ -73,7 +143,7 @@ impl Failure {
 }
 
 /// The parser's words without its position, in the terms of someone who wrote the text.
-fn words(error: &serde_json::Error) -> String {
+pub(super) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.split(" at line ").next().unwrap_or_default();
     match words {
@@ -99,12 +169,12 @@ fn words(error: &serde_json::Error) -> String {
 }
 
 /// One place in the text that a value is read for.
-struct Place<'f> {
-    failure: &'f mut Failure,
+struct Place<'f, 't> {
+    failure: &'f mut Failure<'t>,
     depth: usize,
 }
 
-impl Place<'_> {
+impl Place<'_, '_> {
     fn check_depth<E: serde::de::Error>(&mut self) -> Result<(), E> {
         if self.depth < INPUT_DEPTH_MAX {
             return Ok(());
@@ -116,7 +186,7 @@ impl Place<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for Place<'_, '_> {
     type Value = Value;
 
     #[inline]
@@ -125,7 +195,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for Place<'_, '_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,18 +208,21 @@ impl<'de> Visitor<'de> for Place<'_> {
     }
 
     #[inline]
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        self.failure.number(value.into())
     }
 
     #[inline]
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        self.failure.number(value.into())
     }
 
     #[inline]
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // Every integer below this is held by 64 bits, and read as such.
+        const LARGE: f64 = 9_223_372_036_854_775_807.0;
+        self.failure.large |= value.abs() >= LARGE;
+        Number::from_f64(value).map_or(Ok(Value::Null), |number| self.failure.number(number))
     }
 
     #[inline]
@@ -240,7 +313,10 @@ mod tests {
             "1.5",
             "5.0",
             "1e3",
-            "123456789012345678901234567890",
+            "1e300",
+            "-12345678901234567890123.0",
+            "0.1234567890123456789012345",
+            r#"{"12345678901234567890123":["\\\"","12345678901234567890123",1e30]}"#,
             r#""""#,
             r#""a\u0000b""#,
             r#""\ud83d\ude00""#,
@@ -261,6 +337,26 @@ mod tests {
         refused(r#"{"a":1,"b":1,"\u0061":2}"#, "/a", "appears twice");
         refused(r#"{"x":[0,{"y":{"k/~":1,"k/~":1}}]}"#, "/x/1/y/k~1~0", "appears twice");
         assert!(parse_json(r#"{"a":{"a":1},"b":{"a":2}}"#).is_ok());
+    }
+
+    #[test]
+    fn integers_are_kept_exactly_or_refused() {
+        refused(
+            "123456789012345678901234567890",
+            "",
+            "the integer 123456789012345678901234567890 can't be kept exactly",
+        );
+        refused(
+            "18446744073709551616",
+            "",
+            "integers from -9223372036854775808 to 18446744073709551615 are accepted",
+        );
+        refused("-9223372036854775809", "", "can't be kept exactly");
+        refused(
+            r#"{"a":[1,-0,1e30,"9",{"b\"":-12345678901234567890}],"c":1}"#,
+            r#"/a/4/b""#,
+            "-12345678901234567890",
+        );
     }
 
     #[test]

@@ -46,9 +46,16 @@ fn schemas_that_cannot_be_used() {
     assert_eq!(refused(json!({"type": "objekt"}), "objekt").path(), "/type");
     let error = refused(json!({"properties": {"a": {"minimum": "1"}}}), "not a valid schema");
     assert_eq!(error.path(), "/properties/a/minimum");
-    refused(json!({"properties": {"a": {"$ref": "#/$defs/nowhere"}}}), "nowhere");
+    let error = refused(
+        json!({"properties": {"a/b": {"anyOf": [{}, {"$ref": "#/$defs/Nope"}]}}}),
+        "`$ref` to `#/$defs/Nope` leads nowhere; a place that the schema has is accepted",
+    );
+    assert_eq!(error.path(), "/properties/a~1b/anyOf/1/$ref");
     refused(json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}}), "leaves the document");
-    refused(json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "leaves the document");
+    let error = refused(json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "leaves the document");
+    assert_eq!(error.path(), "/properties/a/$ref");
+    let error = refused(json!({"items": [{}, {"$id": "b"}]}), "it is accepted at the root only");
+    assert_eq!(error.path(), "/items/1/$id");
     refused(json!({"$schema": "https://example.com/meta.json", "type": "object"}), "");
 }
 
@@ -265,7 +272,7 @@ fn odd_inputs_do_no_harm() {
         "null",
         "{\"path\":\"\\u0000\"}",
         "{\"\":{\"\":0}}",
-        "{\"path\":123456789012345678901234567890}",
+        "{\"path\":123456789012345678901234567890.0}",
         "{\"path\":\"a\",\"even\":1e300}",
         "{\"path\":\"a\",\"even\":-0.0}",
     ] {

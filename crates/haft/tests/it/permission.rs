@@ -340,6 +340,46 @@ async fn protected_places_are_written_in_no_mode() {
 }
 
 #[tokio::test]
+async fn a_path_that_leads_nowhere_fails_and_nobody_is_asked() {
+    let dir = Dir::new();
+    dir.folder("w");
+    std::fs::write(dir.path("w/file"), "x").unwrap();
+    dir.link("w/loop", "loop");
+    let long = "n".repeat(300);
+    for (path, words) in [
+        ("file/x", "`/w/file` is not a directory"),
+        ("loop", "`loop` leads through more than 40 links"),
+        (&long, "` is too long: a name may have 255 bytes, a path 4095"),
+        ("a\0b", "` contains a NUL byte"),
+        ("/proc/self/exe", "` is a link of the kernel and is not followed"),
+    ] {
+        for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
+            let rules = Permissions::new().mode(mode);
+            let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), rules);
+            let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
+            let said = said.replace(dir.path("").to_str().unwrap(), "/");
+            assert!(said.starts_with("1 Failed: `") && said.ends_with(words), "{said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_denial_names_no_folder_that_would_not_help() {
+    let dir = Dir::new();
+    for path in ["/proc/self/environ", "/nothing-here", "/sys/kernel/x", "/dev/null"] {
+        let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), Permissions::new());
+        let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
+        assert!(said.ends_with("nobody can be asked here"), "{said}");
+    }
+    // A folder that is not there can't be added: the nearest one that is.
+    dir.folder("other");
+    let effects = Effects::reads("../other/new/deep/f");
+    let caller = caller_in(&dir, any(plain("t", effects)), Permissions::new());
+    let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
+    assert!(said.ends_with(&format!("--add-dir {}", dir.path("other").display())), "{said}");
+}
+
+#[tokio::test]
 async fn a_denial_says_how_to_allow_it() {
     let dir = Dir::new();
     dir.folder("other");

@@ -236,20 +236,38 @@ fn the_order_of_registration_changes_nothing() {
     assert_eq!(withheld, ["b (another): a built-in tool has its name"]);
 }
 
+/// Those of outside tools too, but they take nothing away: no name, no alias of a built-in tool, offered or not.
 #[test]
-fn aliases_lead_only_to_built_in_tools() {
+fn an_alias_leads_to_its_tool_where_nothing_is_called_that() {
+    let others = ["free", "Read", "read_file", "shell", "denied", "here", "shared"];
+    let outside = others.iter().fold(reader("outside"), |tool, alias| tool.alias(*alias));
     let registry = Registry::new()
-        .with(reader("Read").alias("read_file"))
+        .with(vec![any(reader("Read").alias("read_file")), any(reader("Bash").alias("shell"))])
         .unwrap()
-        .with_external("server", reader("outside").alias("alias_of_outside"))
+        .with_external("server", outside)
         .unwrap()
-        .with_external("other", reader("read_file"))
+        .with_external("other", vec![any(reader("read_file")), any(reader("denied")), any(reader("here"))])
+        .unwrap()
+        .with_external("another", reader("z").alias("shared"))
         .unwrap();
-    let taken = snapshot(&registry);
-    assert_eq!(taken.find("read_file").unwrap().name(), "Read");
-    assert_eq!(taken.find("outside").unwrap().name(), "outside");
-    assert!(matches!(taken.find("alias_of_outside"), Err(NotFound::Unknown(_))));
-    assert_eq!(withheld(&taken), ["read_file (other): a built-in tool has its name"]);
+    let (gates, ports) = (Gates::default(), Ports::default());
+    let rules = Permissions::new().deny("Bash").unwrap().deny("denied").unwrap();
+    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    let found = |name: &str| taken.find(name).map(|offer| offer.name().to_owned()).unwrap_or_default();
+    for (name, expected) in [
+        ("outside", "outside"),
+        ("free", "outside"),
+        ("Read", "Read"),
+        ("read_file", "Read"),
+        ("here", "here"),
+        ("shell", ""),
+        ("denied", ""),
+        // Of two sources the first by name.
+        ("shared", "z"),
+    ] {
+        assert_eq!(found(name), expected, "{name}");
+    }
+    assert!(withheld(&taken).contains(&"read_file (other): a built-in tool has its name".to_owned()));
 }
 
 /// Also the names of a built-in tool that isn't offered: denying one must not hand its name over.

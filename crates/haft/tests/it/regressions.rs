@@ -142,16 +142,17 @@ async fn a_mode_that_does_not_ask_asks_nobody() {
 
 /// A path that can't be resolved is in no list, so nothing is found outside and a rule by name allows it.
 #[tokio::test]
-async fn a_path_that_leads_nowhere_asks_whatever_the_rules_say() {
+async fn a_path_that_leads_nowhere_is_refused_whatever_the_rules_say() {
     let dir = Dir::new();
     dir.folder("w");
     dir.link("w/loop", "loop");
-    let asker = ScriptedAsker::new().then(Answer::NoBecause("where?".into()));
+    let asker = ScriptedAsker::new().then(Answer::Once);
     let rules = Permissions::new().allow("t").unwrap();
     let caller = caller_in(&dir, any(plain("t", Effects::writes("loop/x"))), rules);
     let caller = caller.engine(|engine| engine.ask(asker.clone()));
-    caller.call("t", "{}").await;
-    assert_eq!(asker.approvals().len(), 1, "somebody is asked");
+    let result = caller.call("t", "{}").await;
+    assert_eq!(result.error_kind(), Some(ErrorKind::Failed));
+    assert!(asker.approvals().is_empty(), "no answer would make it possible");
 }
 
 /// A protected place that doesn't exist yet is kept as it was written, links and all.

@@ -17,11 +17,15 @@ fn lines(count: usize) -> String {
 
 /// A tool that gives so many lines.
 fn giver(name: &str, limit: haft::ResultLimit) -> haft::AnyTool {
-    let give =
-        haft::dynamic_tool(name, "Gives lines.", json!({"type": "object"}), |args: Value, _| async move {
+    let give = haft::dynamic_tool(
+        name,
+        "Gives lines.",
+        json!({"type": "object", "properties": {"offset": {}}}),
+        |args: Value, _| async move {
             let count = args["lines"].as_u64().unwrap_or(0) as usize;
             if args["fail"] == true { Err(ToolError::new(lines(count))) } else { Ok(lines(count)) }
-        });
+        },
+    );
     any(give.effects(|_| Effects::none()).result_limit(limit))
 }
 

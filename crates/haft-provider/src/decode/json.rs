@@ -1,0 +1,260 @@
+//! A message as text with seams: what stands where, and nothing of it read before it is needed.
+//!
+//! `serde_json` says once, without recursion, that the whole text is JSON. After that a value is a piece of the text,
+//! and opening it finds the seams between its members. So what the frame of a message doesn't need is never made: a
+//! call's input goes to the engine as it was written, where the one strict reader judges it (equal keys, depth, halves
+//! of surrogates, numbers), and whatever is wrong in it is that call's own.
+//!
+//! An object that is opened belongs to the frame. Two equal keys in it are refused, because two readers could take
+//! different ones.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+
+use super::BadMessage;
+use crate::limits::WORDS_CHARS_MAX;
+
+/// A value: a piece of text that is known to be JSON, without space around it.
+#[derive(Clone, Copy)]
+pub(super) struct Json<'t> {
+    text: &'t str,
+}
+
+/// An object that was opened; no key is there twice.
+pub(super) struct Object<'t> {
+    fields: BTreeMap<Cow<'t, str>, Json<'t>>,
+}
+
+impl<'t> Json<'t> {
+    /// Takes a text that is one JSON value.
+    pub(super) fn new(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
+        serde_json::from_str::<IgnoredAny>(text)?;
+        Ok(Json { text: text.trim_matches(|char| u8::try_from(char).is_ok_and(is_space)) })
+    }
+
+    /// The value as it was written.
+    pub(super) fn text(self) -> &'t str {
+        self.text
+    }
+
+    /// What kind of value it is, in words.
+    pub(super) fn shown(self) -> &'static str {
+        match self.text.as_bytes().first() {
+            Some(b'n') => "null",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'"') => "a string",
+            Some(b'[') => "an array",
+            Some(b'{') => "an object",
+            _ => "a number",
+        }
+    }
+
+    pub(super) fn is_null(self) -> bool {
+        self.text == "null"
+    }
+
+    pub(super) fn is_string(self) -> bool {
+        self.text.starts_with('"')
+    }
+
+    pub(super) fn is_object(self) -> bool {
+        self.text.starts_with('{')
+    }
+
+    /// The text of a string. There is none where it has half a surrogate in it.
+    pub(super) fn string(self) -> Option<Cow<'t, str>> {
+        let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        if !inner.contains('\\') {
+            return Some(Cow::Borrowed(inner));
+        }
+        serde_json::from_str(self.text).ok().map(Cow::Owned)
+    }
+
+    /// The items of an array.
+    pub(super) fn array(self) -> Option<Vec<Json<'t>>> {
+        let mut rest = self.text.strip_prefix('[')?;
+        let mut items = Vec::new();
+        while let Some(item) = next(&mut rest) {
+            items.push(item);
+        }
+        Some(items)
+    }
+
+    /// Opens an object; `None` if it is none.
+    pub(super) fn object(self, path: &str) -> Result<Option<Object<'t>>, BadMessage> {
+        let Some(mut rest) = self.text.strip_prefix('{') else { return Ok(None) };
+        let mut fields = BTreeMap::new();
+        while let Some(key) = next(&mut rest) {
+            let Some(name) = key.string() else {
+                let words = format!("the key {} is no text: half a surrogate is in it", short(key.text));
+                return Err(BadMessage::at(path, words));
+            };
+            let Some(value) = next(&mut rest) else { break };
+            if fields.insert(name.clone(), value).is_some() {
+                let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+                let words = format!("the key {} appears twice in one object; give it once", short(key.text));
+                return Err(BadMessage::at(place, words));
+            }
+        }
+        Ok(Some(Object { fields }))
+    }
+
+    /// Opens what has to be an object.
+    pub(super) fn required_object(self, path: &str, what: &str) -> Result<Object<'t>, BadMessage> {
+        let wrong = || BadMessage::at(path, format!("{} came; {what} is accepted", self.shown()));
+        self.object(path)?.ok_or_else(wrong)
+    }
+}
+
+impl<'t> Object<'t> {
+    pub(super) fn get(&self, key: &str) -> Option<Json<'t>> {
+        self.fields.get(key).copied()
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.fields.contains_key(key)
+    }
+
+    /// What is there and not null.
+    pub(super) fn given(&self, key: &str) -> Option<Json<'t>> {
+        self.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The text of a field that is a string.
+    pub(super) fn string(&self, key: &str) -> Option<Cow<'t, str>> {
+        self.get(key)?.string()
+    }
+
+    /// Whether a field is this text.
+    pub(super) fn is(&self, key: &str, text: &str) -> bool {
+        self.string(key).is_some_and(|found| found == text)
+    }
+
+    /// The keys in order.
+    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.fields.keys().map(|key| &**key)
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// A text for a message, not too long.
+pub(super) fn short(text: &str) -> String {
+    match text.char_indices().nth(WORDS_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// Takes the next value out of the rest of an array or an object; none at its end. Keys are values here.
+fn next<'t>(rest: &mut &'t str) -> Option<Json<'t>> {
+    let bytes = rest.as_bytes();
+    let begin = bytes.iter().position(|byte| !is_space(*byte) && !matches!(byte, b',' | b':'))?;
+    let end = match bytes[begin] {
+        b']' | b'}' => return None,
+        b'"' => string_end(bytes, begin),
+        b'[' | b'{' => nested_end(bytes, begin),
+        _ => {
+            let ends = |byte: &u8| is_space(*byte) || matches!(byte, b',' | b']' | b'}');
+            begin + bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin)
+        }
+    };
+    let value = Json { text: &rest[begin..end] };
+    *rest = &rest[end..];
+    Some(value)
+}
+
+/// Where the string that begins here has ended.
+fn string_end(bytes: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = bytes.get(at) {
+        at += match byte {
+            b'"' => return at + 1,
+            b'\\' => 2,
+            _ => 1,
+        };
+    }
+    bytes.len()
+}
+
+/// Where the object or array that begins here has ended. The text is JSON, so brackets fit each other.
+fn nested_end(bytes: &[u8], begin: usize) -> usize {
+    let (mut at, mut depth) = (begin, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at);
+                continue;
+            }
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return at;
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Takes a value apart by its seams and puts it together again.
+    fn rebuilt(json: Json<'_>) -> Value {
+        if let Some(items) = json.array() {
+            return items.into_iter().map(rebuilt).collect();
+        }
+        match json.object("").unwrap() {
+            Some(object) => {
+                object.fields.into_iter().map(|(key, value)| (key.into_owned(), rebuilt(value))).collect()
+            }
+            None => serde_json::from_str(json.text()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn seams_are_where_serde_json_has_them() {
+        for text in [
+            "null",
+            " -1.5e+3\n",
+            r#""\"]\\""#,
+            "[]",
+            "[ ]",
+            "{ }",
+            r#"[1,"a,b]", [2 ,{"k:\"}":[]}] ,true,"é\u00e9\\"]"#,
+            "{\"a\":1 ,\r\n\t\"b\" : {\"c\":[{},[[]],\"}\"]},\"\":\"\",\"\\u0061b\":null}",
+        ] {
+            let expected: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(rebuilt(Json::new(text).unwrap()), expected, "{text}");
+        }
+        for text in ["", "[", "{\"a\" 1}", "[1,]", "1 2", "\"\0\"", "\u{a0}1"] {
+            assert!(Json::new(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_opened_is_not_judged() {
+        let deep = format!(r#"{{"a":{}{},"b":"\ud800"}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let object = Json::new(&deep).unwrap().object("").unwrap().unwrap();
+        assert_eq!(object.get("a").unwrap().text().len(), 200_000);
+        assert_eq!(object.get("b").unwrap().string(), None);
+    }
+
+    #[test]
+    fn equal_keys_are_seen_however_they_are_written() {
+        let bad = Json::new(r#"{"a/b":1,"c":{"x":1,"x":1},"a\/b":2}"#).unwrap().object("/0").err().unwrap();
+        assert_eq!(
+            bad.to_string(),
+            r#"at `/0/a~1b`: the key "a\/b" appears twice in one object; give it once"#
+        );
+    }
+}
