@@ -71,13 +71,13 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
 #[test]
 fn names_that_clash_are_warnings() {
     let room = Room::new();
-    script(&room, "tools/good", "good", "echo fine", "");
-    script(&room, "tools/own", "own", "", r#", "aliases": ["own"]"#);
-    script(&room, "tools/twice", "twice", "", r#", "aliases": ["y", "y"]"#);
-    script(&room, "tools/thief", "thief", "", r#", "aliases": ["good"]"#);
-    script(&room, "tools/x", "Read", "", "");
-    script(&room, "tools/y", "read_file", "", "");
-    let ran = run(&room, &["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
+    room.script("tools/good", "good", "echo fine", "");
+    room.script("tools/own", "own", "", r#", "aliases": ["own"]"#);
+    room.script("tools/twice", "twice", "", r#", "aliases": ["y", "y"]"#);
+    room.script("tools/thief", "thief", "", r#", "aliases": ["good"]"#);
+    room.script("tools/x", "Read", "", "");
+    room.script("tools/y", "read_file", "", "");
+    let ran = room.say(&["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
     let expected = "\
         warning: script tool left out: ROOM/tools/own/tool.json: /aliases/0: `own` is the name already; leave it out\n\
@@ -96,13 +96,13 @@ fn the_names_of_tools_that_clash_do_not_depend_on_paths() {
     for folders in [["one", "two"], ["z/elsewhere", "a"]] {
         let room = Room::new();
         for (folder, answer) in folders.iter().zip(["echo first", "echo second"]) {
-            script(&room, &format!("{folder}/t"), "send", answer, "");
+            room.script(&format!("{folder}/t"), "send", answer, "");
         }
-        script(&room, "home/.config/haft/tools/send", "send", "echo user", "");
+        room.script("home/.config/haft/tools/send", "send", "echo user", "");
         let dirs = folders.map(|folder| format!("../{folder}"));
         let given =
             ["--tools-dir", &dirs[0], "--tools-dir", &dirs[1], "--permission-mode", "bypassPermissions"];
-        let with = |args: &[&str]| run(&room, &[args, &given].concat());
+        let with = |args: &[&str]| room.say(&[args, &given].concat());
         let listed = with(&["tools", "--format", "json"]);
         let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
         let names: Vec<String> =
@@ -125,12 +125,12 @@ fn the_names_of_tools_that_clash_do_not_depend_on_paths() {
 #[test]
 fn a_script_has_other_names() {
     let room = Room::new();
-    script(&room, "tools/a", "a", "echo a", r#", "aliases": ["al", "other"]"#);
-    script(&room, "more/other", "other", "echo other", "");
+    room.script("tools/a", "a", "echo a", r#", "aliases": ["al", "other"]"#);
+    room.script("more/other", "other", "echo other", "");
     let call = |name: &str| {
         let given =
             ["--tools-dir", "../tools", "--tools-dir", "../more", "--permission-mode", "bypassPermissions"];
-        run(&room, &[&["call", name], &given[..]].concat())
+        room.say(&[&["call", name], &given[..]].concat())
     };
     assert_eq!(call("al"), ran(0, "a\n", ""));
     assert_eq!(call("other"), ran(0, "other\n", ""));
