@@ -7,7 +7,7 @@
 //! call asks unless it is allowed by name.
 //!
 //! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
-//! - `effects` turns what it declares and one call's arguments into [`Effects`](haft::Effects).
+//! - `effects` turns what it declares and one call's arguments into [`Effects`].
 //! - `template` is the `{argument}` in a declaration.
 //! - `run` is one call.
 //!
