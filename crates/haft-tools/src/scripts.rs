@@ -7,7 +7,7 @@
 //! call asks unless it is allowed by name.
 //!
 //! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
-//! - `effects` turns what it declares and one call's arguments into [`Effects`](haft::Effects).
+//! - `effects` turns what it declares and one call's arguments into [`Effects`].
 //! - `run` is one call.
 //!
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
