@@ -11,6 +11,8 @@
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
+use std::path::Path;
+
 use haft::effects::Access;
 use haft::effects::table::Asks;
 use haft::ports::{Because, PermissionMode};
@@ -19,7 +21,7 @@ use super::Inner;
 use super::case::Case;
 use super::verdict::Outcome;
 use crate::conventions;
-use crate::rule::{Decision, Effect, Touch};
+use crate::rule::{Decision, Effect, Place, Touch};
 use crate::settings::{PermissionSettings, Protection};
 use crate::source::Source;
 
@@ -39,6 +41,12 @@ impl Blocks {
 /// Programs that are edits where `acceptEdits` holds.
 const EDITORS: &[&str] = &["cp", "mkdir", "mv", "rm", "rmdir", "sed", "touch"];
 
+/// Both paths of a place, or the one that it has.
+fn both<'p>(place: &'p Place<'_>) -> impl Iterator<Item = &'p Path> {
+    let real = (place.real != place.given).then_some(&*place.real);
+    std::iter::once(&*place.given).chain(real)
+}
+
 /// What is denied whatever rules, mode and user say.
 pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
     if let Some(url) = conventions::url_with_user(case.subject.tool, case.subject.input) {
@@ -49,7 +57,7 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
     for (effect, place) in case.places() {
         let reading = effect.touch == Touch::Reads;
         if !reading {
-            for path in [&place.given, &place.real] {
+            for path in both(place) {
                 if let Some(Protection::Never(root)) = inner.protected.judge(path) {
                     // `rm -rf ~` would remove it too, and asks for a reason that people know.
                     if case.critical.is_some() && root.starts_with(path) {
@@ -239,7 +247,7 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
 fn protected(inner: &Inner, case: &Case<'_>) -> Option<String> {
     let changed = case.places().filter(|(effect, _)| effect.touch != Touch::Reads);
     for (_, place) in changed {
-        for path in [&place.given, &place.real] {
+        for path in both(place) {
             if let Some(Protection::Ask(name)) = inner.protected.judge(path) {
                 return Some(name);
             }

@@ -110,8 +110,8 @@ fn protected_name(path: &Path) -> Option<String> {
     });
     let parts: Vec<String> = parts.collect();
     let begins = |at: usize, name: &str| {
-        let names: Vec<&str> = name.split('/').collect();
-        parts[at..].len() >= names.len() && parts[at..].iter().zip(&names).all(|(part, name)| part == name)
+        let mut parts = parts[at..].iter();
+        name.split('/').all(|name| parts.next().is_some_and(|part| part == name))
     };
     for at in 0..parts.len() {
         if UNPROTECTED_FOLDERS.iter().any(|name| begins(at, name) && parts.len() > at + 2) {
