@@ -80,9 +80,7 @@ fn a_hook_that_hangs_is_ended_at_its_time_limit() {
     let blocked = read(&room);
     assert_eq!(blocked.code, Some(1), "{blocked:?}");
     assert!(blocked.stderr.contains("failed (it took longer than 1 s)"), "{}", blocked.stderr);
-    let child = fs::read_to_string(room.path("work/child")).unwrap();
-    let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(") Z "), "the child is still there: {state}");
+    assert_gone(&room);
 }
 
 #[test]
@@ -272,6 +270,30 @@ fn looking_runs_no_hook() {
     assert!(!room.path("work/ran").exists());
     assert_eq!(read(&room).code, Some(1));
     assert!(room.path("work/ran").exists(), "a call does");
+}
+
+/// One hook goes on in the background, and another waits until that has begun.
+#[test]
+fn a_hook_in_the_background_is_not_waited_for_and_ends_with_the_program() {
+    let room = Room::new();
+    let begun = room.path("begun");
+    assert!(std::process::Command::new("mkfifo").arg(&begun).status().unwrap().success());
+    let begun = begun.display();
+    let hooks = json!([
+        {"type": "command", "command": format!("echo $$ > {begun}; exec sleep 300"), "async": true},
+        {"type": "command", "command": format!("cat {begun} > child"), "timeout": 60},
+    ]);
+    room.write(USER, &json!({"hooks": {"PreToolUse": [{"hooks": hooks}]}}).to_string());
+    assert_eq!(read(&room), notes());
+    assert_gone(&room);
+}
+
+/// The process whose number the file `child` holds has ended.
+fn assert_gone(room: &Room) {
+    let child = fs::read_to_string(room.path("work/child")).unwrap();
+    assert!(child.trim().parse::<u32>().is_ok(), "{child}");
+    let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "it is still there: {state}");
 }
 
 #[test]
