@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
 use haft::ports::{Mode as _, PermissionMode, Processes};
-use haft::{Engine, OffloadStore};
+use haft::{Engine, Offer, OffloadStore};
 use haft_policy::gate::{Meaning, Policy};
 use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
 use haft_policy::settings::Handler;
@@ -75,7 +75,9 @@ impl Condition for If {
     fn matches(&self, call: &HookCall<'_>) -> bool {
         let snapshot = self.engine.snapshot();
         let mut offers = snapshot.offers().iter();
-        let offer = offers.find(|offer| offer.name() == call.tool && offer.origin() == call.origin);
+        // Of two tools of one name the second is offered under another.
+        let is_named = |offer: &Offer| offer.name() == call.tool || offer.tool().name() == call.tool;
+        let offer = offers.find(|offer| is_named(offer) && offer.origin() == call.origin);
         let Some(offer) = offer else { return true };
         let look = |request: &haft::ports::Request<'_>| self.meaning.is_meant(request);
         self.engine.consider(offer.tool(), offer.origin(), call.input.clone().into(), look).unwrap_or(true)
