@@ -12,6 +12,7 @@ mod check;
 mod children;
 mod dispatch;
 mod given;
+mod hooks;
 mod interrupt;
 mod output;
 mod session;

@@ -12,6 +12,7 @@ use haft::results::Readers;
 use haft::view::Progress;
 use haft::{Engine, Event, EventSink, OffloadStore, Registry, Snapshot, Workspace};
 use haft_policy::gate::{Findings, Policy, Setup};
+use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
@@ -21,6 +22,7 @@ use crate::Usage;
 use crate::args::Common;
 use crate::children::Children;
 use crate::given::{self, Given};
+use crate::hooks;
 use crate::output;
 use crate::terminal::Terminal;
 
@@ -45,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
     pub(crate) given: Given,
+    /// The hooks of the settings, which the engine has.
+    pub(crate) hooks: Hooks,
     /// What was said about settings, rules and trust.
     pub(crate) warnings: Vec<String>,
 }
@@ -75,16 +79,13 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
     let processes: Arc<dyn Processes> = Arc::new(children(processes, &given));
     let (policy, findings) = policy(common, &given, &workspace, &registry, &processes)?;
-    let lints = findings.lints.iter().map(ToString::to_string);
-    let warnings: Vec<String> = given.warnings().into_iter().chain(lints).chain(findings.notices).collect();
-    warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
-    // Hooks of the settings (`given.loaded.settings.hooks`) belong to the engine as the rules do: here.
+    let id = hooks::session_id();
     let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
-    engine = engine.ports(|ports| {
-        ports.processes = Some(processes);
+    engine = engine.session_id(id.as_str()).ports(|ports| {
+        ports.processes = Some(processes.clone());
         ports.mode = Some(Arc::new(policy.clone()));
     });
     if let Some(calls) = max_concurrency {
@@ -93,14 +94,23 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     if let Some(schedule) = common.schedule {
         engine = engine.schedule(schedule.into());
     }
-    if let Some(state) = state {
-        engine = engine.results_in(OffloadStore::at(state.join("results")).with_readers(readers));
+    let results = || Some(OffloadStore::at(state.as_ref()?.join("results")).with_readers(readers.clone()));
+    if let Some(results) = results() {
+        engine = engine.results_in(results);
     }
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
+    let hooks = hooks::read(&given, &engine, &id, &policy, processes, results())?;
+    let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
+
+    let lints = findings.lints.iter().map(ToString::to_string);
+    let of_hooks = hooks.warnings().iter().map(ToString::to_string);
+    let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
+    let warnings: Vec<String> = warnings.collect();
+    warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     warn_of_clashes(&engine.snapshot());
-    Ok(Session { engine, policy, given, warnings })
+    Ok(Session { engine, policy, given, hooks, warnings })
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
@@ -269,6 +279,7 @@ impl EventSink for Warnings {
         let tool = event.call.map(|call| format!("{}: ", call.tool)).unwrap_or_default();
         match event.what {
             What::Warning(words) => output::warning(&format!("{tool}{words}")),
+            What::Message(words) => output::say(&format!("{tool}{words}")),
             What::BlocksThread { since } => {
                 output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
             }

@@ -19,7 +19,7 @@ pub(crate) fn run(
     }
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
     let workers = (calls.len() + 1).min(cores).max(WORKERS_MIN);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_time().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
     let turn = engine.turn();
     interrupts.tell(Some(turn.handle()));

@@ -11,6 +11,7 @@ mod case;
 mod effects;
 mod explain;
 mod live;
+mod meaning;
 mod mode;
 mod repeat;
 mod verdict;
@@ -30,7 +31,7 @@ use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
 use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{self, Places, Protected};
-use crate::source::{Source, WrittenRule};
+use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
 pub(crate) use case::Case;
 use case::Surroundings;
@@ -38,6 +39,7 @@ pub use explain::{
     BadCall, Change, DecidingRule, EffectsView, Explanation, OtherRule, Part, PartKind, VerdictName,
 };
 use live::Live;
+pub use meaning::Meaning;
 use verdict::Outcome;
 
 /// How many rules a session remembers.
@@ -182,6 +184,28 @@ impl Policy {
         explain::check(self, engine, tool, input)
     }
 
+    /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later
+    /// sessions of this workspace too. Either all of them count or none.
+    ///
+    /// # Errors
+    /// A rule that can't be understood, too many, rules that allow where only the machine's owner may write such, and
+    /// what can't be kept; that still counts for this session.
+    pub fn add_rules(&self, rules: &[String], list: List, lasting: bool) -> Result<(), String> {
+        let inner = &*self.0;
+        if list == List::Allow && !inner.answers_count {
+            return Err("only the machine's owner may allow anything here".to_owned());
+        }
+        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
+        for rule in rules {
+            let written = WrittenRule::plain(rule, list, source.clone());
+            Rule::parse(written).map_err(|bad| bad.to_string())?;
+        }
+        if !inner.live.add(rules, list, &inner.surroundings) {
+            return Err(format!("a session remembers at most {SESSION_RULES_MAX} rules"));
+        }
+        if lasting { inner.keep(rules, list) } else { Ok(()) }
+    }
+
     /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
     pub fn proposals(&self, request: &Request<'_>) -> Vec<String> {
         let case = Case::of(request, &self.0.surroundings);
@@ -229,6 +253,14 @@ impl Inner {
             _ if self.non_interactive => Some("nobody can be asked here".to_owned()),
             _ => None,
         }
+    }
+
+    /// Keeps rules for later sessions in this workspace.
+    fn keep(&self, rules: &[String], list: List) -> Result<(), String> {
+        let store = self.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
+        rules.iter().try_for_each(|rule| {
+            store.add(rule, list).map_err(|error| format!("`{rule}` can't be kept: {error}"))
+        })
     }
 
     fn proposals(&self, case: &Case<'_>) -> Vec<String> {
@@ -321,15 +353,11 @@ impl Authorizer for Policy {
         let case = Case::of(request, &inner.surroundings);
         let rules = inner.proposals(&case);
         // What can't be kept still holds for this session.
-        inner.live.add(&rules, &inner.surroundings);
+        inner.live.add(&rules, List::Allow, &inner.surroundings);
         if *answer != Answer::Always {
             return Ok(());
         }
-        let store = inner.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
-        rules.iter().try_for_each(|rule| {
-            let kept = store.add(rule, crate::source::List::Allow);
-            kept.map_err(|error| format!("`{rule}` can't be kept: {error}"))
-        })
+        inner.keep(&rules, List::Allow)
     }
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {

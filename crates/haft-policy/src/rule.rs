@@ -163,6 +163,16 @@ impl Rule {
         &self.tool
     }
 
+    /// Whether it stands there for nothing.
+    pub(crate) fn is_never_looked_at(&self) -> bool {
+        matches!(self.spec, Spec::Never(_))
+    }
+
+    /// Whether it speaks of some commands or of some files.
+    pub(crate) fn is_of_commands_or_files(&self) -> bool {
+        matches!(self.spec, Spec::Command(_) | Spec::Path(_))
+    }
+
     /// Whether it is about every use of the tools that it names.
     pub fn is_bare(&self) -> bool {
         self.spec == Spec::Every

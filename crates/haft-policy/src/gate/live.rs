@@ -138,24 +138,26 @@ impl Live {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds rules that let through, from the next call on.
-    pub(super) fn add(&self, rules: &[String], surroundings: &Surroundings) {
+    /// Adds rules to a list, from the next call on, and says whether there is room for them; else none is added.
+    pub(super) fn add(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
         let source = Source::of(Scope::Session, &surroundings.anchors.cwd);
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<&Rule> = sets.rules.rules().map(|(_, rule)| rule).collect();
         let answers = known.iter().filter(|rule| rule.source().scope == Scope::Session).count();
-        let is_new = |text: &&String| {
-            !known.iter().any(|rule| rule.list() == List::Allow && rule.to_string() == **text)
-        };
+        let is_new =
+            |text: &&String| !known.iter().any(|rule| rule.list() == list && rule.to_string() == **text);
         let written =
-            |text: &String| Rule::parse(WrittenRule::plain(text.clone(), List::Allow, source.clone())).ok();
-        let room = SESSION_RULES_MAX.saturating_sub(answers);
-        let new: Vec<Rule> = rules.iter().filter(is_new).filter_map(written).take(room).collect();
+            |text: &String| Rule::parse(WrittenRule::plain(text.clone(), list, source.clone())).ok();
+        let new: Vec<Rule> = rules.iter().filter(is_new).filter_map(written).collect();
+        if new.len() > SESSION_RULES_MAX.saturating_sub(answers) {
+            return false;
+        }
         if new.is_empty() {
-            return;
+            return true;
         }
         let all = known.into_iter().cloned().chain(new).collect();
         *sets = Arc::new(Sets::compile(all, surroundings).0);
+        true
     }
 }
 

@@ -5,6 +5,7 @@ mod answers;
 mod check;
 mod classifier;
 mod declared;
+mod meaning;
 mod modes;
 mod shells;
 

@@ -254,6 +254,7 @@ pub(crate) struct Outcome {
     pub(crate) outcome: Result<Output, ToolError>,
     pub(crate) notes: Vec<String>,
     /// A hook ends the turn, for this reason. Rare, so it takes little room.
+    #[expect(clippy::box_collection, reason = "one word where a string takes three")]
     pub(crate) stop: Option<Box<String>>,
     pub(crate) duration: Duration,
 }

@@ -1,6 +1,8 @@
 //! What the user answers: once, for the session, always; and the guard against repetition.
 
 use haft::ports::Answer;
+use haft_policy::gate::SESSION_RULES_MAX;
+use haft_policy::source::List;
 use serde_json::json;
 
 use super::{rules, with};
@@ -162,4 +164,23 @@ async fn the_guard_is_set_and_off() {
     assert_eq!(counts(json!({"repetitionGuard": 2}), "default").await, 3);
     assert_eq!(counts(json!({"repetitionGuard": false}), "default").await, 0);
     assert_eq!(counts(json!({}), "bypassPermissions").await, 0);
+}
+
+#[tokio::test]
+async fn rules_that_a_program_adds_count_like_answers() {
+    let session = with(json!({})).open();
+    let add = |rule: &str, list, lasting| session.policy.add_rules(&[rule.to_owned()], list, lasting);
+    add("Bash(make *)", List::Allow, false).unwrap();
+    add("Bash(make clean)", List::Deny, false).unwrap();
+    add("Bash(npm test)", List::Allow, true).unwrap();
+    session.holds("allow Bash make x\ndeny Bash make clean\nallow Bash npm test").await;
+    let kept = session.room.load().remembered;
+    assert_eq!(crate::room::rules(&kept), "+Bash(npm test)");
+    // All or none.
+    let bad = ["Write".to_owned(), "Bash(".to_owned()];
+    assert!(session.policy.add_rules(&bad, List::Allow, true).unwrap_err().contains("bad rule `Bash(`"));
+    let many: Vec<String> = (0..SESSION_RULES_MAX).map(|number| format!("Bash(run {number})")).collect();
+    assert!(session.policy.add_rules(&many, List::Allow, true).unwrap_err().contains("at most 1000 rules"));
+    session.holds("ask Write new.txt\nask Bash run 1").await;
+    assert_eq!(session.room.load().remembered.len(), 1);
 }

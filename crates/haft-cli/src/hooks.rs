@@ -1,0 +1,150 @@
+//! The hooks of the settings, and what they need of a session: its rules, its trust, its words.
+//!
+//! What a hook is and says is `haft-policy`'s; here it is only put beside the rules. The `if` of a hook is answered by an
+//! engine without hooks, which sees a call as the rules will see it.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haft::hooks::HookCall;
+use haft::ports::{Mode as _, PermissionMode, Processes};
+use haft::{Engine, Offer, OffloadStore};
+use haft_policy::gate::{Meaning, Policy};
+use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
+use haft_policy::settings::Handler;
+use haft_policy::source::{List, Scope};
+use haft_policy::trust::{Inventory, Kind};
+
+use crate::given::Given;
+use crate::{Usage, output};
+
+/// Understands the hooks of the settings. Starts none.
+///
+/// `engine` is the one that they will be added to.
+pub(crate) fn read(
+    given: &Given,
+    engine: &Engine,
+    id: &str,
+    policy: &Policy,
+    processes: Arc<dyn Processes>,
+    results: Option<OffloadStore>,
+) -> Result<Hooks, Usage> {
+    let mode = policy.clone();
+    let (rules, looking) = (policy.clone(), engine.clone());
+    let inventory = given.loaded.inventory.clone();
+    let changed = policy.clone();
+    let mut session = Session::new(id, given.places.cwd.as_path())
+        .with_mode(move || mode.current().to_string())
+        .with_environment(std::env::vars_os())
+        .with_conditions(Arc::new(move |rule, source| {
+            let meaning =
+                rules.meaning(rule, source).map_err(|bad| format!("bad rule `{rule}`: {}", bad.what))?;
+            Ok(Arc::new(If { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
+        }))
+        .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
+        .with_on_permissions(Arc::new(move |updates| {
+            updates.iter().try_for_each(|update| change(&changed, update))
+        }));
+    if let Some(results) = results {
+        session = session.with_results(Arc::new(results));
+    }
+    Hooks::from_settings(&given.loaded.settings, processes, session).map_err(|error| Usage(error.to_string()))
+}
+
+/// An id for a session, that no other one of this machine has.
+pub(crate) fn session_id() -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    format!("{time:x}-{:x}", std::process::id())
+}
+
+/// Says what hooks in the background had to say so far.
+pub(crate) fn report(hooks: &Hooks) {
+    for report in hooks.take_reports() {
+        output::warning(&format!("hook `{}`: {}", report.hook, report.words));
+    }
+}
+
+/// The rule in the `if` of a hook.
+struct If {
+    meaning: Meaning,
+    /// Has the tools and the rules, and no hooks.
+    engine: Engine,
+}
+
+impl Condition for If {
+    fn matches(&self, call: &HookCall<'_>) -> bool {
+        let snapshot = self.engine.snapshot();
+        let mut offers = snapshot.offers().iter();
+        // Of two tools of one name the second is offered under another.
+        let is_named = |offer: &Offer| offer.name() == call.tool || offer.tool().name() == call.tool;
+        let offer = offers.find(|offer| is_named(offer) && offer.origin() == call.origin);
+        let Some(offer) = offer else { return true };
+        let look = |request: &haft::ports::Request<'_>| self.meaning.is_meant(request);
+        self.engine.consider(offer.tool(), offer.origin(), call.input.clone().into(), look).unwrap_or(true)
+    }
+}
+
+/// A hook of the workspace runs only while the scripts that were trusted with it are what they were.
+fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
+    if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
+        return Ok(());
+    }
+    match inventory.stale(|item| item.kind == Kind::Script).first() {
+        None => Ok(()),
+        Some(change) => Err(format!(
+            "this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"
+        )),
+    }
+}
+
+/// Makes a change that a permission hook asks for. Rules count for the session; local ones are kept where answers of the
+/// user are, since no file of the workspace is written without a question.
+fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
+    match update {
+        PermissionUpdate::AddRules { rules, behavior, destination } => {
+            let list = match behavior.as_str() {
+                "allow" => List::Allow,
+                "ask" => List::Ask,
+                "deny" => List::Deny,
+                other => {
+                    return Err(format!("`behavior` is `{other}`; `allow`, `ask` and `deny` are accepted"));
+                }
+            };
+            let lasting = match destination.as_str() {
+                "session" => false,
+                "localSettings" => true,
+                other => {
+                    return Err(format!(
+                        "no rule is kept in `{other}`; `session` and `localSettings` are accepted"
+                    ));
+                }
+            };
+            let rules: Vec<String> = rules.iter().map(written).collect();
+            policy.add_rules(&rules, list, lasting)
+        }
+        PermissionUpdate::SetMode { mode, destination } if destination == "session" => {
+            let wanted: PermissionMode = mode.parse().map_err(|error| format!("{error}"))?;
+            if wanted == PermissionMode::BypassPermissions {
+                return Err(format!(
+                    "no hook turns on the mode `{wanted}`; the user can, with `--permission-mode`"
+                ));
+            }
+            policy.set(wanted);
+            match policy.current() == wanted {
+                true => Ok(()),
+                false => Err(format!("settings forbid the mode `{wanted}`")),
+            }
+        }
+        PermissionUpdate::SetMode { destination, .. } => {
+            Err(format!("no mode is kept in `{destination}`; `session` is accepted"))
+        }
+        _ => Err("only `addRules` and `setMode` are accepted here".to_owned()),
+    }
+}
+
+fn written(rule: &RuleUpdate) -> String {
+    match &rule.rule_content {
+        Some(content) => format!("{}({content})", rule.tool_name),
+        None => rule.tool_name.clone(),
+    }
+}

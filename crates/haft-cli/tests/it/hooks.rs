@@ -1,0 +1,337 @@
+//! Hooks of the settings, from outside: real programs that say no, yes, something else, or nothing at all.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::room::{PATH, Ran, Room, ran};
+
+/// The user's settings.
+const USER: &str = "home/.config/haft/settings.json";
+/// The project's.
+const PROJECT: &str = "work/.claude/settings.json";
+
+/// A room whose user has one hook, which is this script.
+fn with_hook(event: &str, more: Value, body: &str) -> Room {
+    let room = Room::new();
+    room.write("hook.sh", &format!("#!/bin/bash\n{body}\n"));
+    room.write(USER, &settings(&room, event, more));
+    room
+}
+
+/// Settings with one hook: `hook.sh` of the room.
+fn settings(room: &Room, event: &str, more: Value) -> String {
+    let mut handler = json!({"type": "command", "command": room.path("hook.sh")});
+    let mut group = json!({});
+    for (key, value) in more.as_object().unwrap() {
+        let into = if key == "matcher" { &mut group } else { &mut handler };
+        into[key] = value.clone();
+    }
+    group["hooks"] = json!([handler]);
+    json!({"hooks": {event: [group]}}).to_string()
+}
+
+fn read(room: &Room) -> Ran {
+    room.say(&["call", "Read", r#"{"file_path": "notes.txt"}"#])
+}
+
+fn notes() -> Ran {
+    ran(0, "1\tone\n2\ttwo\n3\tthree\n", "")
+}
+
+#[test]
+fn exit_code_2_denies_in_the_words_of_the_hook() {
+    let room = with_hook("PreToolUse", json!({"matcher": "Read"}), "echo not this file >&2; exit 2");
+    let words = "denied by hook `ROOM/hook.sh (~/.config/haft/settings.json:1)`: not this file\n";
+    assert_eq!(read(&room), ran(1, "", words));
+    // The matcher means another tool.
+    let other = room.say(&["call", "Glob", r#"{"pattern": "*.txt"}"#]);
+    assert_eq!(other.code, Some(0), "{other:?}");
+}
+
+#[test]
+fn a_hook_that_fails_blocks_and_says_that_it_failed() {
+    for (body, why) in [
+        ("exit 1", "exit code 1"),
+        ("kill -9 $$", "signal 9"),
+        ("echo '{\"continue\": maybe}'", "JSON"),
+        ("exec /nowhere/at/all", "12"),
+    ] {
+        let room = with_hook("PreToolUse", json!({}), body);
+        let blocked = read(&room);
+        assert_eq!((blocked.code, blocked.stdout.as_str()), (Some(1), ""), "{body}: {blocked:?}");
+        let says = |words: &str| blocked.stderr.contains(words);
+        assert!(says("Read was not run: hook `ROOM/hook.sh (") && says(" failed ("), "{body}: {blocked:?}");
+        assert!(says(why) && says("a fault of the hook, not a denial"), "{body}: {blocked:?}");
+    }
+    let room = with_hook("PreToolUse", json!({"onFailure": "continue"}), "exit 1");
+    let goes_on = read(&room);
+    assert_eq!((goes_on.code, goes_on.stdout), (Some(0), notes().stdout));
+    assert!(goes_on.stderr.starts_with("warning: Read: hook `ROOM/hook.sh"), "{}", goes_on.stderr);
+}
+
+/// The script waits for what never comes, with a child that would outlive it.
+#[test]
+fn a_hook_that_hangs_is_ended_at_its_time_limit() {
+    let body = "sleep 300 & echo $! > \"$HAFT_PROJECT_DIR/child\"; wait";
+    let room = with_hook("PreToolUse", json!({"timeout": 1}), body);
+    let blocked = read(&room);
+    assert_eq!(blocked.code, Some(1), "{blocked:?}");
+    assert!(blocked.stderr.contains("failed (it took longer than 1 s)"), "{}", blocked.stderr);
+    assert_gone(&room);
+}
+
+#[test]
+fn a_rewritten_input_is_used_and_judged_again() {
+    let rewrite = |path: &str| {
+        format!(
+            r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {{"file_path": "{path}"}}}}}}'"#
+        )
+    };
+    let room = with_hook("PreToolUse", json!({}), &rewrite("src/main.rs"));
+    assert_eq!(read(&room), ran(0, "1\tfn main() {}\n", ""));
+    // A yes of the hook that wrote it lifts no rule.
+    let denied = room.say(&["call", "Read", r#"{"file_path": "notes.txt"}"#, "--deny", "Read(src/**)"]);
+    assert_eq!((denied.code, denied.stdout.as_str()), (Some(1), ""), "{denied:?}");
+    assert!(denied.stderr.contains("rule `Read(src/**)`"), "{}", denied.stderr);
+    let room = with_hook("PreToolUse", json!({}), &rewrite("nowhere.txt"));
+    let failed = read(&room);
+    assert!(failed.code == Some(1) && failed.stderr.contains("nowhere.txt"), "{failed:?}");
+}
+
+fn dispatch(room: &Room, input: Value, args: &[&str]) -> (Ran, Value) {
+    let message = json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": input}
+    ]});
+    let mut command = room.haft(["dispatch"].iter().chain(args));
+    command.env(PATH, std::env::var_os(PATH).unwrap());
+    let ran = room.run(command, &message.to_string());
+    let answer = serde_json::from_str(&ran.stdout).unwrap_or_default();
+    (ran, answer)
+}
+
+#[test]
+fn words_of_a_hook_after_the_call_go_to_the_model_and_those_for_the_user_do_not() {
+    let body = r#"cat > seen.json
+echo '{"systemMessage": "for you", "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "mind the gap"}}'"#;
+    let room = with_hook("PostToolUse", json!({}), body);
+    let (said, answer) = dispatch(&room, json!({"file_path": "notes.txt"}), &[]);
+    let text = answer.to_string();
+    assert!(text.contains("mind the gap") && text.contains("three") && !text.contains("for you"), "{said:?}");
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), "Read: for you\n"));
+    let seen: Value = serde_json::from_slice(&fs::read(room.path("work/seen.json")).unwrap()).unwrap();
+    assert_eq!((&seen["tool_use_id"], &seen["permission_mode"]), (&json!("toolu_1"), &json!("default")));
+    assert_eq!(seen["tool_input"]["file_path"], json!(room.path("work/notes.txt")));
+    assert_eq!(seen["cwd"], json!(room.path("work")));
+    assert!(seen["session_id"].as_str().is_some_and(|id| id.len() > 8), "{seen}");
+}
+
+#[test]
+fn a_hook_after_the_call_that_fails_loses_nothing() {
+    let room = with_hook("PostToolUse", json!({}), "exit 1");
+    let said = read(&room);
+    assert_eq!((said.code, said.stdout), (Some(0), notes().stdout));
+    assert!(said.stderr.contains("hook `ROOM/hook.sh"), "{}", said.stderr);
+}
+
+fn write(room: &Room, path: &str, args: &[&str]) -> Ran {
+    let input = json!({"file_path": path, "content": "new\n"}).to_string();
+    room.say(&[&["call", "Write", input.as_str()], args].concat())
+}
+
+const YES: &str = r#"echo '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"MORE}}}'"#;
+
+#[test]
+fn a_permission_hook_answers_where_nobody_can_be_asked() {
+    let asks = |room: &Room| write(room, "new.txt", &["--non-interactive"]);
+    let room = Room::new();
+    assert_eq!(asks(&room).code, Some(1), "it asks");
+    let room = with_hook("PermissionRequest", json!({"matcher": "Write"}), &YES.replace("MORE", ""));
+    assert_eq!(asks(&room).code, Some(0));
+    assert_eq!(fs::read_to_string(room.path("work/new.txt")).unwrap(), "new\n");
+    // It answers questions, and lifts no rule.
+    let denied = write(&room, "other.txt", &["--deny", "Edit(other.txt)"]);
+    assert!(denied.code == Some(1) && !room.path("work/other.txt").exists(), "{denied:?}");
+}
+
+#[test]
+fn rules_that_a_permission_hook_adds_are_kept_where_it_says() {
+    let rule = |destination: &str| {
+        let more = format!(
+            r#", "updatedPermissions": [{{"type": "addRules", "rules": [{{"toolName": "Edit", "ruleContent": "/new.txt"}}], "behavior": "allow", "destination": "{destination}"}}]"#
+        );
+        YES.replace("MORE", &more)
+    };
+    for (destination, lasts) in [("session", false), ("localSettings", true)] {
+        let room = with_hook("PermissionRequest", json!({}), &rule(destination));
+        assert_eq!(write(&room, "new.txt", &[]), ran(0, "created `new.txt`: 1 line\n", ""));
+        fs::remove_file(room.path(USER)).unwrap();
+        let checked = room.say(&["check", "Write", r#"{"file_path": "new.txt", "content": ""}"#]);
+        assert_eq!(checked.code, Some(if lasts { 0 } else { 10 }), "{destination}: {checked:?}");
+    }
+    let room = with_hook("PermissionRequest", json!({}), &rule("userSettings"));
+    let said = write(&room, "new.txt", &[]);
+    let words = "its `updatedPermissions` were left out: no rule is kept in `userSettings`";
+    assert!(said.code == Some(0) && said.stderr.contains(words), "{said:?}");
+}
+
+#[test]
+fn a_condition_limits_a_hook_to_the_calls_that_its_rule_means() {
+    let room = with_hook("PreToolUse", json!({"if": "Edit(src/**)"}), "echo not there >&2; exit 2");
+    let args = ["--permission-mode", "acceptEdits"];
+    let inside = write(&room, "src/new.rs", &args);
+    assert!(inside.code == Some(1) && inside.stderr.contains("not there"), "{inside:?}");
+    assert_eq!(write(&room, "new.txt", &args).code, Some(0));
+    assert_eq!(read(&room), notes());
+
+    // The rule is about what is done, whoever does it: here a script tool that says which command it runs.
+    let room = with_hook("PreToolUse", json!({"if": "Bash(rm *)"}), "echo no rm >&2; exit 2");
+    for (tool, command) in [("removes", "rm -f notes.txt"), ("lists", "ls"), ("hides", "$(cat notes.txt)")] {
+        let effects = json!({"runs": [command]});
+        room.script(&format!("tools/{tool}"), tool, "echo ran", &format!(r#", "effects": {effects}"#));
+    }
+    let call = |tool: &str| {
+        room.say(&["--tools-dir", "../tools", "call", tool, "--permission-mode", "bypassPermissions"])
+    };
+    assert!(call("removes").stderr.ends_with(": no rm\n"), "{:?}", call("removes"));
+    assert_eq!(call("lists"), ran(0, "ran\n", ""));
+    assert!(call("hides").stderr.ends_with(": no rm\n"), "what can't be told is a yes");
+    assert_eq!(read(&room), notes());
+
+    let room = with_hook("PreToolUse", json!({"if": "Edit(src/**"}), "exit 0");
+    let bad = read(&room);
+    assert_eq!((bad.code, bad.stdout.as_str()), (Some(2), ""), "{bad:?}");
+    assert!(bad.stderr.contains("settings.json:1: `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
+}
+
+#[test]
+fn hooks_of_a_flag_run() {
+    let room = Room::new();
+    room.write("hook.sh", "#!/bin/sh\necho never >&2; exit 2\n");
+    room.write("given.json", &settings(&room, "PreToolUse", json!({})));
+    let args = ["--settings", "../given.json", "call", "Read", r#"{"file_path": "notes.txt"}"#];
+    let denied = room.say(&args);
+    assert!(denied.code == Some(1) && denied.stderr.contains("(ROOM/given.json:1)`: never"), "{denied:?}");
+    room.write(USER, r#"{"disableAllHooks": true}"#);
+    assert_eq!(room.say(&args), notes());
+}
+
+#[test]
+fn hooks_of_a_project_run_once_it_is_trusted_and_only_as_it_was() {
+    let room = Room::new();
+    room.write("work/.haft/guard.sh", "#!/bin/sh\necho guarded >&2; exit 2\n");
+    let handler = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.haft/guard.sh"});
+    room.write(PROJECT, &json!({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}).to_string());
+    let untrusted = read(&room);
+    let words = "warning: this workspace is not trusted; left out: 1 hook, 1 script; its deny and ask rules hold; `haft trust` \
+                 shows all of it\n";
+    assert_eq!(untrusted, Ran { stderr: words.into(), ..notes() });
+
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    let trusted = read(&room);
+    assert!(trusted.code == Some(1) && trusted.stderr.contains("settings.json:1)`: guarded"), "{trusted:?}");
+}
+
+/// The first hook, the user's own, puts another script there after everything was read and before it is started.
+#[test]
+fn a_script_that_changed_since_it_was_trusted_is_not_started() {
+    let room = Room::new();
+    room.write("work/.haft/guard.sh", &format!("#!/bin/sh\n{}\n", YES.replace("MORE", "")));
+    let handler = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.haft/guard.sh"});
+    room.write(PROJECT, &json!({"hooks": {"PermissionRequest": [{"hooks": [handler]}]}}).to_string());
+    room.say(&["trust", "--yes"]);
+    assert_eq!(write(&room, "one.txt", &[]).code, Some(0));
+
+    room.write(USER, &settings(&room, "PreToolUse", json!({})));
+    room.write("hook.sh", "#!/bin/sh\necho 'touch ran' >> .haft/guard.sh\n");
+    let blocked = write(&room, "two.txt", &[]);
+    assert!(!room.path("work/ran").exists() && !room.path("work/two.txt").exists(), "{blocked:?}");
+    let words = "it was not started: this workspace has changed since it was trusted (changed script `.haft/guard.sh`)";
+    assert!(blocked.code == Some(1) && blocked.stderr.contains(words), "{blocked:?}");
+}
+
+#[test]
+fn looking_runs_no_hook() {
+    let room = Room::new();
+    room.write("hook.sh", "#!/bin/sh\ntouch ran\nexit 2\n");
+    let handler = json!([{"hooks": [{"type": "command", "command": room.path("hook.sh")}]}]);
+    let events =
+        ["PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "SessionStart", "SessionEnd"];
+    let hooks: serde_json::Map<String, Value> =
+        events.iter().map(|event| ((*event).to_owned(), handler.clone())).collect();
+    room.write(USER, &json!({"hooks": hooks}).to_string());
+    let new = r#"{"file_path": "new.txt", "content": ""}"#;
+    assert_eq!(room.say(&["check", "Write", new]).code, Some(10));
+    assert_eq!(room.say(&["check", "Write", new, "--deny", "Write"]).code, Some(11));
+    assert_eq!(room.say(&["tools"]).code, Some(0));
+    assert_eq!(room.say(&["settings", "show"]).code, Some(0));
+    assert!(!room.path("work/ran").exists());
+    assert_eq!(read(&room).code, Some(1));
+    assert!(room.path("work/ran").exists(), "a call does");
+}
+
+/// One hook goes on in the background, and another waits until that has begun.
+#[test]
+fn a_hook_in_the_background_is_not_waited_for_and_ends_with_the_program() {
+    let room = Room::new();
+    let begun = room.path("begun");
+    assert!(std::process::Command::new("mkfifo").arg(&begun).status().unwrap().success());
+    let begun = begun.display();
+    let hooks = json!([
+        {"type": "command", "command": format!("echo $$ > {begun}; exec sleep 300"), "async": true},
+        {"type": "command", "command": format!("cat {begun} > child"), "timeout": 60},
+    ]);
+    room.write(USER, &json!({"hooks": {"PreToolUse": [{"hooks": hooks}]}}).to_string());
+    assert_eq!(read(&room), notes());
+    assert_gone(&room);
+}
+
+/// The process whose number the file `child` holds has ended.
+fn assert_gone(room: &Room) {
+    let child = fs::read_to_string(room.path("work/child")).unwrap();
+    assert!(child.trim().parse::<u32>().is_ok(), "{child}");
+    let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "it is still there: {state}");
+}
+
+#[test]
+fn what_is_doubtful_about_hooks_is_said_once() {
+    let room = with_hook("WorktreeCreate", json!({}), "exit 0");
+    let said = read(&room);
+    let words = "warning: ~/.config/haft/settings.json:1: nothing fires the event `WorktreeCreate`; this hook never runs\n";
+    assert_eq!(said, Ran { stderr: words.into(), ..notes() });
+    let room = with_hook("PreToolUse", json!({"matcher": "(Read"}), "exit 0");
+    let bad = read(&room);
+    assert!(
+        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1: "),
+        "{bad:?}"
+    );
+}
+
+/// A hook that is an address: one request, answered by hand.
+#[test]
+fn an_address_is_asked_and_may_say_no() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let room = Room::new();
+    let hooks = json!({"PreToolUse": [{"hooks": [{"type": "http", "url": url, "timeout": 30}]}]});
+    room.write(USER, &json!({"hooks": hooks}).to_string());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut bytes = [0; 4096];
+        while !String::from_utf8_lossy(&request).contains("\"tool_name\":\"Read\"") {
+            let count = stream.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "the request ended early");
+            request.extend_from_slice(&bytes[..count]);
+        }
+        let body = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "from afar"}}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).unwrap();
+    });
+    let denied = read(&room);
+    assert!(denied.code == Some(1) && denied.stderr.ends_with("from afar\n"), "{denied:?}");
+    answering.join().unwrap();
+}

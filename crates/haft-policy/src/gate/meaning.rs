@@ -1,0 +1,47 @@
+//! Which calls one rule means, for the `if` of a hook.
+//!
+//! The rule is a set of its own that denies, so that it reaches what a call does and not only what it is called: a hook
+//! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means a command that nobody
+//! understands: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
+
+use haft::ports::Request;
+
+use super::Policy;
+use super::case::Case;
+use crate::rule::{BadRule, Rule, RuleSet, Verdict};
+use crate::source::{List, Source, WrittenRule};
+
+/// The calls that a rule means.
+pub struct Meaning {
+    policy: Policy,
+    set: RuleSet,
+    /// It speaks of commands or of files, so that a command that isn't understood may be meant.
+    doubtful: bool,
+}
+
+impl Policy {
+    /// Understands a rule by itself, in no list. A specifier that rules never look at is none.
+    ///
+    /// # Errors
+    /// A rule that can't be understood.
+    pub fn meaning(&self, rule: &str, source: &Source) -> Result<Meaning, BadRule> {
+        let parse = |text: &str| Rule::parse(WrittenRule::plain(text, List::Deny, source.clone()));
+        let mut rule = parse(rule)?;
+        if rule.is_never_looked_at() {
+            rule = parse(rule.tool())?;
+        }
+        let doubtful = rule.is_of_commands_or_files();
+        let (set, _) = RuleSet::compile(vec![rule], &self.0.surroundings.anchors);
+        Ok(Meaning { policy: self.clone(), set, doubtful })
+    }
+}
+
+impl Meaning {
+    /// Whether a call is one of them. What can't be told is a yes.
+    pub fn is_meant(&self, request: &Request<'_>) -> bool {
+        let case = Case::of(request, &self.policy.0.surroundings);
+        let decision = self.set.decide(&case.subject);
+        let meets = matches!(decision.verdict, Verdict::Deny | Verdict::Ask) || decision.leaves_out;
+        meets || (self.doubtful && !case.doubts().is_empty())
+    }
+}
