@@ -206,12 +206,13 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
             format!("{tool} refuses this call: {reason}"),
         ));
     }
-    // A path that leads nowhere: no answer makes the call possible, so nobody is asked.
-    if let Some((_, why)) = &request.effects.failed {
-        return Verdict::Deny(ToolError::new(why.clone()));
-    }
     let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
-    let ask = |reason: String| if mode_asks { Verdict::Ask(reason) } else { Verdict::Unasked(reason) };
+    let ask = |reason: String| match &request.effects.failed {
+        // A path that leads nowhere: no answer makes the call possible, so nobody is asked.
+        Some((_, why)) => Verdict::Deny(ToolError::new(why.clone())),
+        None if mode_asks => Verdict::Ask(reason),
+        None => Verdict::Unasked(reason),
+    };
     match (&ruling, opinion, &opened.decision) {
         (Ruling::Ask(because), ..) => return ask(because.to_string()),
         (_, Opinion::Ask(reason), _) | (_, _, Some(Decision::Ask(reason))) => return ask(reason.clone()),
