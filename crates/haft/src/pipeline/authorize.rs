@@ -323,13 +323,12 @@ fn judge(shared: &Shared, opened: &Opened, request: &Request<'_>, opinion: &Opin
             format!("{tool} refuses this call: {reason}"),
         ));
     }
-    // A path that leads nowhere: no answer makes the call possible, so nobody is asked.
-    if let Some((_, why)) = &request.effects.failed {
-        return Verdict::Deny(ToolError::new(why.clone()));
-    }
     let mode_asks = guarded(|| shared.authorizer.may_ask()).unwrap_or(false);
-    let by = |reason: String, may_classify: bool| {
-        if mode_asks { Verdict::Ask(Question { reason, may_classify }) } else { Verdict::Unasked(reason) }
+    let by = |reason: String, may_classify: bool| match &request.effects.failed {
+        // A path that leads nowhere: no answer makes the call possible, so nobody is asked.
+        Some((_, why)) => Verdict::Deny(ToolError::new(why.clone())),
+        None if mode_asks => Verdict::Ask(Question { reason, may_classify }),
+        None => Verdict::Unasked(reason),
     };
     let ask = |reason: String| by(reason, true);
     match (&ruling, opinion, &opened.decision) {
