@@ -94,6 +94,26 @@ async fn plan_changes_nothing() {
         .await;
 }
 
+/// A rule that wants a question takes nothing away from what the mode denies.
+#[tokio::test]
+async fn ask_rules_loosen_no_plan() {
+    let asking = rules("?Write; ?Read(//etc/**); ?Read(src/**); ?Bash(touch *); +Read(//etc/passwd)");
+    let session = with(asking).mode("plan").open();
+    session
+        .holds(
+            "deny Write new.txt
+             deny Read /etc/hosts
+             deny Bash touch x
+             ask Read /etc/passwd
+             ask Read src/b.txt",
+        )
+        .await;
+    session.set(PermissionMode::DontAsk);
+    session.holds("deny Write new.txt\ndeny Read src/b.txt").await;
+    session.set(PermissionMode::Default);
+    session.holds("ask Write new.txt\nask Read /etc/hosts\nask Bash touch x").await;
+}
+
 #[tokio::test]
 async fn auto_lets_the_classifier_decide() {
     let session = with(rules("+Bash; +Bash(python *); +Bash(npm test); ?Bash(git push *); -Bash(curl *)"))
