@@ -8,7 +8,7 @@
 //! | `plan` | as `default` | a change or a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
-//! | `bypassPermissions` | everything | – |
+//! | `bypassPermissions` | everything | a command that isn't understood asks where rules stop commands |
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
@@ -81,13 +81,15 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
     None
 }
 
-/// What the mode says; `allowed` is the rule that covers all of the call, if one does.
+/// What the mode says; `allowed` is the rule that covers all of the call, if one does, and with `stop_commands` some rule
+/// denies or asks for some commands.
 pub(super) fn decide(
     inner: &Inner,
     mode: PermissionMode,
     case: &Case<'_>,
     decision: &Decision,
     allowed: Option<Because>,
+    stop_commands: bool,
 ) -> (Outcome, bool) {
     let uncovered = || if allowed.is_some() { Vec::new() } else { decision.uncovered.clone() };
     if let Some(because) = denies(mode, case, uncovered) {
@@ -98,6 +100,10 @@ pub(super) fn decide(
         return (Outcome::Ask(Because::by(words)), false);
     }
     if mode == PermissionMode::BypassPermissions {
+        // Nobody can say that what a rule stops isn't in there.
+        if let Some(doubt) = case.doubts().first().filter(|_| stop_commands && allowed.is_none()) {
+            return (Outcome::Undecided(Because::by(not_understood(doubt))), false);
+        }
         return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
     }
     if let Some(name) = protected(inner, case) {
@@ -154,7 +160,7 @@ fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<St
         return Some("nothing is known of what it touches".into());
     }
     if let Some(doubt) = case.doubts().first() {
-        return Some(format!("the command is not understood: {doubt}"));
+        return Some(not_understood(doubt));
     }
     let first = decision.uncovered.iter().find_map(|effect| asks(mode, case, *effect));
     if first.is_some() {
@@ -169,6 +175,10 @@ fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<St
     }
     (case.commands.is_empty() && case.judgement.asks == Asks::Always)
         .then(|| "nothing is known of what it touches".into())
+}
+
+fn not_understood(doubt: &str) -> String {
+    format!("the command is not understood: {doubt}")
 }
 
 const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";

@@ -67,7 +67,7 @@ pub(super) fn judge(
             },
             verdict => {
                 let allowed = (verdict == Verdict::Allow).then(|| by(&decision));
-                mode::decide(inner, mode, case, &decision, allowed)
+                mode::decide(inner, mode, case, &decision, allowed, sets.stop_commands)
             }
         }
     };

@@ -174,7 +174,7 @@ async fn bypass_runs_all_but_what_rules_and_care_hold() {
             "allow Read a.txt
              allow Read @/outside/c.txt
              allow Bash make
-             allow Bash $X y
+             ask Bash $X y
              allow WebFetch https://x.io
              allow mcp__hub__get
              allow delete_tree src
@@ -187,6 +187,22 @@ async fn bypass_runs_all_but_what_rules_and_care_hold() {
              ask Write a.txt",
         )
         .await;
+}
+
+/// Who forbids a command doesn't want it run because nobody can read it; one who forbids none has said nothing.
+#[tokio::test]
+async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
+    for (given, expected) in [
+        ("-Bash(rm *)", "ask"),
+        ("?Bash(rm *)", "ask"),
+        ("-Bash(rm *); +Bash", "ask"),
+        ("-Bash(rm *); +Bash(env -S 'rm x')", "allow"),
+        ("-Read(keep/**); +Bash(rm *)", "allow"),
+        ("", "allow"),
+    ] {
+        let session = with(rules(given)).mode("bypassPermissions").open();
+        session.holds(&format!("{expected} Bash env -S 'rm x'\nallow Bash make")).await;
+    }
 }
 
 /// Conventions §2.2: no allow rule, no mode and no hook before the call skips these.
