@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `default` | looks inside the working directories, commands that look | asks |
 //! | `acceptEdits` | and edits there, and `mkdir touch rm rmdir mv cp sed` there | asks |
-//! | `plan` | as `default` | a change or a look outside is denied, the rest asks |
+//! | `plan` | as `default` | a change, a command not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
 //! | `bypassPermissions` | everything | a command that isn't understood asks where rules stop commands |
@@ -249,8 +249,21 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
         let what = case.subject.show(effect);
         return Some(format!("it {what}, and nothing is changed before the plan was approved"));
     }
-    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change)?;
-    Some(format!("it changes {}, and nothing is changed before the plan was approved", reach.host))
+    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change);
+    if let Some(reach) = reach {
+        return Some(format!(
+            "it changes {}, and nothing is changed before the plan was approved",
+            reach.host
+        ));
+    }
+    if let Some(doubt) = case.doubts().first() {
+        return Some(not_understood(doubt));
+    }
+    let at = case.subject.commands.iter().position(|command| !command.read_only)?;
+    let command = shown(case, at);
+    Some(format!(
+        "nobody knows that `{command}` only looks, and nothing is changed before the plan was approved"
+    ))
 }
 
 /// The name of a file that is changed and decides what runs.

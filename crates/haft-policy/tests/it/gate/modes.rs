@@ -77,7 +77,7 @@ async fn plan_changes_nothing() {
             "allow Read a.txt
              allow Grep src
              allow Bash ls
-             allow Bash npm test
+             allow Bash git log | head
              allow Read /etc/hosts
              deny Write new.txt
              deny Bash touch x
@@ -87,11 +87,32 @@ async fn plan_changes_nothing() {
              deny delete_tree src
              deny stranger x
              deny Bash rm -rf /
-             ask Bash make
+             deny Bash npm test
+             deny Bash make
              ask WebFetch https://x.io
              ask mcp__hub__get",
         )
         .await;
+}
+
+/// A rule allows a command; that it changes nothing is not what the rule says.
+#[tokio::test]
+async fn plan_runs_only_commands_that_are_known_to_look() {
+    let session = with(rules("+Bash; ?Bash(git push *)")).mode("plan").open();
+    session
+        .holds(
+            "allow Bash ls
+             allow Bash git status
+             deny Bash git commit -m x
+             deny Bash git push
+             deny Bash make
+             deny Bash ls && make
+             deny Bash sudo touch x
+             deny Bash env -S 'rm x'",
+        )
+        .await;
+    session.set(PermissionMode::Default);
+    session.holds("allow Bash git commit -m x\nallow Bash make\nallow Bash sudo touch x").await;
 }
 
 /// A rule that wants a question takes nothing away from what the mode denies.
