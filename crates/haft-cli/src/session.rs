@@ -72,7 +72,8 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     let given = given::load(common, workspace.cwd(), lookup)?;
     workspace = with_directories(workspace, &given);
     let registry = with_scripts(registry, common, config.as_deref(), &given)?;
-    for dir in [&state, &config].into_iter().flatten() {
+    let usual = given.places.usual.iter().map(|dir| real(dir));
+    for dir in [&state, &config].into_iter().flatten().cloned().chain(usual) {
         workspace = workspace.with_protected(dir);
     }
     // Costs nothing until something is started.

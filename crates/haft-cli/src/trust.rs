@@ -7,7 +7,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use haft_policy::settings::Places;
+use haft_policy::rule::Rule;
+use haft_policy::settings::{Layers, Places, Standing};
 use haft_policy::trust::{self, Inventory, Judgement, Kind, TrustStore, Untrusted};
 use serde::Serialize;
 
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     }
     let places = given::places(&dir, &|name| std::env::var_os(name))?;
     let store = store(&places)?;
+    understood(&places, common)?;
     let inventory = trust::inspect(&places).map_err(|error| Usage(error.to_string()))?;
     let mut judgement = store.judge(&places.cwd, &inventory);
 
@@ -47,6 +49,15 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
         output::result(&line, Reader::Whole).or_else(stop)?;
     }
     Ok(if judgement.is_trusted() { Exit::Done } else { Exit::Failed })
+}
+
+/// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
+fn understood(places: &Places, common: &Common) -> Result<(), Usage> {
+    let layers = Layers::read(places, &common.flags()).map_err(|error| Usage(error.to_string()))?;
+    let rules = layers.merge(Standing::Trusted).permissions.rules;
+    let bad: Vec<String> =
+        rules.into_iter().filter_map(|rule| Rule::parse(rule).err()).map(|bad| bad.to_string()).collect();
+    if bad.is_empty() { Ok(()) } else { Err(Usage(bad.join("\n"))) }
 }
 
 /// What was shown could not be written: nobody has seen it, so nobody can say yes to it.

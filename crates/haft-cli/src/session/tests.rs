@@ -32,6 +32,7 @@ impl Session {
         let lookup = |name: &str| match name {
             haft::env::HAFT_STATE_DIR => Some(path("link/state").into_os_string()),
             haft::env::HAFT_CONFIG_DIR => Some(path("link/config").into_os_string()),
+            "HOME" => Some(path("home").into_os_string()),
             _ => None,
         };
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
@@ -66,7 +67,11 @@ fn no_tool_writes_state_or_settings() {
     {
         assert_eq!(touch(protected), Some(ErrorKind::Denied), "{protected}");
     }
-    for free in ["work/x", "real/stated", "real/other"] {
+    // Where a session reads them that isn't moved.
+    for usual in [".config/haft/settings.json", ".local/state/haft/x", ".claude/settings.json"] {
+        assert_eq!(touch(&format!("home/{usual}")), Some(ErrorKind::Denied), "{usual}");
+    }
+    for free in ["work/x", "home/.config/other", "real/stated", "real/other"] {
         assert_eq!(touch(free), None, "{free}");
     }
 }

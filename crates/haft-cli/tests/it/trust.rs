@@ -196,3 +196,15 @@ fn a_record_that_anybody_can_write_is_no_yes() {
         "{listed:?}"
     );
 }
+
+/// Every other command refuses such settings; a yes to them would be a yes to nothing that runs.
+#[test]
+fn rules_that_are_not_understood_end_it() {
+    for list in ["deny", "ask", "allow"] {
+        let room = Room::new();
+        room.write("work/.haft/settings.json", &format!(r#"{{"permissions": {{"{list}": ["Read("]}}}}"#));
+        let refused = room.say(&["trust", "--yes"]);
+        assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{list}: {refused:?}");
+        assert!(refused.stderr.contains("Read(") && refused.stderr.contains("settings.json"), "{refused:?}");
+    }
+}

@@ -1,13 +1,14 @@
-//! What the mode says of a call that no rule denies or asks for, and what no mode lifts.
+//! What the mode says of a call that no rule denies or asks for, what it denies whatever rules ask for, and what no mode
+//! lifts.
 //!
 //! | mode | runs unasked | else |
 //! |---|---|---|
 //! | `default` | looks inside the working directories, commands that look | asks |
 //! | `acceptEdits` | and edits there, and `mkdir touch rm rmdir mv cp sed` there | asks |
-//! | `plan` | as `default` | a change or a look outside is denied, the rest asks |
+//! | `plan` | as `default` | a change, a command not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
-//! | `bypassPermissions` | everything | – |
+//! | `bypassPermissions` | everything | a command that isn't understood asks where rules stop commands |
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
@@ -80,24 +81,29 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
     None
 }
 
-/// What the mode says; `allowed` is the rule that covers all of the call, if one does.
+/// What the mode says; `allowed` is the rule that covers all of the call, if one does, and with `stop_commands` some rule
+/// denies or asks for some commands.
 pub(super) fn decide(
     inner: &Inner,
     mode: PermissionMode,
     case: &Case<'_>,
     decision: &Decision,
     allowed: Option<Because>,
+    stop_commands: bool,
 ) -> (Outcome, bool) {
-    if mode == PermissionMode::Plan
-        && let Some(words) = unplanned(case)
-    {
-        return (Outcome::Deny(Because::by("mode `plan`").saying(words)), false);
+    let uncovered = || if allowed.is_some() { Vec::new() } else { decision.uncovered.clone() };
+    if let Some(because) = denies(mode, case, uncovered) {
+        return (Outcome::Deny(because), false);
     }
     if let Some(path) = &case.critical {
         let words = format!("it removes `{path}`; no rule and no mode allows that unasked");
         return (Outcome::Ask(Because::by(words)), false);
     }
     if mode == PermissionMode::BypassPermissions {
+        // Nobody can say that what a rule stops isn't in there.
+        if let Some(doubt) = case.doubts().first().filter(|_| stop_commands && allowed.is_none()) {
+            return (Outcome::Undecided(Because::by(not_understood(doubt))), false);
+        }
         return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
     }
     if let Some(name) = protected(inner, case) {
@@ -124,70 +130,74 @@ pub(super) fn decide(
             };
             (Outcome::Allow(Because::by(by)), false)
         }
-        Some(Open::Asks(words)) => (Outcome::Undecided(Because::by(words)), false),
-        Some(Open::Never(words)) => {
-            (Outcome::Deny(Because::by(format!("mode `{mode}`")).saying(words)), false)
-        }
+        Some(words) => (Outcome::Undecided(Because::by(words)), false),
     }
+}
+
+/// What the mode denies, also where a rule would have it asked; `uncovered` is what no allow rule covers. That
+/// `dontAsk` denies every question is for who asks.
+pub(super) fn denies(
+    mode: PermissionMode,
+    case: &Case<'_>,
+    uncovered: impl FnOnce() -> Vec<Effect>,
+) -> Option<Because> {
+    if mode != PermissionMode::Plan {
+        return None;
+    }
+    let outside = || uncovered().into_iter().find_map(|effect| outside(case, effect));
+    unplanned(case).or_else(outside).map(|words| Because::by("mode `plan`").saying(words))
+}
+
+/// Says of an effect that it lies outside of the working directories.
+fn outside(case: &Case<'_>, effect: Effect) -> Option<String> {
+    let place = case.place(effect).filter(|place| !case.is_inside(effect.touch, place))?;
+    Some(format!("it touches `{}`, outside of the working directories", place.given.display()))
 }
 
 /// Why something that no rule covers doesn't run by itself.
-enum Open {
-    Asks(String),
-    Never(String),
-}
-
-fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<Open> {
+fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<String> {
     if case.subject.open {
-        return Some(Open::Asks("nothing is known of what it touches".into()));
+        return Some("nothing is known of what it touches".into());
     }
     if let Some(doubt) = case.doubts().first() {
-        return Some(Open::Asks(format!("the command is not understood: {doubt}")));
+        return Some(not_understood(doubt));
     }
-    let mut first = None;
-    for effect in &decision.uncovered {
-        match asks(mode, case, *effect) {
-            Some(never @ Open::Never(_)) => return Some(never),
-            other => first = first.or(other),
-        }
-    }
+    let first = decision.uncovered.iter().find_map(|effect| asks(mode, case, *effect));
     if first.is_some() {
         return first;
     }
     if case.child && !case.held {
-        return Some(Open::Asks(NOT_CONFINED.into()));
+        return Some(NOT_CONFINED.into());
     }
     let changed = case.declared.state.iter().find(|state| state.access == Access::Change);
     if let Some(state) = changed {
-        return Some(Open::Asks(format!("it changes {}", state.resource)));
+        return Some(format!("it changes {}", state.resource));
     }
     (case.commands.is_empty() && case.judgement.asks == Asks::Always)
-        .then(|| Open::Asks("nothing is known of what it touches".into()))
+        .then(|| "nothing is known of what it touches".into())
+}
+
+fn not_understood(doubt: &str) -> String {
+    format!("the command is not understood: {doubt}")
 }
 
 const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
 
 /// Why one thing that no rule covers doesn't run by itself.
-fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<Open> {
+fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String> {
     let edits = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
     match effect.touch {
         Touch::Call => None,
-        Touch::Anything => Some(Open::Asks("nothing is known of what it touches".into())),
+        Touch::Anything => Some("nothing is known of what it touches".into()),
         Touch::Runs => {
             let at = effect.command?;
-            runs(edits, case, at).map(|why| Open::Asks(format!("no rule allows `{}`{why}", shown(case, at))))
+            runs(edits, case, at).map(|why| format!("no rule allows `{}`{why}", shown(case, at)))
         }
-        Touch::Reaches => Some(Open::Asks(format!("it {}", case.subject.show(effect)))),
+        Touch::Reaches => Some(format!("it {}", case.subject.show(effect))),
         Touch::Reads | Touch::Writes | Touch::Deletes => {
-            let place = case.place(effect)?;
-            let path = place.given.display();
-            if !case.is_inside(effect.touch, place) {
-                let words = format!("it touches `{path}`, outside of the working directories");
-                return Some(if mode == PermissionMode::Plan {
-                    Open::Never(words)
-                } else {
-                    Open::Asks(words)
-                });
+            case.place(effect)?;
+            if let Some(words) = outside(case, effect) {
+                return Some(words);
             }
             let is_edit = match effect.command {
                 Some(command) => is_editor(case, command),
@@ -196,7 +206,7 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<Open> {
             match effect.touch {
                 Touch::Reads => None,
                 _ if edits && case.subject.enforced && is_edit => None,
-                _ => Some(Open::Asks(format!("it {}", case.subject.show(effect)))),
+                _ => Some(format!("it {}", case.subject.show(effect))),
             }
         }
     }
@@ -239,8 +249,21 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
         let what = case.subject.show(effect);
         return Some(format!("it {what}, and nothing is changed before the plan was approved"));
     }
-    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change)?;
-    Some(format!("it changes {}, and nothing is changed before the plan was approved", reach.host))
+    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change);
+    if let Some(reach) = reach {
+        return Some(format!(
+            "it changes {}, and nothing is changed before the plan was approved",
+            reach.host
+        ));
+    }
+    if let Some(doubt) = case.doubts().first() {
+        return Some(not_understood(doubt));
+    }
+    let at = case.subject.commands.iter().position(|command| !command.read_only)?;
+    let command = shown(case, at);
+    Some(format!(
+        "nobody knows that `{command}` only looks, and nothing is changed before the plan was approved"
+    ))
 }
 
 /// The name of a file that is changed and decides what runs.

@@ -60,10 +60,14 @@ pub(super) fn judge(
     } else {
         match decision.verdict {
             Verdict::Deny => (Outcome::Deny(by(&decision)), true),
-            Verdict::Ask => (Outcome::Ask(by(&decision)), true),
+            // Who wants a question doesn't want less than the mode does.
+            Verdict::Ask => match mode::denies(mode, case, || rules.explain(&case.subject).uncovered) {
+                Some(because) => (Outcome::Deny(because), false),
+                None => (Outcome::Ask(by(&decision)), true),
+            },
             verdict => {
                 let allowed = (verdict == Verdict::Allow).then(|| by(&decision));
-                mode::decide(inner, mode, case, &decision, allowed)
+                mode::decide(inner, mode, case, &decision, allowed, sets.stop_commands)
             }
         }
     };

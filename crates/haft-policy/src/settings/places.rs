@@ -30,6 +30,8 @@ pub struct Places {
     pub claude_dir: Option<PathBuf>,
     /// The folder for trust and remembered answers.
     pub state_dir: Option<PathBuf>,
+    /// Where these folders are when nothing moves them: read by the next session that isn't moved.
+    pub usual: Vec<PathBuf>,
     /// The user's home.
     pub home: Option<PathBuf>,
     /// The working directory, absolute and without links: the workspace.
@@ -58,7 +60,8 @@ impl Places {
     /// another folder in every workspace, one of the workspace's choice.
     pub fn from_env(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, BadPlace> {
         let set = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {
+        let movers = [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR];
+        for name in movers {
             if let Some(dir) = set(name).filter(|dir| !dir.is_absolute()) {
                 let dir = dir.display();
                 return Err(BadPlace(format!(
@@ -67,7 +70,10 @@ impl Places {
             }
         }
         let home = set("HOME").filter(|home| home.is_absolute());
-        let claude_dir = set(CLAUDE_CONFIG_DIR).or_else(|| home.as_ref().map(|home| home.join(".claude")));
+        let usual_claude = home.as_ref().map(|home| home.join(".claude"));
+        let unmoved = |name: &str| lookup(name).filter(|_| !movers.contains(&name));
+        let usual = [haft::env::config_dir(&unmoved), haft::env::state_dir(&unmoved), usual_claude.clone()];
+        let claude_dir = set(CLAUDE_CONFIG_DIR).or(usual_claude);
         let real = cwd.canonicalize();
         let cwd = real.map_err(|error| BadPlace(format!("the directory `{}`: {error}", cwd.display())))?;
         Ok(Places {
@@ -75,6 +81,7 @@ impl Places {
             config_dir: haft::env::config_dir(lookup),
             claude_dir,
             state_dir: haft::env::state_dir(lookup),
+            usual: usual.into_iter().flatten().collect(),
             home,
             git_root: git_root(&cwd),
             cwd,
@@ -210,6 +217,11 @@ mod tests {
         let usual = places("-", "").unwrap();
         assert_eq!(usual.config_dir, Some("/home/me/.config/haft".into()));
         assert_eq!(usual.claude_dir, Some("/home/me/.claude".into()));
+        let home = ["/home/me/.config/haft", "/home/me/.local/state/haft", "/home/me/.claude"];
+        for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {
+            assert_eq!(places(name, "/moved").unwrap().usual, home.map(PathBuf::from), "{name}");
+        }
+        assert_eq!(places("XDG_CONFIG_HOME", "/x").unwrap().usual[0], Path::new("/x/haft"));
         assert_eq!(places(CLAUDE_CONFIG_DIR, "/c").unwrap().claude_dir, Some("/c".into()));
         assert_eq!(places(haft::env::HAFT_STATE_DIR, "/s").unwrap().state_dir, Some("/s".into()));
         assert_eq!(usual.show(&at.join("a/b")), "a/b");

@@ -71,11 +71,11 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// The names above, the user's own folders, and files that run for the workspace.
+    /// The names above, the user's own folders, also where they usually are, and files that run for the workspace.
     pub fn new(places: &Places, scripts: impl IntoIterator<Item = PathBuf>) -> Protected {
         let folders = [&places.config_dir, &places.claude_dir, &places.state_dir, &places.managed];
         let mut never: Vec<PathBuf> = Vec::new();
-        for path in folders.into_iter().flatten() {
+        for path in folders.into_iter().flatten().chain(&places.usual) {
             never.extend(path.canonicalize().ok().filter(|real| real != path));
             never.push(path.clone());
         }
@@ -149,7 +149,8 @@ mod tests {
             managed: Some("/etc/haft/settings.json".into()),
             config_dir: Some("/home/me/.config/haft".into()),
             claude_dir: Some("/home/me/.claude".into()),
-            state_dir: Some("/home/me/.local/state/haft".into()),
+            state_dir: Some("/moved/state".into()),
+            usual: vec!["/home/me/.local/state/haft".into()],
             home: Some("/home/me".into()),
             cwd: "/home/me/w".into(),
             git_root: None,
@@ -209,6 +210,7 @@ mod tests {
     fn the_users_own_is_never_written() {
         for path in [
             "/home/me/.config/haft/settings.json",
+            "/moved/state/trust/x.json",
             "/home/me/.local/state/haft/trust/x.json",
             "/home/me/.claude/settings.json",
             "/etc/haft/settings.json",

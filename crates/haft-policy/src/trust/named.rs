@@ -141,6 +141,7 @@ mod tests {
             config_dir: None,
             claude_dir: None,
             state_dir: None,
+            usual: Vec::new(),
             home: None,
             git_root: None,
             cwd: cwd.clone(),

@@ -47,6 +47,7 @@ impl Room {
             config_dir: Some(self.at("config")),
             claude_dir: Some(self.at("home/.claude")),
             state_dir: Some(self.at("state")),
+            usual: Vec::new(),
             home: Some(self.at("home")),
             git_root,
             cwd,

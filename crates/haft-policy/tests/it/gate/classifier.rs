@@ -74,7 +74,6 @@ async fn some_questions_are_the_users() {
         ("auto", "git push"),
         ("auto", "rm -rf /"),
         ("default", "rm -rf ~"),
-        ("plan", "make"),
         ("bypassPermissions", "git push"),
     ] {
         let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
@@ -83,6 +82,10 @@ async fn some_questions_are_the_users() {
         assert_eq!(session.user.asked().len(), 1, "{mode} {command}");
         assert!(processes.requests().is_empty(), "{mode} {command}");
     }
+    let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
+    let planning = session(json!({}), "plan", &processes);
+    planning.call("WebFetch", json!({"url": "https://x.io"})).await;
+    assert!(planning.user.asked().len() == 1 && processes.requests().is_empty());
     // Nobody is asked where nothing asks, and a denial stays one.
     let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
     let session = session(rules("-Bash(curl *)"), "auto", &processes);

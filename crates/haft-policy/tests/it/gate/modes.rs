@@ -77,7 +77,7 @@ async fn plan_changes_nothing() {
             "allow Read a.txt
              allow Grep src
              allow Bash ls
-             allow Bash npm test
+             allow Bash git log | head
              allow Read /etc/hosts
              deny Write new.txt
              deny Bash touch x
@@ -87,11 +87,52 @@ async fn plan_changes_nothing() {
              deny delete_tree src
              deny stranger x
              deny Bash rm -rf /
-             ask Bash make
+             deny Bash npm test
+             deny Bash make
              ask WebFetch https://x.io
              ask mcp__hub__get",
         )
         .await;
+}
+
+/// A rule allows a command; that it changes nothing is not what the rule says.
+#[tokio::test]
+async fn plan_runs_only_commands_that_are_known_to_look() {
+    let session = with(rules("+Bash; ?Bash(git push *)")).mode("plan").open();
+    session
+        .holds(
+            "allow Bash ls
+             allow Bash git status
+             deny Bash git commit -m x
+             deny Bash git push
+             deny Bash make
+             deny Bash ls && make
+             deny Bash sudo touch x
+             deny Bash env -S 'rm x'",
+        )
+        .await;
+    session.set(PermissionMode::Default);
+    session.holds("allow Bash git commit -m x\nallow Bash make\nallow Bash sudo touch x").await;
+}
+
+/// A rule that wants a question takes nothing away from what the mode denies.
+#[tokio::test]
+async fn ask_rules_loosen_no_plan() {
+    let asking = rules("?Write; ?Read(//etc/**); ?Read(src/**); ?Bash(touch *); +Read(//etc/passwd)");
+    let session = with(asking).mode("plan").open();
+    session
+        .holds(
+            "deny Write new.txt
+             deny Read /etc/hosts
+             deny Bash touch x
+             ask Read /etc/passwd
+             ask Read src/b.txt",
+        )
+        .await;
+    session.set(PermissionMode::DontAsk);
+    session.holds("deny Write new.txt\ndeny Read src/b.txt").await;
+    session.set(PermissionMode::Default);
+    session.holds("ask Write new.txt\nask Read /etc/hosts\nask Bash touch x").await;
 }
 
 #[tokio::test]
@@ -154,7 +195,7 @@ async fn bypass_runs_all_but_what_rules_and_care_hold() {
             "allow Read a.txt
              allow Read @/outside/c.txt
              allow Bash make
-             allow Bash $X y
+             ask Bash $X y
              allow WebFetch https://x.io
              allow mcp__hub__get
              allow delete_tree src
@@ -167,6 +208,22 @@ async fn bypass_runs_all_but_what_rules_and_care_hold() {
              ask Write a.txt",
         )
         .await;
+}
+
+/// Who forbids a command doesn't want it run because nobody can read it; one who forbids none has said nothing.
+#[tokio::test]
+async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
+    for (given, expected) in [
+        ("-Bash(rm *)", "ask"),
+        ("?Bash(rm *)", "ask"),
+        ("-Bash(rm *); +Bash", "ask"),
+        ("-Bash(rm *); +Bash(env -S 'rm x')", "allow"),
+        ("-Read(keep/**); +Bash(rm *)", "allow"),
+        ("", "allow"),
+    ] {
+        let session = with(rules(given)).mode("bypassPermissions").open();
+        session.holds(&format!("{expected} Bash env -S 'rm x'\nallow Bash make")).await;
+    }
 }
 
 /// Conventions §2.2: no allow rule, no mode and no hook before the call skips these.

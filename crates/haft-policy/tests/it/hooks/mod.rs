@@ -50,6 +50,7 @@ impl Scene {
             config_dir: None,
             claude_dir: None,
             state_dir: None,
+            usual: Vec::new(),
             home: None,
             cwd: self.dir().canonicalize().expect("the folder"),
             git_root: None,
