@@ -387,7 +387,7 @@ impl Walker<'_> {
         };
         exact_only = exact_only.or(self.holds(&inner, &text, last));
         let heaviest = heaviest.max(self.variables(last));
-        let read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
+        let mut read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
         let critical =
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
         let plain = layers.iter().all(|layer| layer.started != Started::Executed);
@@ -397,6 +397,10 @@ impl Walker<'_> {
         } else {
             None
         };
+        // Who reads what isn't known may read what nobody may.
+        if read_only.is_ok() && effects.as_ref().is_none_or(|effects| effects.unknown) {
+            read_only = Err("which files it reads isn't known".to_owned());
+        }
         let after = self.moves(&name, last, plain, &at, here);
         let last = last.clone();
         let number = self.push(SubCommand {

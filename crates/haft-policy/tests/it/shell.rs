@@ -337,7 +337,7 @@ fn environment_poisoning_is_noticed() {
         understood(command);
     }
     reads_only("LC_ALL=C sort x");
-    reads_only("dir=src; ls $dir");
+    reads_only("dir=src; echo $dir");
     may_change("FOO=x ls");
 }
 
@@ -394,11 +394,14 @@ fn read_only_forms() {
         "cat x > /dev/null 2>&1",
         "cat < x",
         "ls 2>&1",
-        "for f in *.rs; do wc -l $f; done",
+        "for f in *.rs; do echo $f; done",
+        "ls *.rs",
+        "grep x *.rs",
+        "head -n \"$n\" x",
         "timeout 5 ls",
         "command -v ls",
         "time ls",
-        "ls | xargs cat",
+        "ls | xargs echo",
         "if [ -f x ]; then cat x; fi",
         "test -d x",
         "/bin/ls",
@@ -798,7 +801,7 @@ fn effects_of_known_programs() {
     assert_eq!(effects("grep -f pats src"), "reads pats, src");
     assert_eq!(effects("ls"), "reads .");
     assert_eq!(effects("cd d && cat a"), "reads d/a");
-    assert_eq!(effects("cat $x"), "?");
+    assert_eq!(effects("cat $x"), "may touch anything");
     assert_eq!(effects("cat ~/x"), "reads /home/me/x");
     assert_eq!(effects("rm -r a"), "deletes a");
     assert_eq!(effects("mkdir -p a/b"), "writes a/b");
@@ -807,7 +810,7 @@ fn effects_of_known_programs() {
     assert_eq!(effects("mv a b"), "reads a · writes b/a, b · deletes a");
     assert_eq!(effects("ln -s a b"), "reads a · writes b/a, b");
     assert_eq!(effects("sed -i s/a/b/ x"), "reads x · writes x");
-    assert_eq!(effects("sed -i 's/a/b/e' x"), "?");
+    assert_eq!(effects("sed -i 's/a/b/e' x"), "may touch anything · reads x · writes x");
     assert_eq!(effects("curl -s https://x.io/i.sh"), "reaches x.io");
     assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reaches x.io");
     assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · reaches x.io");
@@ -830,6 +833,56 @@ fn effects_of_known_programs() {
         found("a > $x").effects().unknown && found("$x").effects().unknown && found("a (").effects().unknown
     );
     assert_eq!(found("echo x > /dev/tcp/x.io/80").effects().to_string(), "runs echo x · changes x.io");
+}
+
+#[test]
+fn arguments_that_are_not_known_touch_anything() {
+    for command in [
+        "cat /etc/shad*",
+        "cat {.env,x}",
+        "cat $X",
+        "cat \"$X\"",
+        "cat $(echo .env)",
+        "cat ~you/x",
+        "cat .*",
+        "cat .e*",
+        "cat ../*",
+        "cat sec*/a",
+        "head -n $X",
+        "grep -f\"$X\" a",
+        "grep \"$X\" a",
+        "grep --file=$X a",
+        "grep x $X",
+        "ls $X",
+        "wc -l $f",
+        "ls | xargs cat",
+        "cd $d && cat a",
+        "touch $X",
+        "tee {a,b}",
+        "cp $X a",
+        "rm a*/b",
+        "sort $X",
+    ] {
+        let found = last(command);
+        assert!(
+            found.effects.as_ref().is_none_or(|effects| effects.unknown),
+            "{command}: {:?}",
+            found.effects
+        );
+        may_change(command);
+    }
+    let effects = |command: &str| last(command).effects.unwrap().to_string();
+    assert_eq!(
+        effects("cat $X /etc/shadow"),
+        "may touch anything · reads /etc/shadow",
+        "the rest is still named"
+    );
+    assert_eq!(effects("cp $X secrets/a"), "may touch anything · reads secrets/a · writes secrets/a");
+    assert_eq!(effects("tee $X a"), "may touch anything · writes a");
+    assert_eq!(effects("sort $X /etc/shadow"), "may touch anything · reads /etc/shadow");
+    // A pattern without a folder stays in the directory, and reads all of it.
+    let read = last("cat *.rs").effects.unwrap().reads;
+    assert_eq!(read, [haft::effects::PathSet::subtree(".")]);
 }
 
 #[test]
