@@ -392,11 +392,18 @@ impl Walker<'_> {
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
         let plain = layers.iter().all(|layer| layer.started != Started::Executed);
         let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
-        let effects = if plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary {
-            touch::command(last, &at, self.place, read_only.is_ok())
-        } else {
-            None
+        let known = plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary;
+        let mut effects = match inner {
+            Inner::Nothing | Inner::Several(_) => {
+                let only_looks = programs::only_looks(last, at.moved()).is_ok();
+                touch::command(last, &at, self.place, only_looks)
+            }
+            _ => None,
         };
+        // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
+        if let Some(effects) = effects.as_mut().filter(|_| !known) {
+            effects.unknown = true;
+        }
         // Who reads what isn't known may read what nobody may.
         if read_only.is_ok() && effects.as_ref().is_none_or(|effects| effects.unknown) {
             read_only = Err("which files it reads isn't known".to_owned());

@@ -816,8 +816,8 @@ fn effects_of_known_programs() {
     assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · reaches x.io");
     assert_eq!(effects("curl https://a@x.io"), "may touch anything");
     assert_eq!(effects("curl file:///etc/passwd"), "may touch anything");
-    assert_eq!(effects("sudo cat x"), "?");
-    assert_eq!(effects("FOO=1 cat x"), "?");
+    assert_eq!(effects("sudo cat x"), "may touch anything · reads x");
+    assert_eq!(effects("FOO=1 cat x"), "may touch anything · reads x");
     assert_eq!(effects("make"), "?");
     for command in ["ln a b", "mv a b", "cp -l a b", "cp -r a b"] {
         let claims = last(command).effects.unwrap().claims;
@@ -883,6 +883,40 @@ fn arguments_that_are_not_known_touch_anything() {
     // A pattern without a folder stays in the directory, and reads all of it.
     let read = last("cat *.rs").effects.unwrap().reads;
     assert_eq!(read, [haft::effects::PathSet::subtree(".")]);
+}
+
+#[test]
+fn what_is_touched_survives_wrappers() {
+    let effects = |command: &str| found(command).commands.remove(0).effects.unwrap().to_string();
+    for wrapper in [
+        "nohup",
+        "sudo",
+        "sudo -u me",
+        "doas",
+        "exec",
+        "env",
+        "env A=1",
+        "setsid",
+        "ionice -c 3",
+        "busybox",
+        "flock lock",
+        "nohup sudo env",
+        "xargs",
+        "xargs -n 1",
+    ] {
+        assert_eq!(effects(&format!("{wrapper} tee X")), "may touch anything · writes X", "{wrapper}");
+        assert_eq!(
+            effects(&format!("{wrapper} cat /etc/shadow")),
+            "may touch anything · reads /etc/shadow",
+            "{wrapper}"
+        );
+        may_change(&format!("{wrapper} cat /etc/shadow"));
+    }
+    for wrapper in ["nice", "nice -n 5", "timeout 5", "command", "time -p", "stdbuf -o L"] {
+        assert_eq!(effects(&format!("{wrapper} touch secrets/a")), "writes secrets/a", "{wrapper}");
+    }
+    assert_eq!(effects("find /etc -exec cat {} +"), "may touch anything · reads /etc");
+    assert_eq!(effects("env -C /d cat a /b"), "may touch anything · reads /b");
 }
 
 #[test]
