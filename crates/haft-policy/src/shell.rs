@@ -228,6 +228,8 @@ pub enum Doubt {
     Elsewhere(String),
     /// Sets a variable that changes what programs do.
     Environment(String),
+    /// Which file a redirection opens is known only when it runs.
+    Target(String),
     /// Text that holds a command, beside something that evaluates text.
     Evaluates,
 }
@@ -246,6 +248,7 @@ impl fmt::Display for Doubt {
                 write!(f, "`{text}` takes commands from elsewhere or changes later ones")
             }
             Doubt::Environment(name) => write!(f, "sets `{name}`, which changes what programs do"),
+            Doubt::Target(text) => write!(f, "which file `{text}` is, is known only when it runs"),
             Doubt::Evaluates => f.write_str("holds a command in quotes beside something that evaluates text"),
         }
     }

@@ -154,10 +154,6 @@ impl<'a> Case<'a> {
         let (mut commands, mut doubts) = (Vec::new(), Vec::new());
         let mut take = |analysis: Analysis| {
             doubts.extend(analysis.doubts.iter().map(ToString::to_string));
-            let open = analysis.redirects.iter().filter(|redirect| redirect.paths.is_none());
-            doubts.extend(open.map(|redirect| {
-                format!("which file `{}` is, is known only when it runs", redirect.target.plain())
-            }));
             commands.extend(analysis.commands);
         };
         match line {

@@ -262,12 +262,19 @@ impl Walker<'_> {
                 _ => FileAccess::Write,
             },
         };
-        let paths = target.literal().and_then(|text| here.join(Path::new(text)));
+        // What `~` is, the shell says: the likely file counts for rules that stop, and it asks all the same.
+        let paths = match target.literal() {
+            Some(text) => here.join(Path::new(text)),
+            None => touch::below_home(&target, self.place).map(|path| vec![path]),
+        };
         let exempt = |text: &str| {
             matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin")
                 || text.starts_with("/dev/fd/")
         };
         if !target.literal().is_some_and(exempt) {
+            if paths.is_none() || target.literal().is_none() {
+                self.doubt(Doubt::Target(target.plain().to_owned()));
+            }
             self.found.redirects.push(Redirect { access, target, paths });
         }
     }

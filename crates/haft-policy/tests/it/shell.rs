@@ -91,7 +91,7 @@ fn substitutions_wherever_they_hide() {
     check("cat <<-E && b\n\t$(a)\n\tE\nc", "a | cat | b | c");
     check("cat <<A <<B\n$(a)\nA\n$(b)\nB\nc", "a | b | cat | c");
     check("cat <<< $(a)", "a | cat");
-    check("a > $(b)", "b | a");
+    check("a > $(b)", "b | a | ?");
     check("for x in $(a); do b; done", "a | b");
     check("case $(a) in $(b)) c;; esac", "a | b | c");
     check("echo $(echo $(echo $(a)))", "a | echo $(a) | echo $(echo $(a)) | echo $(echo $(echo $(a)))");
@@ -683,7 +683,8 @@ fn redirections() {
     );
     assert!(targets("a > /dev/null 2>&1 <&3 3>&- 2>/dev/stderr >&2 <<< x").is_empty());
     assert_eq!(targets("a >& x"), [">x"]);
-    assert_eq!(targets("a > ~/x > *.y > $z > \"$z\" > {a,b} > `c`"), [">?"; 6]);
+    assert_eq!(targets("a > ~you/x > *.y > $z > \"$z\" > {a,b} > `c`"), [">?"; 6]);
+    assert_eq!(targets("a > ~/x"), [">/home/me/x"]);
     assert_eq!(targets("a > 'b c' > \"d\" > \\e"), [">b c", ">d", ">e"]);
     assert_eq!(targets("{ a; } > x; (b) > y; if c; then d; fi > z; > w"), [">x", ">y", ">z", ">w"]);
     assert_eq!(targets("echo $(a > x) <(b > y)"), [">x", ">y"]);
@@ -717,6 +718,30 @@ fn redirections() {
     assert_eq!(targets("command cd d && a > x"), [">d/x"]);
     assert_eq!(targets("if cd d; then a > x; fi"), [">x|d/x"]);
     assert_eq!(targets("! cd d && a > x"), [">d/x|x"]);
+}
+
+#[test]
+fn a_redirection_to_a_file_that_is_not_known_is_not_understood() {
+    for command in [
+        "echo x > ~/.bashrc",
+        "echo x > \"$HOME/x\"",
+        "echo x > sec*/a",
+        "echo x > {a,b}",
+        "echo x >> $(echo a)",
+        "> ~/.bashrc",
+        "{ echo x; } > $y",
+        "cat < $x",
+        "cd $d && echo x > y",
+        "pushd d && echo x > y",
+    ] {
+        not_understood(command);
+        assert!(found(command).effects().unknown, "{command}");
+    }
+    for command in
+        ["echo x > a", "echo x > '~/a'", "echo $x 2>&1 > /dev/null", "cat <<< $x", "cd $d && a > /x"]
+    {
+        understood(command);
+    }
 }
 
 #[test]
