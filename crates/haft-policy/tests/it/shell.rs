@@ -791,6 +791,17 @@ fn critical_removals() {
         "rm -rf x / y",
         "find . -exec rm -rf / \\;",
         "cd $x && rm -rf *",
+        "rm -rf \"$X\"/build",
+        "rm -rf {/,x}",
+        "rm -rf x{a,b}",
+        "rm {-rf,x}",
+        "rm -r $X",
+        "rm -R \"$X\"",
+        "rm --recursive $(echo /)",
+        "rm --rec `echo /`",
+        "rm $X -fr",
+        "rm -rf a $X",
+        "ls | xargs rm -rf",
     ] {
         assert!(found(command).critical().is_some(), "{command}");
     }
@@ -806,7 +817,9 @@ fn critical_removals() {
         "rm -rf /data/set/x",
         "cd target && rm -rf x",
         "rm \"$X\"",
-        "rm -rf \"$X\"/build",
+        "rm \"$X\"/build",
+        "rm {a,b}",
+        "rm -rf a*/b",
         "ls /",
         "rm -rf /repo/other",
     ] {
