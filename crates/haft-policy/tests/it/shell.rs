@@ -667,6 +667,41 @@ fn wildcards_do_not_allow_what_starts_others() {
 }
 
 #[test]
+fn wildcards_do_not_allow_what_may_be_an_option() {
+    for command in [
+        "git {-c,alias.x=!id} x",
+        "git $X x",
+        "git \"$X\" x",
+        "git -p \"$X\" x",
+        "git log $X",
+        "git log a$X",
+        "git log --$X",
+        "git `x` y",
+        "tar {--to-command=x,-xf} a",
+        "tar -{I,x} a",
+        "tar $X a",
+        "sort $X",
+        "sort \"$X\"",
+        "rsync {-e,x} a b",
+        "find \"$X\" -name y",
+    ] {
+        assert!(last(command).exact_only.is_some(), "{command}");
+    }
+    for command in [
+        "git commit -m \"$X\"",
+        "git add src/{a,b}",
+        "git add *.rs",
+        "git show -- \"$X\"",
+        "git show \"v$X\"",
+        "tar -xf \"$X\"",
+        "sort *.txt",
+        "npm $X",
+    ] {
+        assert_eq!(last(command).exact_only, None, "{command}");
+    }
+}
+
+#[test]
 fn redirections() {
     let targets = |command: &str| -> Vec<String> {
         let found = found(command);
