@@ -266,7 +266,10 @@ impl Analysis {
     pub fn is_read_only(&self) -> bool {
         self.doubts.is_empty()
             && self.commands.iter().all(|command| command.read_only.is_ok())
-            && self.redirects.iter().all(|redirect| redirect.access == FileAccess::Read)
+            && self
+                .redirects
+                .iter()
+                .all(|redirect| redirect.access == FileAccess::Read && redirect.host().is_none())
     }
 
     /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
@@ -278,6 +281,15 @@ impl Analysis {
     /// The first removal that nobody may make unasked.
     pub fn critical(&self) -> Option<&str> {
         self.commands.iter().find_map(|command| command.critical.as_deref())
+    }
+}
+
+impl Redirect {
+    /// The host that it reaches, for the paths that bash takes for one: `/dev/tcp/host/port`.
+    pub fn host(&self) -> Option<&str> {
+        let text = self.target.literal()?;
+        let rest = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"))?;
+        rest.split('/').next().filter(|host| !host.is_empty())
     }
 }
 

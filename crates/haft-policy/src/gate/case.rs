@@ -380,6 +380,10 @@ impl Reader<'_> {
             });
         }
         for redirect in &analysis.redirects {
+            if let Some(host) = redirect.host() {
+                subject.touches.hosts.push(Cow::Owned(host.to_owned()));
+                continue;
+            }
             let places = match redirect.access {
                 FileAccess::Read => &mut subject.touches.reads,
                 FileAccess::Write => &mut subject.touches.writes,

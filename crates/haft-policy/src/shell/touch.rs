@@ -472,12 +472,12 @@ pub(super) fn whole(found: &Analysis) -> Effects {
             effects.unknown = true;
             continue;
         };
+        if let Some(host) = redirect.host() {
+            effects = effects.and(Effects::changes(host));
+            continue;
+        }
         for path in paths {
-            let text = path.to_string_lossy();
-            let network = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"));
-            if let Some(host) = network.and_then(|rest| rest.split('/').next()) {
-                effects = effects.and(Effects::changes(host));
-            } else if redirect.access == FileAccess::Read {
+            if redirect.access == FileAccess::Read {
                 effects.reads.push(PathSet::file(path));
             } else {
                 effects.writes.push(PathSet::file(path));

@@ -993,6 +993,24 @@ fn what_is_touched_survives_wrappers() {
 }
 
 #[test]
+fn redirections_reach_hosts() {
+    for command in [
+        "echo x > /dev/tcp/x.io/80",
+        "cat < /dev/tcp/x.io/80",
+        "exec 3<> /dev/udp/x.io/53",
+        "a &> /dev/tcp/x.io/1",
+    ] {
+        let found = found(command);
+        assert_eq!(found.redirects[0].host(), Some("x.io"), "{command}");
+        assert!(found.effects().to_string().ends_with("changes x.io"), "{command}");
+        assert!(found.effects().reads.is_empty() && found.effects().writes.is_empty(), "{command}");
+        may_change(command);
+    }
+    assert_eq!(found("a > /dev/tcp").redirects[0].host(), None);
+    not_understood("a > /dev/tcp/$x/80");
+}
+
+#[test]
 fn shown_part_by_part() {
     let lines: Vec<_> = found("sh -c 'ls; rm -rf /' > log && $x")
         .lines()
