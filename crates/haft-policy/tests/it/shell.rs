@@ -1011,6 +1011,31 @@ fn redirections_reach_hosts() {
 }
 
 #[test]
+fn paths_after_pushd_are_not_known() {
+    for command in [
+        "pushd d && cat y",
+        "pushd /etc; cat y",
+        "popd && cat y",
+        "builtin pushd d && cat y",
+        "pushd d > /dev/null && ls",
+        "for i in 1 2; do pushd d; cat y; done",
+        "f() { pushd d; }; f; cat y",
+        "eval 'pushd d'; cat y",
+        "pushd d && touch y",
+    ] {
+        let found = last(command);
+        assert!(
+            found.effects.as_ref().is_none_or(|effects| effects.unknown),
+            "{command}: {:?}",
+            found.effects
+        );
+        may_change(command);
+    }
+    assert_eq!(last("pushd d && cat /y").effects.unwrap().to_string(), "reads /y");
+    assert_eq!(last("(pushd d); cat y").effects.unwrap().to_string(), "reads y");
+}
+
+#[test]
 fn shown_part_by_part() {
     let lines: Vec<_> = found("sh -c 'ls; rm -rf /' > log && $x")
         .lines()
