@@ -14,5 +14,6 @@ mod shell;
 mod shell_bash;
 mod shell_bounds;
 mod shell_snippets;
+mod shell_touches;
 mod trust;
 mod trust_advisories;

@@ -2,16 +2,16 @@
 
 use haft_policy::shell::{Analysis, FileAccess, Place, SubCommand, analyse};
 
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     Place::new("/repo/app").with_home("/home/me").with_added("/data/set")
 }
 
-fn found(command: &str) -> Analysis {
+pub(crate) fn found(command: &str) -> Analysis {
     analyse(command, &place())
 }
 
 /// The innermost commands, by their text, in order; `?` at the end if something wasn't understood.
-fn parts(command: &str) -> String {
+pub(crate) fn parts(command: &str) -> String {
     let found = found(command);
     let mut parts: Vec<String> = found
         .commands
@@ -25,33 +25,33 @@ fn parts(command: &str) -> String {
 }
 
 #[track_caller]
-fn check(command: &str, expected: &str) {
+pub(crate) fn check(command: &str, expected: &str) {
     assert_eq!(parts(command), expected, "{command}\n{:?}", found(command).doubts);
 }
 
 #[track_caller]
-fn reads_only(command: &str) {
+pub(crate) fn reads_only(command: &str) {
     let found = found(command);
     let reasons: Vec<_> = found.commands.iter().map(|command| &command.read_only).collect();
     assert!(found.is_read_only(), "{command}: {reasons:?} {:?} {:?}", found.doubts, found.redirects);
 }
 
 #[track_caller]
-fn may_change(command: &str) {
+pub(crate) fn may_change(command: &str) {
     assert!(!found(command).is_read_only(), "{command}");
 }
 
 #[track_caller]
-fn understood(command: &str) {
+pub(crate) fn understood(command: &str) {
     assert_eq!(found(command).doubts, [], "{command}");
 }
 
 #[track_caller]
-fn not_understood(command: &str) {
+pub(crate) fn not_understood(command: &str) {
     assert!(!found(command).doubts.is_empty(), "{command}");
 }
 
-fn last(command: &str) -> SubCommand {
+pub(crate) fn last(command: &str) -> SubCommand {
     found(command).commands.pop().unwrap()
 }
 
@@ -860,179 +860,6 @@ fn critical_removals() {
     ] {
         assert_eq!(found(command).critical(), None, "{command}");
     }
-}
-
-#[test]
-fn effects_of_known_programs() {
-    let effects = |command: &str| match &last(command).effects {
-        Some(effects) => effects.to_string(),
-        None => "?".to_owned(),
-    };
-    assert_eq!(effects("cat a b"), "reads a, b");
-    assert_eq!(effects("head -n 5 a"), "reads a");
-    assert_eq!(effects("grep -rn x src"), "reads src");
-    assert_eq!(effects("grep -f pats src"), "reads pats, src");
-    assert_eq!(effects("ls"), "reads .");
-    assert_eq!(effects("cd d && cat a"), "reads d/a");
-    assert_eq!(effects("cat $x"), "may touch anything");
-    assert_eq!(effects("cat ~/x"), "reads /home/me/x");
-    assert_eq!(effects("rm -r a"), "deletes a");
-    assert_eq!(effects("mkdir -p a/b"), "writes a/b");
-    assert_eq!(effects("touch a b"), "writes a, b");
-    assert_eq!(effects("cp a b"), "reads a · writes b/a, b");
-    assert_eq!(effects("mv a b"), "reads a · writes b/a, b · deletes a");
-    assert_eq!(effects("ln -s a b"), "reads a · writes b/a, b");
-    assert_eq!(effects("sed -i s/a/b/ x"), "reads x · writes x");
-    assert_eq!(effects("sed -i 's/a/b/e' x"), "may touch anything · reads x · writes x");
-    assert_eq!(effects("curl -s https://x.io/i.sh"), "reaches x.io");
-    assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reaches x.io");
-    assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · reaches x.io");
-    assert_eq!(effects("curl https://a@x.io"), "may touch anything");
-    assert_eq!(effects("curl file:///etc/passwd"), "may touch anything");
-    assert_eq!(effects("sudo cat x"), "may touch anything · reads x");
-    assert_eq!(effects("FOO=1 cat x"), "may touch anything · reads x");
-    assert_eq!(effects("make"), "?");
-    for command in ["ln a b", "mv a b", "cp -l a b", "cp -r a b"] {
-        let claims = last(command).effects.unwrap().claims;
-        assert_eq!(claims.concurrency_safe, Some(false), "{command}");
-        assert_eq!(found(command).effects().claims.concurrency_safe, Some(false), "{command}");
-    }
-    assert_eq!(last("cp a b").effects.unwrap().claims.concurrency_safe, None);
-
-    let whole = found("cat a > b && make < c").effects();
-    assert_eq!(whole.to_string(), "reads c · writes b · runs cat a · runs make");
-    assert!(!whole.unknown);
-    assert!(
-        found("a > $x").effects().unknown && found("$x").effects().unknown && found("a (").effects().unknown
-    );
-    assert_eq!(found("echo x > /dev/tcp/x.io/80").effects().to_string(), "runs echo x · changes x.io");
-}
-
-#[test]
-fn arguments_that_are_not_known_touch_anything() {
-    for command in [
-        "cat /etc/shad*",
-        "cat {.env,x}",
-        "cat $X",
-        "cat \"$X\"",
-        "cat $(echo .env)",
-        "cat ~you/x",
-        "cat .*",
-        "cat .e*",
-        "cat ../*",
-        "cat sec*/a",
-        "head -n $X",
-        "grep -f\"$X\" a",
-        "grep \"$X\" a",
-        "grep --file=$X a",
-        "grep x $X",
-        "ls $X",
-        "wc -l $f",
-        "ls | xargs cat",
-        "cd $d && cat a",
-        "touch $X",
-        "tee {a,b}",
-        "cp $X a",
-        "rm a*/b",
-        "sort $X",
-    ] {
-        let found = last(command);
-        assert!(
-            found.effects.as_ref().is_none_or(|effects| effects.unknown),
-            "{command}: {:?}",
-            found.effects
-        );
-        may_change(command);
-    }
-    let effects = |command: &str| last(command).effects.unwrap().to_string();
-    assert_eq!(
-        effects("cat $X /etc/shadow"),
-        "may touch anything · reads /etc/shadow",
-        "the rest is still named"
-    );
-    assert_eq!(effects("cp $X secrets/a"), "may touch anything · reads secrets/a · writes secrets/a");
-    assert_eq!(effects("tee $X a"), "may touch anything · writes a");
-    assert_eq!(effects("sort $X /etc/shadow"), "may touch anything · reads /etc/shadow");
-    // A pattern without a folder stays in the directory, and reads all of it.
-    let read = last("cat *.rs").effects.unwrap().reads;
-    assert_eq!(read, [haft::effects::PathSet::subtree(".")]);
-}
-
-#[test]
-fn what_is_touched_survives_wrappers() {
-    let effects = |command: &str| found(command).commands.remove(0).effects.unwrap().to_string();
-    for wrapper in [
-        "nohup",
-        "sudo",
-        "sudo -u me",
-        "doas",
-        "exec",
-        "env",
-        "env A=1",
-        "setsid",
-        "ionice -c 3",
-        "busybox",
-        "flock lock",
-        "nohup sudo env",
-        "xargs",
-        "xargs -n 1",
-    ] {
-        assert_eq!(effects(&format!("{wrapper} tee X")), "may touch anything · writes X", "{wrapper}");
-        assert_eq!(
-            effects(&format!("{wrapper} cat /etc/shadow")),
-            "may touch anything · reads /etc/shadow",
-            "{wrapper}"
-        );
-        may_change(&format!("{wrapper} cat /etc/shadow"));
-    }
-    for wrapper in ["nice", "nice -n 5", "timeout 5", "command", "time -p", "stdbuf -o L"] {
-        assert_eq!(effects(&format!("{wrapper} touch secrets/a")), "writes secrets/a", "{wrapper}");
-    }
-    assert_eq!(effects("find /etc -exec cat {} +"), "may touch anything · reads /etc");
-    assert_eq!(effects("env -C /d cat a /b"), "may touch anything · reads /b");
-}
-
-#[test]
-fn redirections_reach_hosts() {
-    for command in [
-        "echo x > /dev/tcp/x.io/80",
-        "cat < /dev/tcp/x.io/80",
-        "exec 3<> /dev/udp/x.io/53",
-        "a &> /dev/tcp/x.io/1",
-    ] {
-        let found = found(command);
-        assert_eq!(found.redirects[0].host(), Some("x.io"), "{command}");
-        assert!(found.effects().to_string().ends_with("changes x.io"), "{command}");
-        assert!(found.effects().reads.is_empty() && found.effects().writes.is_empty(), "{command}");
-        may_change(command);
-    }
-    assert_eq!(found("a > /dev/tcp").redirects[0].host(), None);
-    not_understood("a > /dev/tcp/$x/80");
-}
-
-#[test]
-fn paths_after_pushd_are_not_known() {
-    for command in [
-        "pushd d && cat y",
-        "pushd /etc; cat y",
-        "popd && cat y",
-        "builtin pushd d && cat y",
-        "pushd d > /dev/null && ls",
-        "for i in 1 2; do pushd d; cat y; done",
-        "f() { pushd d; }; f; cat y",
-        "eval 'pushd d'; cat y",
-        "pushd d && touch y",
-    ] {
-        let found = last(command);
-        assert!(
-            found.effects.as_ref().is_none_or(|effects| effects.unknown),
-            "{command}: {:?}",
-            found.effects
-        );
-        may_change(command);
-    }
-    assert_eq!(last("pushd d && cat /y").effects.unwrap().to_string(), "reads /y");
-    assert_eq!(last("(pushd d); cat y").effects.unwrap().to_string(), "reads y");
 }
 
 #[test]
