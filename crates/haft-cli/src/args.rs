@@ -8,8 +8,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use haft::ConflictRule;
-use haft_policy::settings::{Flags, Mode};
+use haft::{ConflictRule, PermissionMode};
+use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
@@ -209,7 +209,7 @@ pub(crate) struct Common {
     pub(crate) tools_dir: Vec<PathBuf>,
     /// How much runs unasked: default, acceptEdits, plan, auto, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
-    pub(crate) permission_mode: Option<Mode>,
+    pub(crate) permission_mode: Option<PermissionMode>,
     /// Calls that run unasked, such as `Edit(src/**)`; repeatable.
     #[arg(long, value_name = "RULE")]
     pub(crate) allow: Vec<String>,

@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
 use crate::rule::{BadRule, Lint, Place, Rule, Touch};
-use crate::settings::{self, Places, Protected};
+use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
 pub(crate) use case::Case;
@@ -136,8 +136,8 @@ impl Policy {
     /// Rules that can't be understood.
     pub fn new(loaded: &Loaded, setup: Setup<'_>) -> Result<(Policy, Findings), BadPolicy> {
         let permissions = &loaded.settings.permissions;
-        let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value.into());
-        let modes = settings::Mode::ALL.into_iter().map(|(_, mode)| mode);
+        let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value);
+        let modes = PermissionMode::ALL.into_iter().map(|(_, mode)| mode);
         let forbidden = modes.filter(|mode| permissions.forbids(*mode).is_some());
         let mut findings = Findings::default();
         let rules = understood(&permissions.rules).map_err(|rules| BadPolicy { rules })?;
@@ -170,7 +170,7 @@ impl Policy {
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
             answers_count: permissions.managed_rules_only.is_none(),
-            forbidden: forbidden.map(PermissionMode::from).collect(),
+            forbidden: forbidden.collect(),
         };
         Ok((Policy(Arc::new(inner)), findings))
     }
@@ -222,19 +222,6 @@ fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
         }
     }
     if bad.is_empty() { Ok(good) } else { Err(bad) }
-}
-
-impl From<settings::Mode> for PermissionMode {
-    fn from(mode: settings::Mode) -> PermissionMode {
-        match mode {
-            settings::Mode::Default => PermissionMode::Default,
-            settings::Mode::AcceptEdits => PermissionMode::AcceptEdits,
-            settings::Mode::Plan => PermissionMode::Plan,
-            settings::Mode::Auto => PermissionMode::Auto,
-            settings::Mode::DontAsk => PermissionMode::DontAsk,
-            settings::Mode::BypassPermissions => PermissionMode::BypassPermissions,
-        }
-    }
 }
 
 impl Inner {

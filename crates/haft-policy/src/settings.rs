@@ -18,7 +18,6 @@ mod known;
 mod layer;
 mod mcp;
 mod merge;
-mod mode;
 mod places;
 mod protected;
 mod raw;
@@ -33,7 +32,6 @@ pub use merge::{
     At, HookSettings, McpSettings, PermissionSettings, SandboxSettings, ServerMatch, Settings, Standing,
     ToolEffects, Withheld,
 };
-pub use mode::{Mode, NoSuchMode};
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, MANAGED_SETTINGS, Places, git_root};
 pub use protected::{PROTECTED_FILES, PROTECTED_FOLDERS, Protected, Protection, UNPROTECTED_FOLDERS};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};

@@ -24,7 +24,7 @@ impl Session {
         symlink(path("real"), path("link")).unwrap();
         let common = Common {
             cwd: Some(path("work")),
-            permission_mode: Some(haft_policy::settings::Mode::BypassPermissions),
+            permission_mode: Some(haft::PermissionMode::BypassPermissions),
             // Whoever runs the tests at a terminal is not part of them.
             non_interactive: true,
             ..Common::default()

@@ -15,10 +15,10 @@ use super::input::{self, Unreadable};
 use super::jsonc::{self, Fault, Spot};
 use super::known::{ELSEWHERE, closest};
 use super::mcp::{self, Server};
-use super::mode::Mode;
 use super::places::{Places, lexical};
 use super::raw::RawSettings;
 use crate::source::{Scope, Source};
+use haft::PermissionMode;
 
 /// The longest settings file, in bytes.
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
@@ -39,7 +39,7 @@ pub struct Flags {
     /// `--deny`.
     pub deny: Vec<String>,
     /// `--permission-mode`.
-    pub permission_mode: Option<Mode>,
+    pub permission_mode: Option<PermissionMode>,
     /// `--add-dir`.
     pub add_dirs: Vec<PathBuf>,
     /// `--mcp-config`.

@@ -14,10 +14,10 @@ use super::hook::HookGroup;
 use super::known::is_refused_variable;
 use super::layer::{Layer, Layers, Warning, bound, is_workspaces};
 use super::mcp::Server;
-use super::mode::Mode;
 use super::places::lexical;
 use super::raw::{Classifier, DeclaredEffects, RawSandbox, RawServerMatch, RepetitionGuard};
 use crate::source::{List, Scope, Source, WrittenRule};
+use haft::PermissionMode;
 
 /// Whether a workspace may run and loosen what its files say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct PermissionSettings {
     /// All rules, the strongest layer's first, in each the order of the file.
     pub rules: Vec<WrittenRule>,
     /// The mode, where one is set.
-    pub default_mode: Option<At<Mode>>,
+    pub default_mode: Option<At<PermissionMode>>,
     /// Directories beside the working directory, absolute.
     pub additional_directories: Vec<At<PathBuf>>,
     /// Where the mode `bypassPermissions` is forbidden.
@@ -85,10 +85,10 @@ pub struct PermissionSettings {
 
 impl PermissionSettings {
     /// Where a mode is forbidden, if it is.
-    pub fn forbids(&self, mode: Mode) -> Option<&Source> {
+    pub fn forbids(&self, mode: PermissionMode) -> Option<&Source> {
         match mode {
-            Mode::BypassPermissions => self.bypass_disabled.as_ref(),
-            Mode::Auto => self.auto_disabled.as_ref(),
+            PermissionMode::BypassPermissions => self.bypass_disabled.as_ref(),
+            PermissionMode::Auto => self.auto_disabled.as_ref(),
             _ => None,
         }
     }
@@ -375,17 +375,17 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn mode(&mut self, permissions: &PermissionSettings) -> Option<At<Mode>> {
+    fn mode(&mut self, permissions: &PermissionSettings) -> Option<At<PermissionMode>> {
         let given = |layer: &'a Layer| Some((layer, layer.raw.permissions.as_ref()?.default_mode.as_ref()?));
         let of_flag = self.layers.flags.permission_mode.map(|value| At { value, source: self.flag() });
-        let mut mode: Option<At<Mode>> = None;
+        let mut mode: Option<At<PermissionMode>> = None;
         for (layer, given) in self.all().rev().filter_map(given) {
             let source = layer.source(given.at);
             if layer.scope == Scope::Managed && of_flag.is_some() {
                 // The machine's owner is stronger than the flag; see below.
                 continue;
             }
-            let before = mode.as_ref().map_or(Mode::Default, |mode| mode.value);
+            let before = mode.as_ref().map_or(PermissionMode::Default, |mode| mode.value);
             if layer.is_workspaces() && !given.value.is_within(before) {
                 let words = format!(
                     "a workspace can't turn the mode from `{before}` to `{}`; give --permission-mode, or set it in your own settings",

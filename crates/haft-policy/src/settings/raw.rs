@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::de::{Spanned, Table};
 use super::hook::RawGroup;
-use super::mode::Mode;
+use haft::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -69,7 +69,7 @@ pub(crate) struct RawPermissions {
     /// Calls that never run.
     pub(crate) deny: Option<Vec<Spanned<RawRule>>>,
     /// The mode of a session. A workspace can only make it tighter.
-    pub(crate) default_mode: Option<Spanned<Mode>>,
+    pub(crate) default_mode: Option<Spanned<PermissionMode>>,
     /// Directories beside the working directory.
     pub(crate) additional_directories: Option<Vec<Spanned<String>>>,
     /// `disable` forbids the mode `bypassPermissions`.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use haft::PermissionMode;
 use haft_policy::settings::{
-    Action, Flags, Mode, OnFailure, RepetitionGuard, ServerMatch, Standing, Transport, Withheld,
+    Action, Flags, OnFailure, RepetitionGuard, ServerMatch, Standing, Transport, Withheld,
 };
 use haft_policy::source::{List, Scope};
 
@@ -74,7 +75,8 @@ fn scalars_are_the_strongest_layers() {
     room.write("work/.haft/settings.local.json", &mode("plan"));
     assert_eq!(found(&room, &Flags::default()), "plan Local");
     assert_eq!(found(&room, &json_flag(&mode("acceptEdits"))), "acceptEdits CommandLine");
-    let flags = Flags { permission_mode: Some(Mode::BypassPermissions), ..json_flag(&mode("acceptEdits")) };
+    let flags =
+        Flags { permission_mode: Some(PermissionMode::BypassPermissions), ..json_flag(&mode("acceptEdits")) };
     assert_eq!(found(&room, &flags), "bypassPermissions CommandLine");
     room.write("etc/settings.json", &mode("dontAsk"));
     assert_eq!(found(&room, &flags), "dontAsk Managed");
@@ -321,9 +323,10 @@ fn blocks_hold_wherever_they_are_said() {
     assert!(permissions.block_reads_outside.is_some() && permissions.block_writes_outside.is_some());
     assert!(permissions.deny_instead_of_prompting.is_some());
     assert!(
-        permissions.forbids(Mode::BypassPermissions).is_some() && permissions.forbids(Mode::Auto).is_some()
+        permissions.forbids(PermissionMode::BypassPermissions).is_some()
+            && permissions.forbids(PermissionMode::Auto).is_some()
     );
-    assert!(permissions.forbids(Mode::Plan).is_none());
+    assert!(permissions.forbids(PermissionMode::Plan).is_none());
     assert_eq!(permissions.default_mode, None);
     assert!(
         loaded.settings.warnings[0].message.contains("disabled by .haft/settings.json:2"),

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use haft_policy::settings::{Flags, Mode, is_refused_variable};
+use haft::PermissionMode;
+use haft_policy::settings::{Flags, is_refused_variable};
 use haft_policy::trust::{self, Judgement, Untrusted};
 
 use crate::room::{Room, rules};
@@ -85,7 +86,7 @@ fn a_project_can_not_make_the_mode_looser() {
     let room = Room::new().with("config/settings.json", &mode("bypassPermissions"));
     assert_eq!(
         room.load().settings.permissions.default_mode.unwrap().value,
-        Mode::BypassPermissions,
+        PermissionMode::BypassPermissions,
         "the user may"
     );
 }
@@ -113,7 +114,7 @@ fn without_a_user_nothing_is_trusted_but_by_its_hash() {
     assert!(room.load().settings.hooks.groups.is_empty());
     let flags = Flags { trust_hash: Some(room.inventory().hash().to_string()), ..Flags::default() };
     assert_eq!(room.load_with(&flags).settings.hooks.groups.len(), 1);
-    let flags = Flags { permission_mode: Some(Mode::BypassPermissions), ..Flags::default() };
+    let flags = Flags { permission_mode: Some(PermissionMode::BypassPermissions), ..Flags::default() };
     let loaded = room.load_with(&flags);
     assert!(loaded.settings.hooks.groups.is_empty(), "a mode is no trust");
 }

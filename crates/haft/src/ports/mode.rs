@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The permission mode of a session, live: a change counts from the next judgement on.
@@ -15,8 +16,9 @@ pub trait Mode: Send + Sync + 'static {
 }
 
 /// How much runs unasked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = with_manual)]
 #[non_exhaustive]
 pub enum PermissionMode {
     /// What changes nothing runs; the rest asks. `manual` is another name for it.
@@ -45,6 +47,27 @@ impl PermissionMode {
         ("dontAsk", PermissionMode::DontAsk),
         ("bypassPermissions", PermissionMode::BypassPermissions),
     ];
+
+    /// Whether nothing runs unasked in this mode that wouldn't in the other.
+    ///
+    /// `plan` and `dontAsk` are each tighter than `default` in their own way, and neither than the other.
+    pub fn is_within(self, other: PermissionMode) -> bool {
+        let looseness = |mode| match mode {
+            PermissionMode::Plan | PermissionMode::DontAsk => 0,
+            PermissionMode::Default => 1,
+            PermissionMode::AcceptEdits => 2,
+            PermissionMode::Auto => 3,
+            PermissionMode::BypassPermissions => 4,
+        };
+        self == other || looseness(self) < looseness(other)
+    }
+}
+
+/// The other name of `default` is accepted too.
+fn with_manual(schema: &mut schemars::Schema) {
+    if let Some(serde_json::Value::Array(names)) = schema.get_mut("oneOf") {
+        names.push(serde_json::json!({"const": "manual", "description": "Another name for `default`."}));
+    }
 }
 
 impl fmt::Display for PermissionMode {
@@ -76,3 +99,29 @@ impl fmt::Display for UnknownMode {
 }
 
 impl std::error::Error for UnknownMode {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for (name, mode) in PermissionMode::ALL {
+            assert_eq!(name.parse(), Ok(mode));
+            assert_eq!(mode.to_string(), name);
+        }
+        assert_eq!("manual".parse(), Ok(PermissionMode::Default));
+        assert!("yolo".parse::<PermissionMode>().unwrap_err().to_string().contains("`bypassPermissions`"));
+    }
+
+    #[test]
+    fn looser_is_never_within_tighter() {
+        let within = |a: &str, b: &str| a.parse::<PermissionMode>().unwrap().is_within(b.parse().unwrap());
+        for mode in PermissionMode::ALL {
+            assert!(mode.1.is_within(PermissionMode::BypassPermissions) && mode.1.is_within(mode.1));
+        }
+        assert!(within("plan", "default") && within("dontAsk", "default") && within("default", "auto"));
+        assert!(!within("plan", "dontAsk") && !within("dontAsk", "plan") && !within("default", "plan"));
+        assert!(!within("acceptEdits", "default") && !within("bypassPermissions", "auto"));
+    }
+}
