@@ -1,4 +1,4 @@
-//! Who may do what: rules, shell commands, settings, trust and hooks.
+//! Who may do what: rules, settings, trust and hooks.
 #![warn(missing_docs)]
 
 pub mod classify;
@@ -7,6 +7,5 @@ pub mod gate;
 pub mod hooks;
 pub mod rule;
 pub mod settings;
-pub mod shell;
 pub mod source;
 pub mod trust;

@@ -25,6 +25,8 @@ mod capture;
 pub mod environment;
 pub mod limits;
 mod program;
+#[expect(dead_code, reason = "made by the profile, carried out by the helper")]
+mod scene;
 mod start;
 mod watch;
 
@@ -108,7 +110,7 @@ impl LocalProcesses {
         let cancel = request.cancel.clone();
         if cancel.is_cancelled() {
             let (stdout, stderr) = (Captured::default(), Captured::default());
-            return Ok(ProcessOutcome { exit: Exit::Cancelled, stdout, stderr });
+            return Ok(ProcessOutcome { exit: Exit::Cancelled, stdout, stderr, refused: Vec::new() });
         }
         let orders = Orders::new().map_err(|error| refused(format!("no process can be started: {error}")))?;
         let place = Place::take(&self.children, &orders)?;

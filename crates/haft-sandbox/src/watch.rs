@@ -242,7 +242,7 @@ impl Watched<'_> {
         } else {
             let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.reap());
         }
-        Ok(ProcessOutcome { exit, stdout, stderr })
+        Ok(ProcessOutcome { exit, stdout, stderr, refused: Vec::new() })
     }
 
     fn is_over(&self, now: Instant) -> bool {

@@ -20,12 +20,12 @@ use super::Setup;
 use crate::conventions;
 use crate::rule::{Anchors, Command, Effect, Place, Subject, Touch, Touches};
 use crate::settings::lexical;
-use crate::shell::{self, Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
+use haft_shell::{Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
 pub(super) struct Surroundings {
     pub(super) anchors: Anchors,
-    shell: shell::Place,
+    shell: haft_shell::Place,
     no_sandbox: bool,
     confined: bool,
 }
@@ -54,7 +54,7 @@ impl Surroundings {
         }
         let added = workspace.dirs().skip(1).map(Path::to_owned);
         anchors.added = added.collect();
-        let shell = shell::Place {
+        let shell = haft_shell::Place {
             cwd: workspace.cwd().to_owned(),
             home: places.home.clone(),
             added: anchors.added.clone(),
@@ -80,12 +80,16 @@ impl Surroundings {
         subject
     }
 
-    fn shell_place(&self, workspace: &Workspace) -> Cow<'_, shell::Place> {
+    fn shell_place(&self, workspace: &Workspace) -> Cow<'_, haft_shell::Place> {
         if workspace.cwd() == self.shell.cwd {
             return Cow::Borrowed(&self.shell);
         }
         let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
-        Cow::Owned(shell::Place { cwd: workspace.cwd().to_owned(), home: self.shell.home.clone(), added })
+        Cow::Owned(haft_shell::Place {
+            cwd: workspace.cwd().to_owned(),
+            home: self.shell.home.clone(),
+            added,
+        })
     }
 }
 
@@ -354,7 +358,7 @@ type Resolve<'r> = dyn Fn(&Path, bool) -> Result<(PathBuf, PathBuf), String> + '
 
 /// Reads commands and what they touch.
 struct Reader<'r> {
-    place: &'r shell::Place,
+    place: &'r haft_shell::Place,
     /// Both forms of a path, for its entry where that is removed.
     resolve: &'r Resolve<'r>,
     failed: Option<(PathBuf, String)>,
@@ -365,7 +369,7 @@ impl Reader<'_> {
     fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
         let analysis = match subject.tool {
             "PowerShell" => foreign(line),
-            _ => shell::analyse(line, self.place),
+            _ => haft_shell::analyse(line, self.place),
         };
         let understood = analysis.doubts.is_empty();
         for command in &analysis.commands {

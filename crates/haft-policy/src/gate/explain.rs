@@ -410,7 +410,7 @@ fn effects(case: &Case<'_>) -> EffectsView {
         }
     }
     view.runs = case.commands.iter().map(|command| one_line(&command.text)).collect();
-    let open = |command: &crate::shell::SubCommand| {
+    let open = |command: &haft_shell::SubCommand| {
         command.read_only.is_err() && command.effects.as_ref().is_none_or(|effects| effects.unknown)
     };
     view.unknown = subject.open || !case.doubts().is_empty() || case.commands.iter().any(open);

@@ -63,6 +63,10 @@ pub struct ProcessRequest {
     pub access: Access,
     /// Hosts that it may reach.
     pub hosts: Vec<String>,
+    /// How much of the machine it is shown.
+    pub confinement: Confinement,
+    /// Whether its complaints come through the same pipe as its output, in the order in which they were written.
+    pub merged: bool,
     /// How long it may run.
     pub timeout: Duration,
     /// How many bytes of each stream are kept in memory.
@@ -91,6 +95,8 @@ impl ProcessRequest {
             pass_env: Vec::new(),
             access: Access::default(),
             hosts: Vec::new(),
+            confinement: Confinement::Session,
+            merged: false,
             timeout: limits::CALL_TIMEOUT,
             output_bytes_max: limits::PROCESS_OUTPUT_BYTES,
             spill: None,
@@ -128,6 +134,20 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
         (self.access, self.hosts) = (access, hosts);
+        self
+    }
+
+    /// How much of the machine the child is shown.
+    #[must_use]
+    pub fn with_confinement(mut self, confinement: Confinement) -> ProcessRequest {
+        self.confinement = confinement;
+        self
+    }
+
+    /// Sends what the child complains about down the same pipe as its output: [`ProcessOutcome::stderr`] stays empty.
+    #[must_use]
+    pub fn with_merged_output(mut self) -> ProcessRequest {
+        self.merged = true;
         self
     }
 
@@ -174,6 +194,18 @@ impl ProcessRequest {
     }
 }
 
+/// How much of the machine a child is shown, where the host can confine it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Confinement {
+    /// Nothing that it can change but a temporary folder of its own, and no network: for what is only to look.
+    ReadOnly,
+    /// What the session may touch, and beyond it what the request grants.
+    #[default]
+    Session,
+    /// Everything that the user can do: for what the user set up for themselves, outside of any workspace.
+    Outside,
+}
+
 /// A place for output that is too long for memory: a new file among the session's results.
 #[derive(Clone)]
 pub struct Spill {
@@ -201,6 +233,36 @@ pub struct ProcessOutcome {
     pub stdout: Captured,
     /// What it complained about.
     pub stderr: Captured,
+    /// What it was kept from, as far as that is known.
+    pub refused: Vec<Refusal>,
+}
+
+/// Something that a confined child tried and was kept from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// It wanted to reach this host. Known for certain.
+    Host {
+        /// The name that it asked for.
+        host: String,
+        /// The port, where it came so far.
+        port: Option<u16>,
+        /// Why not, in words for the model.
+        why: String,
+    },
+    /// It seems to have wanted to read or to write here. A child can hide that or make it up.
+    Path {
+        /// Where.
+        path: PathBuf,
+        /// Whether it would have changed something.
+        write: bool,
+    },
+    /// It changed what it may not change, and that was undone or is to be looked at.
+    Protected {
+        /// What.
+        path: PathBuf,
+        /// What was done about it, in words for the user.
+        done: String,
+    },
 }
 
 /// What came through one pipe: all of it, or its beginning and its end.

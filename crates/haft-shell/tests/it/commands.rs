@@ -1,6 +1,6 @@
 //! What is found in shell commands, by tables. Beside each thing that must not pass stands one that does.
 
-use haft_policy::shell::{Analysis, FileAccess, Place, SubCommand, analyse};
+use haft_shell::{Analysis, FileAccess, Place, SubCommand, analyse};
 
 pub(crate) fn place() -> Place {
     Place::new("/repo/app").with_home("/home/me").with_added("/data/set")
