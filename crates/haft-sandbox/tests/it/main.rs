@@ -1,8 +1,10 @@
 //! Real children: `sh`, `bash` and `python3`, and what becomes of them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod confined;
 mod ends;
 mod errors;
+mod full;
 mod output;
 mod streams;
 
