@@ -87,6 +87,8 @@ fn allow(rules: &Rules, access: u64, path: &Path, masks: &[&Path], named: &mut u
     if !masks.iter().any(|mask| mask.starts_with(path)) {
         return rules.allow(access, opened.as_fd());
     }
+    // Of what is hidden only the name can be seen. What is made anew beside it can be written, and read by the next child.
+    rules.allow(access & !landlock::READ | landlock::READ_DIR, opened.as_fd())?;
     let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
     for entry in entries.flatten() {
         *named += 1;

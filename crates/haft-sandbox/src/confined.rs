@@ -40,16 +40,16 @@ pub(crate) struct Helper {
     walls: Walls,
     /// Waits for its end, and is the thread that the helper dies with.
     keeper: Option<JoinHandle<()>>,
-    /// The session's listening sockets: proxy, name server by UDP and by TCP.
+    /// See [`Helper::take_listeners`].
     listeners: VecDeque<OwnedFd>,
 }
 
 impl Helper {
-    /// Starts it and waits until it is ready.
+    /// Starts it and waits until it is ready. Beside proxy and name server it binds these ports in the session's network.
     ///
     /// # Errors
     /// What the machine refuses, in words.
-    pub(crate) fn start(program: &HelperProgram, walls: Walls) -> Result<Helper, String> {
+    pub(crate) fn start(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Helper, String> {
         let failed = |errno: Errno| format!("its helper can't be started: {}", std::io::Error::from(errno));
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -60,7 +60,7 @@ impl Helper {
             [&null, &null, &null, &theirs].map(|own| rustix::io::fcntl_dupfd_cloexec(own, DESCRIPTOR_MIN));
         let own = own.into_iter().collect::<Result<Vec<OwnedFd>, Errno>>().map_err(failed)?;
         drop(theirs);
-        let plan = plan(program, walls)?;
+        let plan = plan(program, walls, ports)?;
         let (say, started) = mpsc::sync_channel(1);
         let keeper = std::thread::Builder::new()
             .name("haft-sandbox".into())
@@ -94,10 +94,9 @@ impl Helper {
         }
     }
 
-    /// The listening sockets, once: proxy, name server by UDP, by TCP.
-    pub(crate) fn take_listeners(&mut self) -> Option<[OwnedFd; 3]> {
-        let listeners: Vec<OwnedFd> = std::mem::take(&mut self.listeners).into();
-        listeners.try_into().ok()
+    /// The listening sockets, once: proxy, name server by UDP, by TCP, and the ports that were asked for.
+    pub(crate) fn take_listeners(&mut self) -> VecDeque<OwnedFd> {
+        std::mem::take(&mut self.listeners)
     }
 
     pub(crate) fn walls(&self) -> Walls {
@@ -172,7 +171,7 @@ fn keep(plan: &Plan, own: Vec<OwnedFd>, say: &mpsc::SyncSender<Result<(), (start
     }
 }
 
-fn plan(program: &HelperProgram, walls: Walls) -> Result<Plan, String> {
+fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, String> {
     let argument = match walls {
         Walls::Namespaces => helper::NAMESPACES,
         Walls::Bare => helper::BARE,
@@ -189,7 +188,9 @@ fn plan(program: &HelperProgram, walls: Walls) -> Result<Plan, String> {
         HelperProgram::ThisProgram => c"/proc/self/exe".to_owned(),
         HelperProgram::At(path) => text(path.as_os_str())?,
     };
-    let argv = vec![text(OsStr::new(helper::NAME))?, text(OsStr::new(argument))?];
+    let ports = ports.iter().map(u16::to_string);
+    let argv = [helper::NAME.to_owned(), argument.to_owned()].into_iter().chain(ports);
+    let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
     Ok(Plan { program, opened: None, argv, envp: Vec::new(), cwd: c"/".to_owned(), locks: Locks::default() })
 }
 

@@ -20,6 +20,7 @@ pub fn entry() {
     if arguments.next().is_some_and(|name| name == helper::NAME)
         && let Some(walls) = arguments.next()
     {
-        helper::run(&walls.to_string_lossy());
+        let ports: Vec<u16> = arguments.filter_map(|port| port.to_str()?.parse().ok()).collect();
+        helper::run(&walls.to_string_lossy(), &ports);
     }
 }

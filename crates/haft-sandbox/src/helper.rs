@@ -25,15 +25,15 @@ use crate::{limits, loopback, stage};
 /// How a program is called that is to be the helper, and the descriptor of its socket.
 pub(crate) const NAME: &str = "haft: sandbox";
 pub(crate) const SOCKET: i32 = 3;
-/// Its first argument.
+/// Its first argument; the others are ports.
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const BARE: &str = "bare";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
-pub(crate) fn run(walls: &str) -> ! {
+pub(crate) fn run(walls: &str, ports: &[u16]) -> ! {
     let Some(socket) = sys::inherited(SOCKET) else { sys::exit_now(1) };
     let walls = if walls == NAMESPACES { Walls::Namespaces } else { Walls::Bare };
-    match Helper::new(socket, walls) {
+    match Helper::new(socket, walls, ports) {
         Ok(helper) => helper.serve(),
         Err((socket, words)) => {
             let _ = wire::send(socket.as_fd(), format!("-{words}").as_bytes(), &[]);
@@ -68,13 +68,13 @@ struct Order {
 }
 
 impl Helper {
-    fn new(socket: OwnedFd, walls: Walls) -> Result<Helper, (OwnedFd, String)> {
+    fn new(socket: OwnedFd, walls: Walls, ports: &[u16]) -> Result<Helper, (OwnedFd, String)> {
         let made = match walls {
-            Walls::Namespaces => namespaces(),
+            Walls::Namespaces => namespaces(ports),
             Walls::Bare => Ok(None),
         };
         let (session_net, listeners) = match made {
-            Ok(Some(made)) => (Some(made.namespace), vec![made.proxy, made.names_udp, made.names_tcp]),
+            Ok(Some(made)) => (Some(made.namespace), made.listeners),
             Ok(None) => (None, Vec::new()),
             Err(words) => return Err((socket, words)),
         };
@@ -212,7 +212,7 @@ fn flags(walls: Walls, network: Network) -> i32 {
 }
 
 /// Enters the session's namespaces.
-fn namespaces() -> Result<Option<loopback::Made>, String> {
+fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
     let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
@@ -229,5 +229,5 @@ fn namespaces() -> Result<Option<loopback::Made>, String> {
     // What the host mounts later shows here too, and nothing that is mounted here shows there.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
         .map_err(|errno| failed("no mount namespace can be made", errno))?;
-    loopback::make().map(Some)
+    loopback::make(ports).map(Some)
 }

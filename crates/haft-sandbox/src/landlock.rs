@@ -20,7 +20,8 @@ pub(crate) const USE_DEVICE: u64 = WRITE_FILE | TRUNCATE | IOCTL_DEV;
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
-const READ_DIR: u64 = 1 << 3;
+/// Seeing the names in a folder.
+pub(crate) const READ_DIR: u64 = 1 << 3;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;

@@ -23,32 +23,36 @@ const BACKLOG: i32 = 128;
 /// The namespace, and what is bound in it.
 pub(crate) struct Made {
     pub(crate) namespace: OwnedFd,
-    pub(crate) proxy: OwnedFd,
-    pub(crate) names_udp: OwnedFd,
-    pub(crate) names_tcp: OwnedFd,
+    /// Proxy, name server by UDP, by TCP, and the other ports.
+    pub(crate) listeners: Vec<OwnedFd>,
 }
 
-/// Makes it.
+/// Makes it, with these ports bound beside our own.
 ///
 /// # Errors
 /// Why not, in words.
-pub(crate) fn make() -> std::result::Result<Made, String> {
-    let made =
-        std::thread::spawn(inside).join().map_err(|_| "no network namespace can be made".to_owned())?;
+pub(crate) fn make(ports: &[u16]) -> std::result::Result<Made, String> {
+    let ports = ports.to_vec();
+    let made = std::thread::spawn(move || inside(&ports))
+        .join()
+        .map_err(|_| "no network namespace can be made".to_owned())?;
     made.map_err(|errno| format!("no network namespace can be made: {}", std::io::Error::from(errno)))
 }
 
-fn inside() -> Result<Made> {
+fn inside(ports: &[u16]) -> Result<Made> {
     sys::unshare(libc::CLONE_NEWNET)?;
     up()?;
     let namespace =
         rustix::fs::open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    Ok(Made {
-        namespace,
-        proxy: bound(SocketType::STREAM, PROXY_PORT)?,
-        names_udp: bound(SocketType::DGRAM, NAMES_PORT)?,
-        names_tcp: bound(SocketType::STREAM, NAMES_PORT)?,
-    })
+    let mut listeners = vec![
+        bound(SocketType::STREAM, PROXY_PORT)?,
+        bound(SocketType::DGRAM, NAMES_PORT)?,
+        bound(SocketType::STREAM, NAMES_PORT)?,
+    ];
+    for port in ports {
+        listeners.push(bound(SocketType::STREAM, *port)?);
+    }
+    Ok(Made { namespace, listeners })
 }
 
 fn bound(kind: SocketType, port: u16) -> Result<OwnedFd> {

@@ -3,6 +3,7 @@
 //! Puts three things together and decides little: a profile says what a child sees ([`Scenes`]), a gate which hosts it may
 //! reach ([`Gate`]), and the helper makes it so. What is to run outside goes the way of [`LocalProcesses`].
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -95,16 +96,16 @@ struct Inner {
 /// A helper that waits for orders, and the sockets of the session's network.
 pub(crate) struct Ready {
     pub(crate) helper: Helper,
-    /// Proxy, name server by UDP, by TCP; none in the fallback.
-    pub(crate) listeners: Option<[OwnedFd; 3]>,
+    /// Proxy, name server by UDP, by TCP, and the ports that were asked for; none in the fallback.
+    pub(crate) listeners: VecDeque<OwnedFd>,
 }
 
 /// Starts the helper with as many walls as the machine has, but no fewer than `least`.
 ///
 /// # Errors
 /// What the machine refuses, and what can be done.
-pub(crate) fn ready(program: &HelperProgram, least: Stack) -> Result<Ready, Unavailable> {
-    let why_not_full = match Helper::start(program, Walls::Namespaces) {
+pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Result<Ready, Unavailable> {
+    let why_not_full = match Helper::start(program, Walls::Namespaces, ports) {
         Ok(mut helper) => {
             let listeners = helper.take_listeners();
             return Ok(Ready { helper, listeners });
@@ -117,8 +118,8 @@ pub(crate) fn ready(program: &HelperProgram, least: Stack) -> Result<Ready, Unav
     if crate::sys::landlock_abi().is_none() {
         return Err(unavailable(&format!("{why_not_full}; and this kernel has no Landlock")));
     }
-    match Helper::start(program, Walls::Bare) {
-        Ok(helper) => Ok(Ready { helper, listeners: None }),
+    match Helper::start(program, Walls::Bare, &[]) {
+        Ok(helper) => Ok(Ready { helper, listeners: VecDeque::new() }),
         Err(words) => Err(unavailable(&words)),
     }
 }

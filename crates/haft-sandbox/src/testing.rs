@@ -136,10 +136,10 @@ pub fn sandbox(
     let program = HelperProgram::At(helper.into());
     let helper = match stack {
         Stack::Fallback => {
-            let started = crate::confined::Helper::start(&program, crate::init::Walls::Bare);
+            let started = crate::confined::Helper::start(&program, crate::init::Walls::Bare, &[]);
             started.map_err(|message| Unavailable { message })?
         }
-        _ => sandbox::ready(&program, Stack::Full)?.helper,
+        _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
     };
     let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0 });
     Ok(Sandbox::of(helper, scenes, None, std::env::vars_os()))

@@ -1,6 +1,6 @@
 //! The ground on which confined children are let loose: a workspace, something outside of it, and the helper.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use haft::ports::{ProcessOutcome, ProcessRequest};
 use haft_sandbox::testing::{TestScene, sandbox};
@@ -45,6 +45,13 @@ impl Ground {
         sandbox(HELPER, stack, scene, read_only).unwrap()
     }
 
+    /// A copy of the helper, which can be told from those of other tests. Not in the workspace.
+    pub(crate) fn own_helper(&self) -> PathBuf {
+        let copy = self.at("helper");
+        std::fs::copy(HELPER, &copy).unwrap();
+        copy
+    }
+
     pub(crate) fn bash(&self, script: &str) -> ProcessRequest {
         ProcessRequest::new(["bash", "-c", script], self.workspace())
     }
@@ -60,6 +67,6 @@ pub(crate) fn said(outcome: &ProcessOutcome) -> String {
     format!("{:?} {}{}", outcome.exit, text(&outcome.stdout.head), text(&outcome.stderr.head))
 }
 
-pub(crate) fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }

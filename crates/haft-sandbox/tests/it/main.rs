@@ -4,7 +4,10 @@
 mod confined;
 mod ends;
 mod errors;
+mod escapes;
+mod fallback;
 mod full;
+mod lives;
 mod output;
 mod streams;
 
