@@ -212,6 +212,8 @@ pub(crate) struct Confined {
     first: OwnedFd,
     walls: Walls,
     helper: Arc<OwnedFd>,
+    /// How it ended, where that was heard before anybody asked.
+    ended: Option<Exit>,
     /// Nothing of it is left.
     alone: bool,
 }
@@ -219,8 +221,20 @@ pub(crate) struct Confined {
 impl Confined {
     fn wait(reports: OwnedFd, walls: Walls, helper: Arc<OwnedFd>) -> Result<Confined, String> {
         let until = Instant::now() + limits::SCENE_WAIT;
-        let mut first = None;
+        let (mut first, mut started, mut ended) = (None, false, None);
+        // The helper and the process that it made speak both, so what they say comes in any order.
         loop {
+            if started && let Some(first) = first {
+                let alone = matches!(ended, Some((_, true)));
+                return Ok(Confined {
+                    reports,
+                    first,
+                    walls,
+                    helper,
+                    ended: ended.map(|(exit, _)| exit),
+                    alone,
+                });
+            }
             if !readable(reports.as_fd(), until.saturating_duration_since(Instant::now())) {
                 first.iter().for_each(kill);
                 return Err(
@@ -229,13 +243,11 @@ impl Confined {
             }
             match Report::receive(reports.as_fd(), RecvFlags::empty()) {
                 Ok(Some(Report::Made(process))) => first = Some(process),
-                Ok(Some(Report::Started)) => {
-                    let Some(first) = first else { return Err(gone()) };
-                    return Ok(Confined { reports, first, walls, helper, alone: false });
-                }
+                Ok(Some(Report::Started)) => started = true,
+                Ok(Some(Report::Ended(exit, alone))) => ended = Some((exit, alone)),
                 Ok(Some(Report::Failed(words))) => return Err(words),
                 // It ended before it could say why: killed, most likely for want of memory.
-                Ok(Some(Report::Ended(..)) | None) | Err(_) => {
+                Ok(None) | Err(_) => {
                     let words =
                         "the sandbox could not be set up: the process that makes it was killed".to_owned();
                     return Err(if hung_up(&helper) { gone() } else { words });
@@ -251,6 +263,9 @@ impl watch::Child for Confined {
     }
 
     fn ended(&mut self) -> Result<Option<Exit>, String> {
+        if self.ended.is_some() {
+            return Ok(self.ended);
+        }
         match Report::receive(self.reports.as_fd(), RecvFlags::DONTWAIT) {
             Ok(Some(Report::Ended(exit, alone))) => {
                 self.alone = alone;

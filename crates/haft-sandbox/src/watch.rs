@@ -230,6 +230,8 @@ struct Watched<'a> {
 impl Watched<'_> {
     fn follow(mut self) -> Result<ProcessOutcome, ProcessError> {
         let mut buffer = vec![0; limits::READ_BYTES];
+        // It may have been heard of already, and then nothing more comes.
+        self.note_end()?;
         while !self.is_over(Instant::now()) {
             let ready = self.wait()?;
             if ready.orders
