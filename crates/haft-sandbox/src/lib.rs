@@ -24,6 +24,8 @@
 mod capture;
 pub mod environment;
 pub mod limits;
+#[cfg_attr(not(test), expect(dead_code, reason = "made by the profile, carried out by the helper"))]
+mod profile;
 mod program;
 #[expect(dead_code, reason = "made by the profile, carried out by the helper")]
 mod scene;
@@ -42,6 +44,7 @@ use haft::BoxFuture;
 use haft::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use tokio::sync::oneshot;
 
+pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
 use watch::Orders;
 
 /// Processes of this machine, not confined.
