@@ -152,7 +152,10 @@ pub(crate) struct Profile {
     /// The view before a request is looked at: of who may write, of who may only look.
     session: Places,
     read_only: Places,
-    caches: Option<Caches>,
+    caches: Vec<home::Cache>,
+    /// Held while the session lives: nobody removes its copies of caches.
+    _copies: Option<Caches>,
+    rlimits: Vec<Rlimit>,
     /// Sockets and denied files that were found.
     masks: Vec<PathBuf>,
     guard: Guard,
@@ -224,22 +227,40 @@ impl Profile {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
         }
-        let caches = match &config.home {
-            Some(_) => {
-                let opened = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-                    format!(
-                        "private copies of caches can't be kept in `{}`: {error}",
-                        config.caches.display()
-                    )
-                })?;
-                notes.extend(opened.1);
-                Some(opened.0)
-            }
-            None => None,
-        };
+        let (mut caches, mut copies) = (Vec::new(), None);
+        if let Some(home) = &config.home {
+            let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
+                format!("private copies of caches can't be kept in `{}`: {error}", config.caches.display())
+            })?;
+            notes.extend(said);
+            caches = home::caches(&session, home, &opened)?;
+            copies = Some(opened);
+        }
+        for cache in &caches {
+            session.put(cache.part.clone());
+            cache.show(&mut read_only);
+        }
+        if let Some(at) = resolver() {
+            session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
+        }
         let incomplete = found.missed.is_some();
         let masks = found.sockets.into_iter().chain(found.unreadable).collect();
-        Ok((Profile { config, session, read_only, caches, masks, guard, incomplete }, notes))
+        let rlimits = rlimits();
+        let mut profile = Profile {
+            config,
+            session: Places::default(),
+            read_only: Places::default(),
+            caches,
+            _copies: copies,
+            rlimits,
+            masks,
+            guard,
+            incomplete,
+        };
+        profile.hide_always(&mut session);
+        profile.hide_always(&mut read_only);
+        (profile.session, profile.read_only) = (session, read_only);
+        Ok((profile, notes))
     }
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
@@ -259,19 +280,21 @@ impl Profile {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
-        if let (Some(home), Some(caches)) = (&self.config.home, &self.caches) {
-            home::caches(&mut places, home, caches, writable)?;
+        if !writable {
+            self.caches.iter().for_each(|cache| cache.show(&mut places));
         }
-        let masks = self.grant(&mut places, request);
-        self.hide(&mut places, &masks);
+        if let Some(masks) = self.grant(&mut places, request) {
+            self.hide_always(&mut places);
+            self.hide(&mut places, &masks);
+        }
+        self.hide(&mut places, &self.config.deny_read_paths);
+        self.hide(&mut places, &self.masks);
         if writable {
             self.guard.hold(&mut places, request)?;
-            if let Some(at) = resolver() {
-                places.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
-            }
         }
+        self.make_room_in_temp(&mut places)?;
         let network = if writable { Network::Session } else { Network::Empty };
-        Ok(Scene { parts: places.into_parts(), network, rlimits: rlimits() })
+        Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
@@ -299,17 +322,38 @@ impl Profile {
         kept.cloned().chain(self.guard.elsewhere()).collect()
     }
 
-    fn hide(&self, places: &mut Places, found: &[PathBuf]) {
+    /// Hides what is hidden from every session.
+    fn hide_always(&self, places: &mut Places) {
+        let in_home =
+            self.config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
+        let always: Vec<PathBuf> = in_home.chain(self.config.own.iter().cloned()).collect();
+        self.hide(places, &always);
+    }
+
+    fn hide(&self, places: &mut Places, paths: &[PathBuf]) {
+        if paths.is_empty() {
+            return;
+        }
         let kept = self.kept();
-        let config = &self.config;
-        let in_home = config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
-        let always = in_home.chain(config.own.iter().cloned());
-        let denied = config.deny_read_paths.iter().chain(&self.masks).chain(found).cloned();
-        for path in always.chain(denied) {
-            if places.shows(&path) && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
-                places.hide(&path, &kept);
+        for path in paths {
+            if places.shows(path) && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+                places.hide(path, &kept);
             }
         }
+    }
+
+    /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
+    /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
+    fn make_room_in_temp(&self, places: &mut Places) -> Result<(), String> {
+        for path in places.in_stand_in(Path::new("/tmp")) {
+            let inside = path.strip_prefix("/tmp").unwrap_or(&path);
+            let is_file = places.is_file(&path);
+            make_room(&self.config.temp, inside, is_file).map_err(|error| {
+                format!("there is no room for `{}` in the temporary folder: {error}", path.display())
+            })?;
+            places.pin_in(Path::new("/tmp"), &path);
+        }
+        Ok(())
     }
 }
 
@@ -446,6 +490,30 @@ fn make_private(folder: &Path) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| format!("the folder `{}` of this session can't be made: {error}", folder.display()))
+}
+
+/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
+/// write there.
+fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<()> {
+    use rustix::fs::{mkdirat, openat};
+    use rustix::io::Errno;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(folder, OFlags::PATH | flags, Mode::empty())?;
+    let mut names = inside.iter().peekable();
+    while let Some(name) = names.next() {
+        if is_file && names.peek().is_none() {
+            let create =
+                OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NONBLOCK;
+            openat(&at, name, create, Mode::from_raw_mode(0o600))?;
+            break;
+        }
+        match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        at = openat(&at, name, OFlags::PATH | flags, Mode::empty())?;
+    }
+    Ok(())
 }
 
 /// Opens what is at a real path, whatever it is, without following a link anywhere.

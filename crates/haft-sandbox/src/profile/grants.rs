@@ -20,15 +20,16 @@ use super::{Profile, hold, is_too_wide, walk};
 use crate::scene::{Part, Source};
 
 impl Profile {
-    /// Adds what the request was granted. Gives what must be hidden in it.
-    pub(super) fn grant(&self, places: &mut Places, request: &ProcessRequest) -> Vec<PathBuf> {
+    /// Adds what the request was granted. If that is anything new, gives what must be hidden in it.
+    pub(super) fn grant(&self, places: &mut Places, request: &ProcessRequest) -> Option<Vec<PathBuf>> {
         let access = &request.access;
         let session = request.confinement == Confinement::Session;
-        let mut masks = Vec::new();
+        let mut masks = None;
         let reads = access.read.iter().map(|root| (root, false));
         let writes = access.write.iter().map(|root| (root, session));
         for (root, write) in reads.chain(writes) {
             if let Some(opened) = self.open(places, request, root, write) {
+                let masks = masks.get_or_insert_with(Vec::new);
                 if opened.is_folder {
                     let hidden = access.hidden.as_ref().or(self.config.deny_read.as_ref());
                     let found = walk::walk(&[root.path.clone()], hidden, None);

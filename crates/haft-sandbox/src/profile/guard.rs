@@ -34,6 +34,8 @@ pub(super) struct Guard {
     names: Vec<PathBuf>,
     /// Held if they are there.
     scripts: Vec<PathBuf>,
+    /// Held if they are there, and not looked at afterwards: this program itself writes them.
+    own: Vec<PathBuf>,
     placeholders: Placeholders,
     watch: Watch,
     state: Mutex<State>,
@@ -93,13 +95,14 @@ impl Guard {
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
         let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
-        let scripts = config.scripts.iter().chain(&config.own).chain(&found.unwritable).cloned().collect();
+        let scripts = config.scripts.iter().chain(&found.unwritable).cloned().collect();
         let records = config.caches.join("placeholders");
         let placeholders = Placeholders::open(&records).map_err(|error| {
             format!("no record of what is to be cleaned up can be kept in `{}`: {error}", records.display())
         })?;
         let state = Mutex::new(state);
-        Ok(Guard { workspaces, names, scripts, placeholders, watch: Watch::default(), state })
+        let own = config.own.clone();
+        Ok(Guard { workspaces, names, scripts, own, placeholders, watch: Watch::default(), state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -149,7 +152,7 @@ impl Guard {
     pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
         let config = self.config_of(request);
         let fixed = self.fixed(config.as_deref());
-        for path in fixed.iter().chain(&request.access.never_written) {
+        for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
             if places.writable_root(path).is_none() {
                 continue;
             }

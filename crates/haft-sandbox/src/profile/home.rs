@@ -5,7 +5,7 @@
 //! folder itself.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::caches::{CACHES, Caches};
 use super::places::Places;
@@ -140,17 +140,13 @@ pub(super) fn furnish(places: &mut Places, home: &Path, shown: bool, notes: &mut
     }
 }
 
-fn real(path: &Path) -> std::path::PathBuf {
+fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Puts the caches into a home folder. What can't be changed shows what earlier commands have added, all the same.
-pub(super) fn caches(
-    places: &mut Places,
-    home: &Path,
-    caches: &Caches,
-    writable: bool,
-) -> Result<(), String> {
+/// The caches of a home folder, each with the user's own where there is one.
+pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Vec<Cache>, String> {
+    let mut found = Vec::new();
     for name in CACHES {
         let at = home.join(name);
         let lower = at.canonicalize().ok().filter(|lower| lower.is_dir());
@@ -160,23 +156,35 @@ pub(super) fn caches(
         }
         let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", at.display());
         let part = caches.part(name, lower.clone(), at.clone()).map_err(failed)?;
-        if writable {
-            places.put(part);
-            continue;
-        }
-        let (Part::Overlay { upper, .. } | Part::Bind { from: Source::Path(upper), .. }) = &part else {
-            continue;
+        found.push(Cache { part, lower });
+    }
+    Ok(found)
+}
+
+/// One cache of build tools.
+pub(super) struct Cache {
+    /// As commands write it.
+    pub(super) part: Part,
+    lower: Option<PathBuf>,
+}
+
+impl Cache {
+    /// Shows it to who can't change it: with what earlier commands have added.
+    pub(super) fn show(&self, places: &mut Places) {
+        let (Part::Overlay { upper, at, .. } | Part::Bind { from: Source::Path(upper), at, .. }) = &self.part
+        else {
+            return;
         };
         let untouched = fs::read_dir(upper).map_or(true, |mut entries| entries.next().is_none());
-        match (untouched, lower) {
-            (false, _) => places.put_sealed(part),
+        match (untouched, &self.lower) {
+            (false, _) => places.put_sealed(self.part.clone()),
             (true, Some(lower)) => {
-                places.put(Part::Bind { from: Source::Path(lower), at, writable: false });
+                let from = Source::Path(lower.clone());
+                places.put(Part::Bind { from, at: at.clone(), writable: false });
             }
             (true, None) => {}
         }
     }
-    Ok(())
 }
 
 /// The lines of a settings file that hold no secret, as far as their names tell.

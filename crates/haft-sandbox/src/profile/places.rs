@@ -109,6 +109,35 @@ impl Places {
         }
     }
 
+    /// What lies directly in a folder that stands in for one of the host, perhaps some folders further down.
+    pub(super) fn in_stand_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let stands_in = |place: &Place| match &place.part {
+            Part::Bind { from: Source::Path(from), at, .. } => from != at && at == folder,
+            _ => false,
+        };
+        let inside = |path: &&PathBuf| {
+            let above = path.parent().and_then(|parent| self.decides(parent));
+            *path != folder && path.starts_with(folder) && above.is_some_and(stands_in)
+        };
+        self.0.keys().filter(inside).cloned().collect()
+    }
+
+    /// Whether what was put at a path is a file.
+    pub(super) fn is_file(&self, path: &Path) -> bool {
+        match self.0.get(path).map(|place| &place.part) {
+            Some(Part::File { .. }) => true,
+            Some(Part::Bind { .. }) => path.is_file(),
+            _ => false,
+        }
+    }
+
+    /// Pins the folders between one that stands in for another and a path in it.
+    pub(super) fn pin_in(&mut self, folder: &Path, path: &Path) {
+        if matches!(self.0.get(folder), Some(Place { part: Part::Bind { writable: true, .. }, .. })) {
+            self.pin_between(folder, path);
+        }
+    }
+
     /// Hides what a child would see, and everything that was put into it but what is to be kept.
     pub(super) fn hide(&mut self, path: &Path, kept: &[PathBuf]) {
         if !self.shows(path) || kept.iter().any(|kept| kept == path) {

@@ -18,7 +18,11 @@ struct Machine {
 
 impl Machine {
     fn new() -> Machine {
-        let dir = tempfile::tempdir().unwrap();
+        Machine::in_folder("/var/tmp")
+    }
+
+    fn in_folder(folder: &str) -> Machine {
+        let dir = tempfile::tempdir_in(folder).unwrap();
         let root = dir.path().canonicalize().unwrap();
         for folder in ["home", "work", "state/results"] {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -351,6 +355,32 @@ fn a_working_directory_above_the_home_shows_no_home() {
     let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
     assert!(!scene.parts.iter().any(|part| places::at(part) == Path::new("/")));
     assert!(notes.starts_with("commands can't write `/`: it is the root of the file system"), "{notes}");
+}
+
+#[test]
+fn what_lies_in_the_temporary_folder_of_the_host_stays_in_sight() {
+    let machine = Machine::in_folder("/tmp");
+    let profile = machine.profile();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let lines: Vec<&str> =
+        listing.lines().filter(|line| !line.contains("/home") && !line.contains("/work/")).collect();
+    check(
+        &lines.join("\n"),
+        "pin ~
+         pin ~/state
+         read ~/state/results
+         write ~/state/tmp
+         write ~/work",
+    );
+    // The places are there, in the folder that stands at `/tmp`.
+    let room = machine.at("state/tmp").join(machine.root.strip_prefix("/tmp").unwrap());
+    assert!(room.join("work").is_dir() && room.join("home").is_dir() && !room.join("work/.haft").exists());
+    // A child that had it replaced gets no folder made elsewhere.
+    fs::remove_dir_all(&room).unwrap();
+    symlink(machine.at("home"), &room).unwrap();
+    let error = profile.scene(&machine.request(Confinement::Session)).err().unwrap();
+    assert!(error.starts_with("there is no room for `/tmp/"), "{error}");
+    assert!(!machine.at("home/work").exists());
 }
 
 #[test]
