@@ -33,6 +33,7 @@ pub mod limits;
 mod local;
 mod loopback;
 mod pool;
+mod profile;
 mod program;
 mod sandbox;
 mod scene;
@@ -49,3 +50,4 @@ pub use entry::entry;
 pub use sandbox::{Sandbox, Stack, Unavailable};
 
 pub use local::LocalProcesses;
+pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};

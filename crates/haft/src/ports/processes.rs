@@ -65,6 +65,9 @@ pub struct ProcessRequest {
     pub hosts: Vec<String>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
+    /// Whether it may write the configuration of the repository that it runs in, where that is protected otherwise: for
+    /// forms of git that have to (`git remote add`, `git switch --track`). Afterwards only harmless keys stay changed.
+    pub git_config: bool,
     /// Whether its complaints come through the same pipe as its output, in the order in which they were written.
     pub merged: bool,
     /// How long it may run.
@@ -96,6 +99,7 @@ impl ProcessRequest {
             access: Access::default(),
             hosts: Vec::new(),
             confinement: Confinement::Session,
+            git_config: false,
             merged: false,
             timeout: limits::CALL_TIMEOUT,
             output_bytes_max: limits::PROCESS_OUTPUT_BYTES,
@@ -141,6 +145,13 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_confinement(mut self, confinement: Confinement) -> ProcessRequest {
         self.confinement = confinement;
+        self
+    }
+
+    /// Lets the child write the configuration of the repository that it runs in; what isn't harmless is undone.
+    #[must_use]
+    pub fn with_git_config(mut self) -> ProcessRequest {
+        self.git_config = true;
         self
     }
 

@@ -1,0 +1,538 @@
+//! The profile of a session: what its children see, as a [`Scene`] for each request.
+//!
+//! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to read, the
+//! working directories and a temporary folder to write, a home folder that is empty but for a list. A request only
+//! narrows it ([`Confinement::ReadOnly`]) or was granted more for one call ([`ProcessRequest::access`]).
+//!
+//! - `places` is the view itself, a map from path to part.
+//! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
+//! - `walk` looks at the working directories once, `repository` says what git keeps in them.
+//! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
+//!   aren't there yet, `compare` knows what they looked like.
+//! - `grants` adds what one call was granted.
+//!
+//! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and whether a command
+//! is asked about at all.
+//!
+//! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
+//! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
+
+mod caches;
+mod compare;
+mod gitconfig;
+mod grants;
+mod guard;
+mod home;
+mod limits;
+mod placeholders;
+mod places;
+mod repository;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::files::Hidden;
+use haft::ports::{Confinement, ProcessRequest, Refusal};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+use crate::scene::{Network, Part, Rlimit, Scene, Source};
+use caches::Caches;
+use guard::Guard;
+pub use guard::{PLAIN_WORK, PROTECTED};
+pub use home::HIDDEN as HIDDEN_IN_HOME;
+use places::Places;
+
+/// What a session's children may see and change.
+///
+/// Paths are absolute and real, free of links, as [`haft::files::resolve`](fn@haft::files::resolve) gives them; folders
+/// that don't exist are left out, but for the working directories, which must.
+///
+/// ```
+/// use haft_sandbox::ProfileConfig;
+///
+/// let mut config = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// config.home = Some("/home/me".into());
+/// config.own.push("/home/me/.config/haft".into());
+/// assert_eq!(config.workspace, [std::path::Path::new("/work/project")]);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProfileConfig {
+    /// The working directory, then those that were added. Commands may write them.
+    pub workspace: Vec<PathBuf>,
+    /// The user's home folder.
+    pub home: Option<PathBuf>,
+    /// Folders with the user's configuration and state of agents. Hidden, and written by no command.
+    pub own: Vec<PathBuf>,
+    /// The session's own kept results. Readable.
+    pub results: Option<PathBuf>,
+    /// Folders of tools that are scripts. Readable.
+    pub tools: Vec<PathBuf>,
+    /// What else may be read: the user's settings.
+    pub allow_read: Vec<PathBuf>,
+    /// What else may be written: the user's settings.
+    pub allow_write: Vec<PathBuf>,
+    /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at its path and
+    /// at `/tmp`.
+    pub temp: PathBuf,
+    /// Where private copies of caches are kept, and records of what is to be cleaned up.
+    pub caches: PathBuf,
+    /// Says what may not be read. Looked for in the working directories once.
+    pub deny_read: Option<Hidden>,
+    /// Paths that may not be read. Looked for before each command.
+    pub deny_read_paths: Vec<PathBuf>,
+    /// Says what may not be written. Looked for in the working directories once.
+    pub deny_write: Option<Hidden>,
+    /// Paths that may not be written, whether they exist or not.
+    pub deny_write_paths: Vec<PathBuf>,
+    /// Scripts that hooks run. Not written.
+    pub scripts: Vec<PathBuf>,
+}
+
+impl ProfileConfig {
+    /// A session in this working directory, with these folders of its own, and nothing else.
+    pub fn new(
+        cwd: impl Into<PathBuf>,
+        temp: impl Into<PathBuf>,
+        caches: impl Into<PathBuf>,
+    ) -> ProfileConfig {
+        ProfileConfig {
+            workspace: vec![cwd.into()],
+            home: None,
+            own: Vec::new(),
+            results: None,
+            tools: Vec::new(),
+            allow_read: Vec::new(),
+            allow_write: Vec::new(),
+            temp: temp.into(),
+            caches: caches.into(),
+            deny_read: None,
+            deny_read_paths: Vec::new(),
+            deny_write: None,
+            deny_write_paths: Vec::new(),
+            scripts: Vec::new(),
+        }
+    }
+}
+
+/// Folders of the system that are readable.
+const SYSTEM: [&str; 11] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/etc", "/gnu/store"];
+/// What of them isn't: it matters for root, whom permissions don't stop.
+const SYSTEM_HIDDEN: [&str; 12] = [
+    "/etc/NetworkManager/system-connections",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/letsencrypt",
+    "/etc/security/opasswd",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+];
+/// Folders that no working directory may be or hold if commands are to write it.
+const TOO_WIDE: [&str; 8] = ["/dev", "/etc", "/proc", "/root", "/run", "/sys", "/usr", "/var"];
+
+/// The private temporary folder of every child, in memory.
+const PRIVATE_TEMP: &str = "/var/tmp";
+
+/// What the children of one session see.
+pub(crate) struct Profile {
+    config: ProfileConfig,
+    /// The view before a request is looked at: of who may write, of who may only look.
+    session: Places,
+    read_only: Places,
+    caches: Vec<home::Cache>,
+    /// Held while the session lives: nobody removes its copies of caches.
+    _copies: Option<Caches>,
+    rlimits: Vec<Rlimit>,
+    /// Sockets and denied files that were found.
+    masks: Vec<PathBuf>,
+    guard: Guard,
+    incomplete: bool,
+}
+
+impl Profile {
+    /// Looks at the machine. Also gives what the user should know.
+    ///
+    /// # Errors
+    /// A working directory isn't there, or the session's own folders can't be made.
+    pub(crate) fn new(mut config: ProfileConfig) -> Result<(Profile, Vec<String>), String> {
+        let mut notes = Vec::new();
+        for folder in [&config.temp, &config.caches] {
+            make_private(folder)?;
+        }
+        let named_home = config.home.take();
+        config.home =
+            named_home.as_ref().and_then(|home| home.canonicalize().ok()).filter(|home| home.is_dir());
+        config.home.take_if(|home| *home == Path::new("/"));
+        for path in config.own.iter_mut().chain(&mut config.tools).chain(&mut config.results) {
+            if let Ok(real) = path.canonicalize() {
+                *path = real;
+            }
+        }
+
+        let mut workspaces = Vec::new();
+        for path in &config.workspace {
+            let held = hold(path).map_err(|error| {
+                format!("the working directory `{}` can't be opened: {error}", path.display())
+            })?;
+            let wide = is_too_wide(path, config.home.as_deref());
+            if let Some(why) = wide {
+                notes.push(format!(
+                    "commands can't write `{}`: {why}; start in a folder of one project",
+                    path.display()
+                ));
+            }
+            workspaces.push(Workspace { path: path.clone(), held: Arc::new(held), writable: wide.is_none() });
+        }
+
+        let mut session = system();
+        if let Some(home) = &config.home {
+            furnish(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
+        }
+        let mut read_only = session.clone();
+        for (places, writable) in [(&mut session, true), (&mut read_only, false)] {
+            put_own(places, &config, &workspaces, writable);
+        }
+
+        let roots: Vec<PathBuf> = workspaces
+            .iter()
+            .map(|workspace| workspace.path.clone())
+            .filter(|path| path != Path::new("/"))
+            .collect();
+        let found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
+        let writable: Vec<PathBuf> = workspaces
+            .iter()
+            .filter(|workspace| workspace.writable)
+            .map(|workspace| workspace.path.clone())
+            .collect();
+        if let Some(why) = &found.missed {
+            notes.push(format!(
+                "not everything in the working directories can be hidden from commands or protected: {why}; so commands ask"
+            ));
+        }
+        let guard = Guard::new(&config, writable, &found, &mut notes)?;
+        for folder in guard.elsewhere() {
+            session.bind(&folder, true);
+            read_only.bind(&folder, false);
+        }
+        let (mut caches, mut copies) = (Vec::new(), None);
+        if let Some(home) = &config.home {
+            let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
+                format!("private copies of caches can't be kept in `{}`: {error}", config.caches.display())
+            })?;
+            notes.extend(said);
+            caches = home::caches(&session, home, &opened)?;
+            copies = Some(opened);
+        }
+        for cache in &caches {
+            session.put(cache.part.clone());
+            cache.show(&mut read_only);
+        }
+        if let Some(at) = resolver() {
+            session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
+        }
+        let incomplete = found.missed.is_some();
+        let masks = found.sockets.into_iter().chain(found.unreadable).collect();
+        let rlimits = rlimits();
+        let mut profile = Profile {
+            config,
+            session: Places::default(),
+            read_only: Places::default(),
+            caches,
+            _copies: copies,
+            rlimits,
+            masks,
+            guard,
+            incomplete,
+        };
+        profile.hide_always(&mut session);
+        profile.hide_always(&mut read_only);
+        (profile.session, profile.read_only) = (session, read_only);
+        Ok((profile, notes))
+    }
+
+    /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// What the child of a request sees.
+    ///
+    /// # Errors
+    /// A name that must be held can't be, or the request is for the world outside.
+    pub(crate) fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
+        let (mut places, writable) = match request.confinement {
+            Confinement::ReadOnly => (self.read_only.clone(), false),
+            Confinement::Session => (self.session.clone(), true),
+            Confinement::Outside => {
+                return Err("what runs outside of the sandbox has no view of its own".into());
+            }
+        };
+        if !writable {
+            self.caches.iter().for_each(|cache| cache.show(&mut places));
+        }
+        if let Some(masks) = self.grant(&mut places, request) {
+            self.hide_always(&mut places);
+            self.hide(&mut places, &masks);
+        }
+        self.hide(&mut places, &self.config.deny_read_paths);
+        self.hide(&mut places, &self.masks);
+        if writable {
+            self.guard.hold(&mut places, request)?;
+        }
+        self.make_room_in_temp(&mut places)?;
+        let network = if writable { Network::Session } else { Network::Empty };
+        Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
+    }
+
+    /// Variables that a request's child needs beside its own: where it may put temporary files.
+    pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
+        let temp = match request.confinement {
+            Confinement::ReadOnly => PRIVATE_TEMP.into(),
+            Confinement::Session => self.config.temp.clone().into_os_string(),
+            Confinement::Outside => return Vec::new(),
+        };
+        vec![("TMPDIR".into(), temp)]
+    }
+
+    /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
+    pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        match request.confinement {
+            Confinement::Session => self.guard.finished(request),
+            Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+        }
+    }
+
+    /// Places that nothing hides, because they are what the session is about.
+    fn kept(&self) -> Vec<PathBuf> {
+        let config = &self.config;
+        let kept = config.workspace.iter().chain(&config.results).chain(&config.tools).chain([&config.temp]);
+        kept.cloned().chain(self.guard.elsewhere()).collect()
+    }
+
+    /// Hides what is hidden from every session.
+    fn hide_always(&self, places: &mut Places) {
+        let in_home =
+            self.config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
+        let always: Vec<PathBuf> = in_home.chain(self.config.own.iter().cloned()).collect();
+        self.hide(places, &always);
+    }
+
+    fn hide(&self, places: &mut Places, paths: &[PathBuf]) {
+        if paths.is_empty() {
+            return;
+        }
+        let kept = self.kept();
+        for path in paths {
+            if places.shows(path) && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+                places.hide(path, &kept);
+            }
+        }
+    }
+
+    /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
+    /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
+    fn make_room_in_temp(&self, places: &mut Places) -> Result<(), String> {
+        for path in places.in_stand_in(Path::new("/tmp")) {
+            let inside = path.strip_prefix("/tmp").unwrap_or(&path);
+            let is_file = places.is_file(&path);
+            make_room(&self.config.temp, inside, is_file).map_err(|error| {
+                format!("there is no room for `{}` in the temporary folder: {error}", path.display())
+            })?;
+            places.pin_in(Path::new("/tmp"), &path);
+        }
+        Ok(())
+    }
+}
+
+struct Workspace {
+    path: PathBuf,
+    /// Open since the session began: whatever its name leads to later, this is what is shown.
+    held: Arc<OwnedFd>,
+    writable: bool,
+}
+
+/// Why a folder is too wide to be written by commands, if it is.
+fn is_too_wide(path: &Path, home: Option<&Path>) -> Option<&'static str> {
+    if path == Path::new("/") {
+        return Some(
+            "it is the root of the file system, of which they see the usual folders of the system only",
+        );
+    }
+    if home == Some(path) {
+        return Some("it is your home folder, of which they see what isn't secret");
+    }
+    if home.is_some_and(|home| home.starts_with(path)) {
+        return Some("your home folder lies in it");
+    }
+    let system = SYSTEM.iter().chain(&TOO_WIDE).any(|folder| Path::new(folder).starts_with(path));
+    system.then_some("it is or holds a folder of the system")
+}
+
+/// The system as every child sees it.
+fn system() -> Places {
+    let mut places = Places::default();
+    for folder in SYSTEM.map(Path::new) {
+        let Ok(found) = folder.symlink_metadata() else { continue };
+        match fs::read_link(folder) {
+            Ok(to) => places.put(Part::Link { at: folder.to_owned(), to }),
+            Err(_) if found.is_dir() => places.bind(folder, false),
+            Err(_) => {}
+        }
+    }
+    let host_keys = fs::read_dir("/etc/ssh").into_iter().flatten().flatten().filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("ssh_host_") && name.ends_with("_key")
+    });
+    let hidden = SYSTEM_HIDDEN.map(PathBuf::from).into_iter().chain(host_keys.map(|entry| entry.path()));
+    for path in hidden.filter(|path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink())) {
+        places.hide(&path, &[]);
+    }
+    places.put(Part::Proc);
+    places.put(Part::Dev);
+    let folder = |at: &str, bytes_max, mode| Part::Tmpfs { at: at.into(), bytes_max, mode };
+    places.put(folder("/run", limits::SMALL_BYTES, 0o755));
+    places.put(folder(PRIVATE_TEMP, limits::PRIVATE_TEMP_BYTES, 0o1777));
+    // Where a system has its programs, if it has them in a store.
+    let current = Path::new("/run/current-system");
+    if let Ok(to) = fs::read_link(current) {
+        places.put(Part::Link { at: current.to_owned(), to });
+    }
+    places
+}
+
+/// Puts the home folder there, and the working directories that hold it before it.
+fn furnish(
+    places: &mut Places,
+    home: &Path,
+    named: Option<&Path>,
+    workspaces: &[Workspace],
+    notes: &mut Vec<String>,
+) {
+    let shown = workspaces.iter().find(|workspace| workspace.path == home);
+    if let Some(Workspace { held, .. }) = shown {
+        places.put(Part::Bind { from: Source::Held(held.clone()), at: home.to_owned(), writable: false });
+    }
+    home::furnish(places, home, shown.is_some(), notes);
+    if let Some(named) = named.filter(|named| *named != home && !places.shows(named)) {
+        places.put(Part::Link { at: named.to_owned(), to: home.to_owned() });
+    }
+}
+
+/// Puts what belongs to the session: what may be read, the temporary folder, the working directories over both.
+fn put_own(places: &mut Places, config: &ProfileConfig, workspaces: &[Workspace], writable: bool) {
+    let there = |path: &&PathBuf| path.symlink_metadata().is_ok() && **path != Path::new("/");
+    for path in config.tools.iter().chain(&config.results).chain(&config.allow_read).filter(there) {
+        places.bind(path, false);
+    }
+    for path in config.allow_write.iter().filter(there) {
+        places.bind(path, writable && is_too_wide(path, config.home.as_deref()).is_none());
+    }
+    let temp =
+        |at: &Path| Part::Bind { from: Source::Path(config.temp.clone()), at: at.to_owned(), writable };
+    places.put(temp(Path::new("/tmp")));
+    places.put(temp(&config.temp));
+    for workspace in workspaces {
+        let at = workspace.path.clone();
+        if at != Path::new("/") && config.home.as_ref() != Some(&at) {
+            let from = Source::Held(workspace.held.clone());
+            places.put(Part::Bind { from, at, writable: writable && workspace.writable });
+        }
+    }
+}
+
+/// The file that names the name server, if a child would look at one that isn't ours.
+fn resolver() -> Option<PathBuf> {
+    let path = Path::new("/etc/resolv.conf");
+    if path.symlink_metadata().ok()?.is_file() {
+        return Some(path.to_owned());
+    }
+    let to = Path::new("/etc").join(fs::read_link(path).ok()?);
+    // As far as `..` go: `../run/systemd/resolve/stub-resolv.conf`.
+    let to = to
+        .canonicalize()
+        .ok()
+        .or_else(|| to.strip_prefix("/etc/..").ok().map(|rest| Path::new("/").join(rest)))?;
+    (to.starts_with("/run") || to.starts_with("/etc")).then_some(to)
+}
+
+/// The bounds that the kernel holds every child to.
+fn rlimits() -> Vec<Rlimit> {
+    use rustix::process::{Resource, geteuid, getrlimit};
+    let at_most = |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+    let limit = |resource: u32, value| Rlimit { resource, soft: value, hard: value };
+    let mut limits = vec![
+        limit(libc::RLIMIT_CORE as u32, 0),
+        limit(libc::RLIMIT_NOFILE as u32, at_most(Resource::Nofile, limits::DESCRIPTORS)),
+        limit(libc::RLIMIT_FSIZE as u32, at_most(Resource::Fsize, limits::FILE_BYTES)),
+    ];
+    if !geteuid().is_root() {
+        limits.push(limit(libc::RLIMIT_NPROC as u32, at_most(Resource::Nproc, limits::PROCESSES)));
+    }
+    limits
+}
+
+/// Makes a folder that only its user may enter, if it isn't there.
+fn make_private(folder: &Path) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| format!("the folder `{}` of this session can't be made: {error}", folder.display()))
+}
+
+/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
+/// write there.
+fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<()> {
+    use rustix::fs::{mkdirat, openat};
+    use rustix::io::Errno;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(folder, OFlags::PATH | flags, Mode::empty())?;
+    let mut names = inside.iter().peekable();
+    while let Some(name) = names.next() {
+        if is_file && names.peek().is_none() {
+            let create =
+                OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NONBLOCK;
+            openat(&at, name, create, Mode::from_raw_mode(0o600))?;
+            break;
+        }
+        match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        at = openat(&at, name, OFlags::PATH | flags, Mode::empty())?;
+    }
+    Ok(())
+}
+
+/// Opens what is at a real path, whatever it is, without following a link anywhere.
+fn hold(path: &Path) -> std::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(openat2(CWD, path, flags, Mode::empty(), resolve)?)
+}
+
+/// Opens a regular file to read it; a link, a pipe or a device isn't one.
+fn open_plain(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// A small regular file.
+fn read_small(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(limits::CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= limits::CONFIG_BYTES_MAX).then_some(bytes)
+}

@@ -1,0 +1,154 @@
+//! Caches of build tools: the user's, and over it what the commands of one workspace have added.
+//!
+//! A cache that every workspace writes is a delayed way out: what one poisons, the user's next build runs. So a child
+//! sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept between sessions, up
+//! to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that nobody uses are removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest as _, Sha256};
+
+use super::limits;
+use crate::scene::{Part, Source};
+
+/// Caches in a home folder.
+pub(super) const CACHES: [&str; 8] =
+    [".cargo/registry", ".cargo/git", ".npm", ".cache", ".m2", ".gradle", "go/pkg", ".ccache"];
+
+/// The copies of one workspace.
+#[derive(Debug)]
+pub(super) struct Caches {
+    folder: PathBuf,
+    /// Locked while the session lives, so that no other removes them.
+    _used: File,
+}
+
+impl Caches {
+    /// The copies of this workspace below a folder, after the oldest of others were removed if there was too much.
+    pub(super) fn open(all: &Path, workspace: &Path) -> io::Result<(Caches, Option<String>)> {
+        let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
+        let key: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = all.join(key);
+        fs::create_dir_all(&folder)?;
+        let used = stamp(&folder)?;
+        flock(&used, FlockOperation::NonBlockingLockShared)?;
+        used.set_modified(SystemTime::now())?;
+        let said = make_room(all, &folder);
+        Ok((Caches { folder, _used: used }, said))
+    }
+
+    /// The part that shows one cache.
+    pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<Part> {
+        let own = self.folder.join(name.replace('/', "-"));
+        let (upper, work) = (own.join("upper"), own.join("work"));
+        fs::create_dir_all(&upper)?;
+        fs::create_dir_all(&work)?;
+        Ok(match lower {
+            Some(lower) => Part::Overlay { lower, upper, work, at },
+            None => Part::Bind { from: Source::Path(upper), at, writable: true },
+        })
+    }
+}
+
+fn stamp(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join("used"))
+}
+
+/// Removes the oldest copies while there are too many or they are too large. Says so.
+fn make_room(all: &Path, own: &Path) -> Option<String> {
+    let mut entries_left = limits::CACHES_ENTRIES_MAX;
+    let mut kept: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(used) = path.join("used").metadata() else { continue };
+        let size = size(&path, &mut entries_left).unwrap_or(limits::CACHES_BYTES_MAX);
+        kept.push((used.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, size));
+    }
+    kept.sort();
+    let mut total: u64 = kept.iter().fold(0, |sum, (_, _, size)| sum.saturating_add(*size));
+    let (mut count, mut removed) = (kept.len(), 0);
+    for (_, path, size) in kept {
+        if total <= limits::CACHES_BYTES_MAX && count <= limits::CACHES_WORKSPACES_MAX {
+            break;
+        }
+        if path != own && remove(&path) {
+            total = total.saturating_sub(size);
+            count -= 1;
+            removed += 1;
+        }
+    }
+    let gib = limits::CACHES_BYTES_MAX >> 30;
+    if removed > 0 {
+        return Some(format!(
+            "private copies of build caches of {removed} other workspaces were removed: all together may take {gib} GiB"
+        ));
+    }
+    (total > limits::CACHES_BYTES_MAX).then(|| {
+        format!(
+            "private copies of build caches take more than {gib} GiB, all in use; remove `{}` to free it",
+            all.display()
+        )
+    })
+}
+
+/// Removes the copies of one workspace, if no session uses them.
+fn remove(folder: &Path) -> bool {
+    let free = || {
+        let used = stamp(folder).ok()?;
+        flock(&used, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(used)
+    };
+    let Some(_held) = free() else { return false };
+    // The kernel leaves folders without permissions in there.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let work = entry.path().join("work/work");
+        let _ = fs::set_permissions(work, fs::Permissions::from_mode(0o700));
+    }
+    fs::remove_dir_all(folder).is_ok()
+}
+
+/// What a folder takes on the disk; nothing if there are too many files to count.
+fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
+    let (mut total, mut folders) = (0, vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            *entries_left = entries_left.checked_sub(1)?;
+            let Ok(found) = entry.metadata() else { continue };
+            total += found.blocks() * 512;
+            if found.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = dir.path();
+        for number in 0..limits::CACHES_WORKSPACES_MAX + 2 {
+            let (caches, _) = Caches::open(all, Path::new(&format!("/w/{number}"))).unwrap();
+            caches.part(".npm", None, "/home/x/.npm".into()).unwrap();
+            caches
+                ._used
+                .set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number as u64))
+                .unwrap();
+        }
+        let (held, said) = Caches::open(all, Path::new("/w/0")).unwrap();
+        let said = said.unwrap();
+        assert!(said.starts_with("private copies of build caches of "), "{said}");
+        assert_eq!(fs::read_dir(all).unwrap().count(), limits::CACHES_WORKSPACES_MAX);
+        assert!(held.folder.is_dir());
+        assert!(!remove(&held.folder), "it is in use");
+    }
+}

@@ -1,0 +1,125 @@
+//! What protected names look like before a call and after it.
+//!
+//! Number and time of change say at once whether a file can have changed, and only then it is read. What counts is
+//! content, kind and permissions: a file that was saved again unchanged is the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{limits, open_plain};
+
+#[derive(Debug, Default)]
+pub(super) struct Watch(Mutex<BTreeMap<PathBuf, Seen>>);
+
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Device, number, and when it last changed.
+    stamp: (u64, u64, i64, i64),
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    File { mode: u32, len: u64, hash: Option<[u8; 32]> },
+    Folder { mode: u32 },
+    Link(PathBuf),
+    Other,
+}
+
+impl Watch {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is there now for what it should be.
+    pub(super) fn refresh<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
+        let mut seen = self.seen();
+        *seen = look(names, &seen);
+    }
+
+    /// What has changed since, which is then known.
+    pub(super) fn changed<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) -> Vec<PathBuf> {
+        let mut seen = self.seen();
+        let now = look(names, &seen);
+        let differs =
+            |path: &&PathBuf| seen.get(*path).map(|seen| &seen.what) != now.get(*path).map(|now| &now.what);
+        let mut changed: Vec<PathBuf> = seen.keys().chain(now.keys()).filter(differs).cloned().collect();
+        changed.sort();
+        changed.dedup();
+        *seen = now;
+        changed
+    }
+}
+
+fn look<'n>(
+    names: impl IntoIterator<Item = &'n PathBuf>,
+    known: &BTreeMap<PathBuf, Seen>,
+) -> BTreeMap<PathBuf, Seen> {
+    let mut seen = BTreeMap::new();
+    let mut paths: Vec<PathBuf> = names.into_iter().cloned().collect();
+    while let Some(path) = paths.pop() {
+        if seen.len() >= limits::WATCHED_ENTRIES_MAX {
+            break;
+        }
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if found.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
+        }
+        let stamp = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
+        let same = known.get(&path).filter(|known| known.stamp == stamp);
+        let seen_now = same.cloned().unwrap_or_else(|| Seen { stamp, what: what(&path, &found) });
+        seen.insert(path, seen_now);
+    }
+    seen
+}
+
+fn what(path: &Path, found: &fs::Metadata) -> What {
+    let mode = found.mode() & 0o7777;
+    if found.is_file() {
+        What::File { mode, len: found.len(), hash: hash(path) }
+    } else if found.is_dir() {
+        What::Folder { mode }
+    } else if found.is_symlink() {
+        What::Link(fs::read_link(path).unwrap_or_default())
+    } else {
+        What::Other
+    }
+}
+
+fn hash(path: &Path) -> Option<[u8; 32]> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(limits::HASHED_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(Sha256::digest(&bytes).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_counts_and_not_who_wrote_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let hooks = dir.path().join("hooks");
+        fs::create_dir(&hooks).unwrap();
+        fs::write(hooks.join("a"), "1").unwrap();
+        let names = [hooks.clone(), dir.path().join("missing")];
+        let watch = Watch::default();
+        watch.refresh(&names);
+        assert_eq!(watch.changed(&names), [] as [PathBuf; 0]);
+        fs::write(hooks.join("b"), "1").unwrap();
+        fs::rename(hooks.join("b"), hooks.join("a")).unwrap();
+        assert_eq!(watch.changed(&names), [] as [PathBuf; 0], "another file with the same content");
+        fs::write(hooks.join("a"), "2").unwrap();
+        fs::write(hooks.join("new"), "").unwrap();
+        fs::write(dir.path().join("missing"), "").unwrap();
+        assert_eq!(watch.changed(&names), [hooks.join("a"), hooks.join("new"), dir.path().join("missing")]);
+        assert_eq!(watch.changed(&names), [] as [PathBuf; 0], "it is told once");
+    }
+}

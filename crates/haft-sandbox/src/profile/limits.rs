@@ -1,0 +1,40 @@
+//! The bounds of a session's profile.
+
+/// How many entries of the working directories are looked at, once per session, for repositories, sockets and what
+/// rules deny.
+pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
+/// How deep that goes.
+pub(crate) const WALK_DEPTH_MAX: usize = 48;
+/// How many denied files are masked; more slow every start down, so commands ask instead.
+pub(crate) const MASKS_MAX: usize = 200;
+/// How many repositories in the working directories are protected.
+pub(crate) const REPOSITORIES_MAX: usize = 64;
+/// How many entries of protected folders are compared after a call.
+pub(crate) const WATCHED_ENTRIES_MAX: usize = 2_000;
+/// How many bytes of a file are hashed; of a longer one size and times count.
+pub(crate) const HASHED_BYTES_MAX: u64 = 1024 * 1024;
+/// The longest configuration file of git, cargo, npm or pip that is read.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// How many changes are reported after one call.
+pub(crate) const REPORTED_MAX: usize = 20;
+/// What all private copies of caches may take together; at the start of a session the oldest are removed.
+pub(crate) const CACHES_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+/// For how many workspaces private copies of caches are kept.
+pub(crate) const CACHES_WORKSPACES_MAX: usize = 32;
+/// How many files are counted to find out how large they are; what has more counts as too large.
+pub(crate) const CACHES_ENTRIES_MAX: usize = 400_000;
+
+/// The home folder of a child, in memory.
+pub(crate) const HOME_BYTES: u64 = 512 * 1024 * 1024;
+/// The temporary folder of a command that may change nothing else.
+pub(crate) const PRIVATE_TEMP_BYTES: u64 = 256 * 1024 * 1024;
+/// Small folders in memory: `/run`, and what lies over a folder that is hidden.
+pub(crate) const SMALL_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How many descriptors a process of a child may have, unless the host allows fewer.
+pub(crate) const DESCRIPTORS: u64 = 65_536;
+/// How many processes an ordinary user's child may have; the kernel doesn't count those of root.
+pub(crate) const PROCESSES: u64 = 4_096;
+/// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
+/// reserve terabytes that they never use.
+pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;

@@ -1,0 +1,171 @@
+//! Repositories of git in and around the working directories: what of them must stay as it is.
+//!
+//! A repository whose administration lies elsewhere (a worktree, a submodule) is believed only if the other end points
+//! back: anybody can write a `.git` file that names a folder of somebody else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{gitconfig, limits, read_small};
+
+/// One repository, as far as it concerns what runs by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    /// The folder that `.git` lies in.
+    pub(super) work: PathBuf,
+    /// Kept as they are.
+    pub(super) fixed: Vec<PathBuf>,
+    /// Its configuration, which some commands have to write.
+    pub(super) config: PathBuf,
+    /// Names that must not come to be. They can't be held from inside without breaking git, so they are taken away.
+    pub(super) unwanted: Vec<PathBuf>,
+    /// Folders outside of the working directory that git has to write: verified.
+    pub(super) elsewhere: Vec<PathBuf>,
+}
+
+impl Repository {
+    /// One of which only the `.git` file is known, which doesn't lead to where it should.
+    pub(super) fn unknown(work: &Path) -> Repository {
+        let git = work.join(".git");
+        let (config, none) = (git.join("config"), Vec::new);
+        Repository { work: work.to_owned(), fixed: vec![git], config, unwanted: none(), elsewhere: none() }
+    }
+}
+
+/// The repository in a folder; an error says why its administration isn't shown.
+pub(super) fn find(work: &Path) -> Result<Option<Repository>, String> {
+    let git = work.join(".git");
+    let Ok(found) = git.symlink_metadata() else { return Ok(None) };
+    if found.is_dir() {
+        return Ok(Some(plain(work, &git)));
+    }
+    if found.is_symlink() {
+        // Held as a link, and what it leads to as any other.
+        let real =
+            git.canonicalize().map_err(|error| format!("`{}` leads nowhere: {error}", git.display()))?;
+        return Ok(Some(plain(work, &real)));
+    }
+    let there = pointed(&git)
+        .ok_or_else(|| format!("`{}` names no folder; commands don't see that repository", git.display()))?;
+    let of_worktree = verified_worktree(&git, &there);
+    let Some(common) = of_worktree.clone().or_else(|| verified_submodule(work, &there)) else {
+        return Err(format!(
+            "`{}` leads to `{}`, which doesn't lead back; commands don't see that repository",
+            git.display(),
+            there.display()
+        ));
+    };
+    let mut repository = plain(work, &common);
+    repository.fixed.push(git);
+    if of_worktree.is_some() {
+        let names = ["gitdir", "commondir", "config.worktree"];
+        repository.fixed.extend(names.iter().map(|name| there.join(name)));
+    }
+    repository.elsewhere.push(common);
+    Ok(Some(repository))
+}
+
+/// A repository whose administration is this folder.
+fn plain(work: &Path, git: &Path) -> Repository {
+    let mut fixed = vec![git.join("hooks")];
+    let mut unwanted = vec![git.join("commondir")];
+    let worktree_config = git.join("config.worktree");
+    match worktree_config.symlink_metadata() {
+        Ok(_) => fixed.push(worktree_config),
+        Err(_) => unwanted.push(worktree_config),
+    }
+    for module in modules(&git.join("modules")) {
+        fixed.extend([module.join("hooks"), module.join("config")]);
+    }
+    for worktree in fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten() {
+        let names = ["gitdir", "commondir", "config.worktree"];
+        fixed.extend(names.iter().map(|name| worktree.path().join(name)));
+    }
+    let config = git.join("config");
+    fixed.extend(named_in(&config, work));
+    fixed.retain(|path| path.symlink_metadata().is_ok() || path.ends_with("hooks"));
+    fixed.truncate(limits::WATCHED_ENTRIES_MAX);
+    Repository { work: work.to_owned(), fixed, config, unwanted, elsewhere: Vec::new() }
+}
+
+/// What a configuration names that runs or is read as configuration: hooks elsewhere, included files, programs.
+fn named_in(config: &Path, work: &Path) -> Vec<PathBuf> {
+    let entries = read_small(config).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();
+    let mut named = Vec::new();
+    for entry in &entries {
+        let value = entry.value.as_deref().unwrap_or_default();
+        match (entry.section.as_str(), entry.key.as_str()) {
+            ("include" | "includeif", "path") => {
+                named.extend(config.parent().map(|folder| folder.join(value)));
+            }
+            ("core", "hookspath") => named.push(work.join(value)),
+            ("remote" | "branch" | "submodule" | "url", _) | ("core", "worktree") => {}
+            _ => {
+                let program =
+                    work.join(value.trim_start_matches('!').split_whitespace().next().unwrap_or_default());
+                named.extend(Some(program).filter(|program| value.contains('/') && program.is_file()));
+            }
+        }
+    }
+    // As they are named, without `..`: what is compared with where things lie must be real.
+    named.iter().filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// The administrations of submodules, which may lie in one another.
+fn modules(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders, mut seen) = (Vec::new(), vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > limits::WATCHED_ENTRIES_MAX || found.len() >= limits::REPOSITORIES_MAX {
+                return found;
+            }
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            if path.join("HEAD").is_file() && path.join("objects").is_dir() {
+                folders.push(path.join("modules"));
+                found.push(path);
+            } else {
+                // `modules/group/name`.
+                folders.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The folder that a `.git` file names, as it really is.
+fn pointed(git: &Path) -> Option<PathBuf> {
+    let text = read_small(git)?;
+    let path = str::from_utf8(&text).ok()?.strip_prefix("gitdir:")?.trim();
+    git.parent()?.join(path).canonicalize().ok().filter(|path| path.is_dir())
+}
+
+/// The common folder of a worktree, if `worktrees/N/gitdir` leads back to its `.git` file.
+fn verified_worktree(git: &Path, there: &Path) -> Option<PathBuf> {
+    let line = |name: &str| {
+        let text = read_small(&there.join(name))?;
+        Some(PathBuf::from(str::from_utf8(&text).ok()?.trim_end_matches('\n')))
+    };
+    let back = there.join(line("gitdir")?).canonicalize().ok()?;
+    let common = there.join(line("commondir")?).canonicalize().ok()?;
+    let listed = there.parent() == Some(&common.join("worktrees"));
+    let whole = common.join("HEAD").is_file() && common.join("objects").is_dir();
+    (back == git && listed && whole).then_some(common)
+}
+
+/// The administration of a submodule, if its configuration says that its files are here.
+fn verified_submodule(work: &Path, there: &Path) -> Option<PathBuf> {
+    let entries = gitconfig::parse(&read_small(&there.join("config"))?).ok()?;
+    let worktree = entries.iter().rev().find(|entry| entry.name() == "core.worktree")?;
+    let back = there.join(worktree.value.as_ref()?).canonicalize().ok()?;
+    (back == work && there.join("objects").is_dir()).then(|| there.to_owned())
+}
+
+/// The folder above with a repository, if a working directory is only a part of one.
+pub(super) fn above(work: &Path) -> Option<&Path> {
+    work.ancestors().skip(1).find(|above| above.join(".git").symlink_metadata().is_ok())
+}

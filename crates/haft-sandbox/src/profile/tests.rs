@@ -1,0 +1,607 @@
+//! Scenes as text, for machines that are built in temporary folders.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use haft::files::{Access, Hidden, Root};
+use haft::ports::{Confinement, ProcessRequest, Refusal};
+
+use super::*;
+
+/// A machine: a home folder, a working directory, and folders of a session.
+struct Machine {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+    config: ProfileConfig,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        Machine::in_folder("/var/tmp")
+    }
+
+    fn in_folder(folder: &str) -> Machine {
+        let dir = tempfile::tempdir_in(folder).unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for folder in ["home", "work", "state/results"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let mut config =
+            ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
+        config.home = Some(root.join("home"));
+        config.own.push(root.join("state"));
+        config.results = Some(root.join("state/results"));
+        Machine { _dir: dir, root, config }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn file(&self, path: &str, content: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn folder(&self, path: &str) {
+        fs::create_dir_all(self.at(path)).unwrap();
+    }
+
+    /// A repository as `git init` leaves it, as far as it matters.
+    fn repository(&self, path: &str) {
+        self.file(&format!("{path}/.git/HEAD"), "ref: refs/heads/main\n");
+        self.file(&format!("{path}/.git/config"), "[core]\n\tbare = false\n");
+        self.file(&format!("{path}/.git/hooks/pre-commit.sample"), "#!/bin/sh\n");
+        self.folder(&format!("{path}/.git/objects"));
+    }
+
+    fn profile(&self) -> Profile {
+        self.profile_and_notes().0
+    }
+
+    fn profile_and_notes(&self) -> (Profile, String) {
+        let (profile, notes) = Profile::new(self.config.clone()).unwrap();
+        (profile, self.short(&notes.join("\n")))
+    }
+
+    fn short(&self, text: &str) -> String {
+        text.replace(self.root.to_str().unwrap(), "~")
+    }
+
+    fn request(&self, confinement: Confinement) -> ProcessRequest {
+        ProcessRequest::new(["true"], self.at("work")).with_confinement(confinement)
+    }
+
+    /// The parts beneath this machine's folders, one line each.
+    fn listing(&self, profile: &Profile, request: &ProcessRequest) -> String {
+        let scene = profile.scene(request).unwrap();
+        let ours = |part: &&Part| places::at(part).starts_with(&self.root);
+        let lines: Vec<String> = scene.parts.iter().filter(ours).map(line).collect();
+        self.short(&lines.join("\n"))
+    }
+
+    fn session(&self) -> String {
+        self.listing(&self.profile(), &self.request(Confinement::Session))
+    }
+
+    fn refused(&self, profile: &Profile, request: &ProcessRequest) -> String {
+        let words = |refusal: Refusal| match refusal {
+            Refusal::Protected { path, done } => format!("{}: {done}", path.display()),
+            other => format!("{other:?}"),
+        };
+        let words: Vec<String> = profile.finished(request).into_iter().map(words).collect();
+        self.short(&words.join("\n"))
+    }
+}
+
+fn line(part: &Part) -> String {
+    match part {
+        Part::Bind { from, at, writable } => {
+            let how = if *writable { "write" } else { "read" };
+            match from {
+                Source::Path(from) if from != at => format!("{how} {} from {}", at.display(), from.display()),
+                _ => format!("{how} {}", at.display()),
+            }
+        }
+        Part::Tmpfs { at, .. } => format!("empty {}", at.display()),
+        Part::Overlay { at, .. } => format!("overlay {}", at.display()),
+        Part::Mask { at } => format!("mask {}", at.display()),
+        Part::Protect { at } => format!("protect {}", at.display()),
+        Part::Pin { at } => format!("pin {}", at.display()),
+        Part::Link { at, to } => format!("link {} to {}", at.display(), to.display()),
+        Part::File { at, content } => format!("file {} {:?}", at.display(), String::from_utf8_lossy(content)),
+        Part::Proc => "proc".into(),
+        Part::Dev => "dev".into(),
+    }
+}
+
+/// Whether a line is about one of the caches that this machine doesn't have.
+fn without_empty_caches(listing: &str) -> String {
+    let lines = listing.lines().filter(|line| !line.contains(" from ~/state/caches/"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn check(found: &str, expected: &str) {
+    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(without_empty_caches(found), expected.join("\n"));
+}
+
+#[test]
+fn a_home_shows_tool_chains_and_caches_and_no_secrets() {
+    let machine = Machine::new();
+    for secret in
+        [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".bash_history", ".cargo/credentials.toml"]
+    {
+        machine.file(&format!("home/{secret}"), "secret");
+    }
+    machine.file("home/.cargo/bin/cargo", "");
+    machine.folder("home/.cargo/registry");
+    machine.file("home/.npm/x", "");
+    machine.file("home/.m2/settings.xml", "<password>");
+    machine.file("home/.npmrc", "registry=https://r/\n//r/:_authToken=t\n");
+    machine.file("home/.gitconfig", "[user]\nname = Me\n[credential]\nhelper = store\n");
+    machine.folder("home/.rustup");
+    check(
+        &machine.session(),
+        r#"
+        empty ~/home
+        read ~/home/.cargo/bin
+        overlay ~/home/.cargo/registry
+        file ~/home/.gitconfig "[user]\n\tname = \"Me\"\n"
+        overlay ~/home/.m2
+        mask ~/home/.m2/settings.xml
+        overlay ~/home/.npm
+        file ~/home/.npmrc "registry=https://r/\n"
+        read ~/home/.rustup
+        read ~/state/results
+        write ~/state/tmp
+        write ~/work
+        protect ~/work/.claude
+        protect ~/work/.envrc
+        protect ~/work/.haft
+        protect ~/work/.husky
+        protect ~/work/.idea
+        protect ~/work/.mcp.json
+        protect ~/work/.vscode
+        "#,
+    );
+}
+
+#[test]
+fn who_only_looks_can_write_nothing_and_leaves_nothing_on_the_host() {
+    let machine = Machine::new();
+    machine.repository("work");
+    machine.folder("home/.npm");
+    let profile = machine.profile();
+    let request = machine.request(Confinement::ReadOnly);
+    check(
+        &machine.listing(&profile, &request),
+        "empty ~/home
+         read ~/home/.npm
+         read ~/state/results
+         read ~/state/tmp
+         read ~/work",
+    );
+    let scene = profile.scene(&request).unwrap();
+    let writable = |part: &&Part| matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { .. });
+    assert_eq!(scene.parts.iter().find(writable).map(line), None);
+    assert_eq!(scene.network, Network::Empty);
+    assert_eq!(profile.environment(&request), [("TMPDIR".into(), "/var/tmp".into())]);
+    assert!(!machine.at("work/.mcp.json").exists(), "no command that writes has run yet");
+    // What a command has put into the cache of this workspace is seen, and can't be changed.
+    let overlay = profile.scene(&machine.request(Confinement::Session)).unwrap();
+    let upper = overlay.parts.iter().find_map(|part| match part {
+        Part::Overlay { upper, .. } => Some(upper.clone()),
+        _ => None,
+    });
+    fs::write(upper.unwrap().join("new"), "").unwrap();
+    let listing = machine.listing(&profile, &request);
+    assert!(listing.contains("overlay ~/home/.npm\nprotect ~/home/.npm\n"), "{listing}");
+}
+
+#[test]
+fn the_system_is_readable_but_for_its_secrets() {
+    let machine = Machine::new();
+    let scene = machine.profile().scene(&machine.request(Confinement::Session)).unwrap();
+    let lines: Vec<String> = scene.parts.iter().map(line).collect();
+    for expected in
+        ["read /usr", "read /etc", "mask /etc/shadow", "proc", "dev", "empty /run", "empty /var/tmp"]
+    {
+        let there = expected
+            .split(' ')
+            .next_back()
+            .is_none_or(|path| !path.starts_with('/') || Path::new(path).exists());
+        assert!(!there || lines.iter().any(|line| line == expected), "{expected} in {lines:#?}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with("write /tmp from ")), "{lines:#?}");
+    let position = |wanted: &str| lines.iter().position(|line| line.starts_with(wanted));
+    assert!(position("write /tmp ") < position(&format!("write {}", machine.at("work").display())));
+    assert_eq!(scene.network, Network::Session);
+    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE as u32, soft: 0, hard: 0 }));
+}
+
+#[test]
+fn repositories_keep_their_hooks_and_configuration_and_nothing_above_can_be_renamed() {
+    let mut machine = Machine::new();
+    machine.repository("work");
+    machine.repository("work/vendor/lib");
+    fs::remove_dir_all(machine.at("work/vendor/lib/.git/hooks")).unwrap();
+    machine.file("work/.git/config", "[core]\nhooksPath = tools/git\n[include]\npath = ../git.conf\n");
+    machine.file("work/tools/git/pre-commit", "");
+    machine.file("work/git.conf", "");
+    machine.file("work/.git/worktrees/n/commondir", "../..");
+    machine.file("work/.git/modules/sub/HEAD", "");
+    machine.file("work/.git/modules/sub/config", "");
+    machine.folder("work/.git/modules/sub/objects");
+    machine.file("work/scripts/hook.sh", "");
+    machine.config.scripts.push(machine.at("work/scripts/hook.sh"));
+    let listing = machine.session();
+    let work: Vec<&str> = listing.lines().filter(|line| line.contains("~/work")).collect();
+    check(
+        &work.join("\n"),
+        "write ~/work
+         protect ~/work/.claude
+         protect ~/work/.envrc
+         pin ~/work/.git
+         protect ~/work/.git/config
+         protect ~/work/.git/hooks
+         pin ~/work/.git/modules
+         pin ~/work/.git/modules/sub
+         protect ~/work/.git/modules/sub/config
+         protect ~/work/.git/modules/sub/hooks
+         pin ~/work/.git/worktrees
+         pin ~/work/.git/worktrees/n
+         protect ~/work/.git/worktrees/n/commondir
+         protect ~/work/.haft
+         protect ~/work/.husky
+         protect ~/work/.idea
+         protect ~/work/.mcp.json
+         protect ~/work/.vscode
+         protect ~/work/git.conf
+         pin ~/work/scripts
+         protect ~/work/scripts/hook.sh
+         pin ~/work/tools
+         protect ~/work/tools/git
+         pin ~/work/vendor
+         pin ~/work/vendor/lib
+         pin ~/work/vendor/lib/.git
+         protect ~/work/vendor/lib/.git/config
+         protect ~/work/vendor/lib/.git/hooks",
+    );
+}
+
+#[test]
+fn a_worktree_brings_its_repository_only_if_that_leads_back() {
+    let machine = Machine::new();
+    machine.repository("main");
+    machine.file("work/.git", &format!("gitdir: {}\n", machine.at("main/.git/worktrees/work").display()));
+    machine.file("main/.git/worktrees/work/commondir", "../..\n");
+    machine.file("main/.git/worktrees/work/gitdir", &format!("{}\n", machine.at("work/.git").display()));
+    let listing = machine.session();
+    let main: Vec<&str> =
+        listing.lines().filter(|line| line.contains("main") || line.contains("work/.git")).collect();
+    check(
+        &main.join("\n"),
+        "write ~/main/.git
+         protect ~/main/.git/config
+         protect ~/main/.git/hooks
+         pin ~/main/.git/worktrees
+         pin ~/main/.git/worktrees/work
+         protect ~/main/.git/worktrees/work/commondir
+         protect ~/main/.git/worktrees/work/gitdir
+         protect ~/work/.git",
+    );
+    machine.file("main/.git/worktrees/work/gitdir", "/elsewhere/.git\n");
+    let (profile, notes) = machine.profile_and_notes();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    assert!(!listing.contains("main"), "{listing}");
+    assert!(listing.contains("protect ~/work/.git\n"), "{listing}");
+    assert_eq!(
+        notes,
+        "`~/work/.git` leads to `~/main/.git/worktrees/work`, which doesn't lead back; commands don't see that repository"
+    );
+}
+
+#[test]
+fn a_home_as_working_directory_is_read_and_not_written() {
+    let mut machine = Machine::new();
+    machine.config.workspace = vec![machine.at("home")];
+    machine.file("home/.ssh/id", "secret");
+    machine.file("home/.gitconfig", "[user]\nname = Me\n");
+    machine.file("home/notes.txt", "");
+    machine.folder("home/.npm");
+    let (profile, notes) = machine.profile_and_notes();
+    check(
+        &machine.listing(&profile, &machine.request(Confinement::Session)),
+        r#"
+        read ~/home
+        file ~/home/.gitconfig "[user]\n\tname = \"Me\"\n"
+        overlay ~/home/.npm
+        mask ~/home/.ssh
+        read ~/state/results
+        write ~/state/tmp
+        "#,
+    );
+    let words = "commands can't write `~/home`: it is your home folder, of which they see what isn't secret; start in a folder of one project";
+    assert_eq!(notes, words);
+    // What a call was granted in it is written all the same, but not the whole.
+    let write = vec![Root::subtree(machine.at("home")), Root::file(machine.at("home/notes.txt"))];
+    let request = machine.request(Confinement::Session);
+    let request = request.with_access(Access { write, ..Access::default() }, Vec::new());
+    let listing = machine.listing(&profile, &request);
+    assert!(listing.contains("write ~/home/notes.txt") && !listing.contains("write ~/home\n"), "{listing}");
+}
+
+#[test]
+fn a_working_directory_above_the_home_shows_no_home() {
+    let mut machine = Machine::new();
+    machine.config.workspace = vec![machine.root.clone()];
+    machine.file("home/.ssh/id", "secret");
+    let (profile, notes) = machine.profile_and_notes();
+    check(
+        &machine.listing(&profile, &machine.request(Confinement::Session)),
+        "read ~
+         empty ~/home
+         empty ~/state
+         read ~/state/results
+         write ~/state/tmp",
+    );
+    assert!(notes.starts_with("commands can't write `~`: your home folder lies in it"), "{notes}");
+    machine.config.workspace = vec!["/".into()];
+    let (profile, notes) = machine.profile_and_notes();
+    let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
+    assert!(!scene.parts.iter().any(|part| places::at(part) == Path::new("/")));
+    assert!(notes.starts_with("commands can't write `/`: it is the root of the file system"), "{notes}");
+}
+
+#[test]
+fn what_lies_in_the_temporary_folder_of_the_host_stays_in_sight() {
+    let machine = Machine::in_folder("/tmp");
+    let profile = machine.profile();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let lines: Vec<&str> =
+        listing.lines().filter(|line| !line.contains("/home") && !line.contains("/work/")).collect();
+    check(
+        &lines.join("\n"),
+        "pin ~
+         pin ~/state
+         read ~/state/results
+         write ~/state/tmp
+         write ~/work",
+    );
+    // The places are there, in the folder that stands at `/tmp`.
+    let room = machine.at("state/tmp").join(machine.root.strip_prefix("/tmp").unwrap());
+    assert!(room.join("work").is_dir() && room.join("home").is_dir() && !room.join("work/.haft").exists());
+    // A child that had it replaced gets no folder made elsewhere.
+    fs::remove_dir_all(&room).unwrap();
+    symlink(machine.at("home"), &room).unwrap();
+    let error = profile.scene(&machine.request(Confinement::Session)).err().unwrap();
+    assert!(error.starts_with("there is no room for `/tmp/"), "{error}");
+    assert!(!machine.at("home/work").exists());
+}
+
+#[test]
+fn denied_files_and_sockets_are_masked() {
+    let mut machine = Machine::new();
+    machine.file("work/.env", "");
+    machine.file("work/sub/.env", "");
+    machine.file("work/secrets/a", "");
+    let _socket = std::os::unix::net::UnixListener::bind(machine.at("work/agent.sock")).unwrap();
+    machine.config.deny_read = Some(Hidden::new(|path| path.ends_with(".env") || path.ends_with("secrets")));
+    machine.config.deny_read_paths = vec![machine.at("work/later"), machine.at("work")];
+    let (profile, notes) = machine.profile_and_notes();
+    assert_eq!((notes.as_str(), profile.is_incomplete()), ("", false));
+    let request = machine.request(Confinement::ReadOnly);
+    let masks = || {
+        let listing = machine.listing(&profile, &request);
+        listing.lines().filter(|line| line.contains("mask")).collect::<Vec<_>>().join("\n")
+    };
+    check(
+        &masks(),
+        "mask ~/work/.env
+         mask ~/work/agent.sock
+         mask ~/work/secrets
+         mask ~/work/sub/.env",
+    );
+    machine.file("work/later", "");
+    fs::remove_file(machine.at("work/.env")).unwrap();
+    check(
+        &masks(),
+        "mask ~/work/agent.sock
+         mask ~/work/later
+         mask ~/work/secrets
+         mask ~/work/sub/.env",
+    );
+}
+
+#[test]
+fn too_many_denied_files_are_said() {
+    let mut machine = Machine::new();
+    for number in 0..=limits::MASKS_MAX {
+        machine.file(&format!("work/{number}.env"), "");
+    }
+    machine.config.deny_read = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "env")));
+    let (profile, notes) = machine.profile_and_notes();
+    assert!(profile.is_incomplete());
+    assert!(notes.contains("rules deny reading more than 200 files in them; so commands ask"), "{notes}");
+}
+
+#[test]
+fn a_grant_shows_what_it_names_and_nothing_hidden() {
+    let mut machine = Machine::new();
+    machine.file("other/data/a", "");
+    machine.file("other/data/.env", "");
+    machine.file("other/out.txt", "");
+    machine.file("home/.ssh/config", "");
+    machine.file("state/trust", "");
+    symlink(machine.at("home"), machine.at("other/link")).unwrap();
+    machine.config.deny_read = Some(Hidden::new(|path| path.ends_with(".env")));
+    let profile = machine.profile();
+    let grant = |read: &[&str], write: &[&str], confinement| {
+        let root = |path: &&str| Root { path: machine.at(path), extent: haft::files::Extent::Subtree };
+        let file = |path: &&str| Root::file(machine.at(path));
+        let access = Access {
+            read: read.iter().map(root).collect(),
+            write: write.iter().map(file).collect(),
+            ..Access::default()
+        };
+        let request = machine.request(confinement).with_access(access, Vec::new());
+        let listing = machine.listing(&profile, &request);
+        let new = |line: &&str| line.contains("other") || line.contains(".ssh") || line.contains("trust");
+        let lines: Vec<String> = listing.lines().filter(new).map(ToOwned::to_owned).collect();
+        (lines.join("\n"), request)
+    };
+    let reads = ["other/data", "home/.ssh/config", "state/trust", "other/link/.ssh", "work"];
+    let expected = "read ~/home/.ssh/config\nread ~/other/data\nmask ~/other/data/.env";
+    assert_eq!(grant(&reads, &[], Confinement::Session).0, expected);
+    // A file that isn't there is made for the call, and goes if nothing was written to it.
+    let (lines, request) =
+        grant(&[], &["other/out.txt", "other/new.txt", "other/data"], Confinement::Session);
+    let expected = "read ~/other/data\nmask ~/other/data/.env\nwrite ~/other/new.txt\nwrite ~/other/out.txt";
+    assert_eq!(lines, expected, "a folder isn't written by a grant for one file");
+    assert!(machine.at("other/new.txt").exists());
+    assert_eq!(profile.finished(&request), []);
+    assert!(!machine.at("other/new.txt").exists() && machine.at("other/out.txt").exists());
+    assert_eq!(grant(&[], &["other/out.txt"], Confinement::ReadOnly).0, "read ~/other/out.txt");
+}
+
+#[test]
+fn a_protected_name_is_written_only_by_its_own_name() {
+    let machine = Machine::new();
+    machine.file("work/.vscode/settings.json", "{}");
+    let profile = machine.profile();
+    let request = |root: Root, never: Vec<PathBuf>| {
+        let access = Access { write: vec![root], never_written: never, ..Access::default() };
+        machine.request(Confinement::Session).with_access(access, Vec::new())
+    };
+    let file = machine.at("work/.vscode/settings.json");
+    let all = request(Root::subtree(machine.at("work")), Vec::new());
+    assert!(!machine.listing(&profile, &all).contains("settings.json"));
+    let named = request(Root::file(&file), Vec::new());
+    let expected = "protect ~/work/.vscode\nwrite ~/work/.vscode/settings.json";
+    let listing = machine.listing(&profile, &named);
+    assert!(listing.contains(expected), "{listing}");
+    let never = request(Root::file(&file), vec![machine.at("work/.vscode")]);
+    assert!(!machine.listing(&profile, &never).contains("settings.json"));
+}
+
+#[test]
+fn what_changes_although_it_was_held_is_said_and_left_alone() {
+    let machine = Machine::new();
+    machine.repository("work");
+    machine.file("work/.envrc", "export A=1");
+    let profile = machine.profile();
+    let request = machine.request(Confinement::Session);
+    profile.scene(&request).unwrap();
+    assert_eq!(machine.refused(&profile, &request), "");
+    machine.file("work/.envrc", "export A=2");
+    machine.file("work/.git/hooks/pre-commit", "mine");
+    let words = "it changed while a command ran. Commands can't write it, so you or another program did; look at it if you didn't";
+    let expected = format!("~/work/.envrc: {words}\n~/work/.git/hooks/pre-commit: {words}");
+    assert_eq!(machine.refused(&profile, &request), expected);
+    assert_eq!(machine.refused(&profile, &request), "", "it is said once");
+    assert!(machine.at("work/.git/hooks/pre-commit").exists());
+    machine.file("work/.envrc", "export A=3");
+    profile.scene(&request).unwrap();
+    assert_eq!(machine.refused(&profile, &request), "", "between commands the user may do as they like");
+}
+
+#[test]
+fn what_cannot_be_held_is_put_back() {
+    let machine = Machine::new();
+    machine.repository("work");
+    machine.folder("work/real");
+    symlink("real", machine.at("work/.claude")).unwrap();
+    let profile = machine.profile();
+    let request = machine.request(Confinement::Session);
+    let listing = machine.listing(&profile, &request);
+    assert!(listing.contains("protect ~/work/real") && !listing.contains("work/.claude"), "{listing}");
+    machine.file("work/.git/commondir", "../evil");
+    fs::remove_file(machine.at("work/.claude")).unwrap();
+    machine.file("work/.claude/settings.json", "evil");
+    let expected = "~/work/.git/commondir: a command made it, and it was removed\n\
+                    ~/work/.claude: the link to `real` was put back";
+    assert_eq!(machine.refused(&profile, &request), expected);
+    assert_eq!(fs::read_link(machine.at("work/.claude")).unwrap(), Path::new("real"));
+    assert!(machine.at("work/.claude.undone-1/settings.json").exists());
+}
+
+#[test]
+fn git_may_write_its_configuration_where_it_has_to() {
+    let machine = Machine::new();
+    machine.repository("work");
+    let profile = machine.profile();
+    let request = machine.request(Confinement::Session).with_git_config();
+    let listing = machine.listing(&profile, &request);
+    assert!(listing.contains("pin ~/work/.git\nprotect ~/work/.git/hooks"), "{listing}");
+    let config = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = https://h/r\n";
+    machine.file("work/.git/config", config);
+    assert_eq!(machine.refused(&profile, &request), "");
+    assert_eq!(fs::read_to_string(machine.at("work/.git/config")).unwrap(), config);
+
+    profile.scene(&request).unwrap();
+    machine.file("work/.git/config", &format!("{config}[core]\n\tfsmonitor = ./evil\n"));
+    let expected = "~/work/.git/config: a command changed `core.fsmonitor`, and that was undone";
+    assert_eq!(machine.refused(&profile, &request), expected);
+    assert_eq!(fs::read_to_string(machine.at("work/.git/config")).unwrap(), config);
+
+    // Not a link to where the next command can write, nor a second name for such a file.
+    profile.scene(&request).unwrap();
+    machine.file("work/evil", config);
+    fs::remove_file(machine.at("work/.git/config")).unwrap();
+    symlink("../evil", machine.at("work/.git/config")).unwrap();
+    let expected = "~/work/.git/config: a command changed `all of it, because it was no file any more`, and that was undone";
+    assert_eq!(machine.refused(&profile, &request), expected);
+    profile.scene(&request).unwrap();
+    fs::remove_file(machine.at("work/.git/config")).unwrap();
+    fs::hard_link(machine.at("work/evil"), machine.at("work/.git/config")).unwrap();
+    assert_eq!(machine.refused(&profile, &request), "");
+    machine.file("work/evil", "evil");
+    assert_eq!(fs::read_to_string(machine.at("work/.git/config")).unwrap(), config);
+}
+
+#[test]
+fn a_repository_that_a_command_made_keeps_what_git_writes() {
+    let machine = Machine::new();
+    let profile = machine.profile();
+    let request = machine.request(Confinement::Session);
+    profile.scene(&request).unwrap();
+    machine.repository("work");
+    machine.file("work/.git/config", "[core]\n\tbare = false\n\tfsmonitor = evil\n");
+    machine.file("work/.git/hooks/post-checkout", "evil");
+    let expected = "~/work/.git/config: a command changed `core.fsmonitor`, and that was undone\n\
+                    ~/work/.git/hooks/post-checkout: a command made it, and it was removed";
+    assert_eq!(machine.refused(&profile, &request), expected);
+    assert!(machine.at("work/.git/hooks/pre-commit.sample").exists());
+    let listing = machine.listing(&profile, &request);
+    assert!(listing.contains("protect ~/work/.git/config\nprotect ~/work/.git/hooks"), "{listing}");
+    assert_eq!(machine.refused(&profile, &request), "");
+}
+
+#[test]
+fn nothing_is_left_in_the_working_directory() {
+    let machine = Machine::new();
+    machine.folder("work/.claude/worktrees/one");
+    let profile = machine.profile();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    assert!(listing.contains("protect ~/work/.claude\nwrite ~/work/.claude/worktrees\n"), "{listing}");
+    assert!(machine.at("work/.mcp.json").is_dir());
+    drop(profile);
+    let left: Vec<_> =
+        fs::read_dir(machine.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".claude"]);
+}
+
+#[test]
+fn a_working_directory_that_is_gone_is_an_error() {
+    let mut machine = Machine::new();
+    machine.config.workspace.push(machine.at("gone"));
+    let error = Profile::new(machine.config.clone()).err().unwrap();
+    assert!(
+        machine.short(&error).starts_with("the working directory `~/gone` can't be opened: No such file"),
+        "{error}"
+    );
+}
