@@ -14,6 +14,7 @@
 //! - `environment` decides which variables a child gets.
 //! - `capture` keeps of its output what there is room for.
 //! - `watch` is the life of one child, from its start to its end, on one thread.
+//! - [`net`] is the network of a session: what its programs may reach, and how.
 //!
 //! Each child has a thread of its own, which starts it and lives as long as it does. That is on purpose: the kernel's
 //! "die with your parent" means the parent *thread*, a trap with pools that let idle threads go; a thread can write a
@@ -24,6 +25,7 @@
 mod capture;
 pub mod environment;
 pub mod limits;
+pub mod net;
 mod program;
 #[expect(dead_code, reason = "made by the profile, carried out by the helper")]
 mod scene;
