@@ -86,7 +86,8 @@ impl Network {
         outside: Arc<dyn Outside>,
         times: Times,
     ) -> io::Result<Network> {
-        if let Some((port, _)) = listeners.host_ports.iter().find(|(port, _)| !policy.opens_host_port(*port)) {
+        if let Some((port, _)) = listeners.host_ports.iter().find(|(port, _)| !policy.opens_host_port(*port))
+        {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!("no rule opens `localhost:{port}` to the session"),

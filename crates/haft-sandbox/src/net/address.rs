@@ -158,7 +158,8 @@ pub fn check(address: IpAddr) -> Result<(), NotPublic> {
         IpAddr::V4(address) => {
             let bits = address.to_bits();
             let mut ranges = IPV4.iter();
-            let found = ranges.find(|range| same_start(bits.into(), range.network.to_bits().into(), range.prefix + 96));
+            let found = ranges
+                .find(|range| same_start(bits.into(), range.network.to_bits().into(), range.prefix + 96));
             return found.map_or(Ok(()), |range| no(range.kind, range.what, None));
         }
         IpAddr::V6(address) => address,

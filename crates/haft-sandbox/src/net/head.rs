@@ -185,7 +185,9 @@ fn body(headers: &[Header<'_>], version: &str) -> Result<Body, Bad> {
             let number = digits.then(|| std::str::from_utf8(length).ok()?.parse().ok()).flatten();
             number.map_or_else(|| bad("`Content-Length` is not one number"), |number| Ok(Body::Bytes(number)))
         }
-        ([], [encoding]) if encoding.eq_ignore_ascii_case(b"chunked") && version == "HTTP/1.1" => Ok(Body::Chunks),
+        ([], [encoding]) if encoding.eq_ignore_ascii_case(b"chunked") && version == "HTTP/1.1" => {
+            Ok(Body::Chunks)
+        }
         ([], _) => bad("only one `Transfer-Encoding: chunked` of HTTP/1.1 is understood"),
         (_, []) => bad("there is more than one `Content-Length`"),
         (_, _) => bad("`Content-Length` and `Transfer-Encoding` contradict each other"),

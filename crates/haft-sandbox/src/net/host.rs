@@ -76,7 +76,9 @@ impl Host {
                 return bad("is no host name; there are 1 to 63 characters between two dots");
             }
             if !label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-                return bad("is no host name; it has letters, digits, `-`, `_` and dots, without scheme, port and path");
+                return bad(
+                    "is no host name; it has letters, digits, `-`, `_` and dots, without scheme, port and path",
+                );
             }
         }
         if is_number(name.rsplit('.').next().unwrap_or_default()) {
@@ -209,8 +211,12 @@ impl FromStr for HostRule {
         let bad = |why: &str| BadHost(format!("`{}` {why}; {wanted}", shown(text)));
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                let number = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
-                (host, Some(number.filter(|port| *port != 0).ok_or_else(|| bad("has no port after the colon"))?))
+                let number =
+                    port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+                (
+                    host,
+                    Some(number.filter(|port| *port != 0).ok_or_else(|| bad("has no port after the colon"))?),
+                )
             }
             _ => (text, None),
         };
@@ -258,7 +264,9 @@ impl fmt::Display for HostRule {
 fn fits(pattern: &str, label: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == label };
     let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut left) = label.strip_prefix(head).and_then(|left| left.strip_suffix(tail)) else { return false };
+    let Some(mut left) = label.strip_prefix(head).and_then(|left| left.strip_suffix(tail)) else {
+        return false;
+    };
     // The leftmost place of each part leaves the most room for the ones after it.
     between.split('*').all(|part| match left.find(part) {
         Some(at) => {
@@ -271,7 +279,8 @@ fn fits(pattern: &str, label: &str) -> bool {
 
 /// So much of a foreign text as a message has room for, without anything that a terminal obeys.
 pub(super) fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut shown: String =
+        text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(100).is_some() {
         shown.push('…');
     }

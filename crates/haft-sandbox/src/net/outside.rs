@@ -49,7 +49,12 @@ pub(super) enum Unreached {
 }
 
 /// Connects to a host that was judged.
-pub(super) async fn reach(session: &Arc<Session>, host: &Host, port: u16, pass: Pass) -> Result<TcpStream, Unreached> {
+pub(super) async fn reach(
+    session: &Arc<Session>,
+    host: &Host,
+    port: u16,
+    pass: Pass,
+) -> Result<TcpStream, Unreached> {
     let mut addresses = match host {
         Host::Address(address) => vec![*address],
         host if host.is_local() => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
@@ -67,7 +72,11 @@ pub(super) async fn reach(session: &Arc<Session>, host: &Host, port: u16, pass: 
     });
     if let (true, Some(no)) = (addresses.is_empty(), refused) {
         let private = no.kind == Kind::Private;
-        let hint = if private { "; a rule that names the address, or allowing private addresses, opens it" } else { "" };
+        let hint = if private {
+            "; a rule that names the address, or allowing private addresses, opens it"
+        } else {
+            ""
+        };
         return Err(Unreached::Refused(match host {
             Host::Name(_) => format!("`{host}` leads to no public address: {no}{hint}"),
             Host::Address(_) => format!("{no}, and no rule can open that"),

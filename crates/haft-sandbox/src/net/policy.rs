@@ -114,7 +114,9 @@ impl NetworkPolicy {
             format!("`{}:{port}` among the allowed hosts", host.bracketed())
         };
         Err(if named {
-            format!("`{host}` is an address, and only a rule that names it opens one; {rule} would, or use the name")
+            format!(
+                "`{host}` is an address, and only a rule that names it opens one; {rule} would, or use the name"
+            )
         } else {
             format!("no rule allows `{host}`; {rule} would")
         })

@@ -147,7 +147,12 @@ async fn first_bytes(
 }
 
 /// Why a tunnel for a host may not be used for what was said first.
-pub(super) fn contradiction(hello: &Hello, host: &Host, port: u16, may: impl Fn(&Host) -> bool) -> Option<String> {
+pub(super) fn contradiction(
+    hello: &Hello,
+    host: &Host,
+    port: u16,
+    may: impl Fn(&Host) -> bool,
+) -> Option<String> {
     match (hello, host) {
         (Hello::For(Some(name)), host) if name == host => None,
         (Hello::For(Some(name)), Host::Address(_)) if may(name) => None,
@@ -155,9 +160,9 @@ pub(super) fn contradiction(hello: &Hello, host: &Host, port: u16, may: impl Fn(
             "the connection was opened for `{host}`, and TLS then asked for `{name}`; open one for `{name}`"
         )),
         (Hello::For(None), Host::Address(_)) => None,
-        (Hello::For(None), Host::Name(_)) => {
-            Some(format!("the connection to `{host}` names no host in TLS (no SNI), so it can't be told whom it is for"))
-        }
+        (Hello::For(None), Host::Name(_)) => Some(format!(
+            "the connection to `{host}` names no host in TLS (no SNI), so it can't be told whom it is for"
+        )),
         (Hello::Malformed | Hello::Unfinished, _) => {
             Some(format!("the connection to `{host}` began with TLS that can't be understood"))
         }
@@ -201,7 +206,13 @@ pub(super) async fn host_port(session: Arc<Session>, port: u16, stream: TcpStrea
 }
 
 /// Answers in place of the host, and sees to it that the client gets to read it.
-async fn answer(session: &Session, mut read: OwnedReadHalf, mut write: OwnedWriteHalf, status: u16, why: &str) {
+async fn answer(
+    session: &Session,
+    mut read: OwnedReadHalf,
+    mut write: OwnedWriteHalf,
+    status: u16,
+    why: &str,
+) {
     refuse(&mut write, status, why).await;
     linger(session, &mut read, &mut write).await;
 }

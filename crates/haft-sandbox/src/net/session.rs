@@ -81,7 +81,9 @@ impl Session {
                      the proxy that `HTTPS_PROXY` names"
                 )
             } else {
-                format!("a program asked for the address of `{name}`; `WebFetch(domain:{name})` would allow it")
+                format!(
+                    "a program asked for the address of `{name}`; `WebFetch(domain:{name})` would allow it"
+                )
             };
             call.refused.add(name, None, &why);
         }

@@ -133,7 +133,8 @@ fn net_with(policy: NetworkPolicy, world: World, times: Times) -> Net {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (at, dns, dns_tcp) = (proxy.local_addr().unwrap(), udp.local_addr().unwrap(), tcp.local_addr().unwrap());
+    let (at, dns, dns_tcp) =
+        (proxy.local_addr().unwrap(), udp.local_addr().unwrap(), tcp.local_addr().unwrap());
     let world = Arc::new(world);
     let listeners = Listeners { proxy, dns: Some((udp, tcp)), host_ports: Vec::new() };
     let network = Network::start_with(listeners, policy, world.clone(), times).unwrap();
@@ -208,7 +209,8 @@ fn web() -> (SocketAddr, mpsc::Receiver<String>) {
                 Ok(count) => seen.extend_from_slice(&buffer[..count]),
             }
             if whole(&seen) {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+                let _ = stream
+                    .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
                 let _ = stream.shutdown(Shutdown::Write);
                 // Whatever else comes was smuggled.
                 let _ = stream.read_to_end(&mut seen);

@@ -3,6 +3,7 @@
 
 mod ends;
 mod errors;
+mod net;
 mod output;
 mod streams;
 

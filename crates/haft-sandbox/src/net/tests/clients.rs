@@ -1,6 +1,7 @@
 //! Programs that people use, told of the proxy by nothing but their environment. One that isn't installed is passed
 //! over with a word.
 
+use std::ffi::OsStr;
 use std::process::{Command, Output};
 use std::sync::mpsc;
 
@@ -9,13 +10,19 @@ use super::super::host::Host;
 use super::{World, allowing, hosts, net, server, web};
 
 /// Runs a program with the environment of a call and nothing else of a proxy.
-fn run(ticket: &super::Ticket, argv: &[&str]) -> Option<Output> {
-    let mut command = Command::new(argv[0]);
-    command.args(&argv[1..]).envs(ticket.env()).env("GIT_TERMINAL_PROMPT", "0").env("GIT_CONFIG_GLOBAL", "/dev/null");
+fn run(ticket: &super::Ticket, argv: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
+    let mut argv = argv.into_iter();
+    let program = argv.next().unwrap();
+    let mut command = Command::new(&program);
+    command
+        .args(argv)
+        .envs(ticket.env())
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
     match command.output() {
         Ok(output) => Some(output),
         Err(error) => {
-            eprintln!("skipped, `{}` doesn't start: {error}", argv[0]);
+            eprintln!("skipped: `{}` doesn't start: {error}", program.as_ref().display());
             None
         }
     }
@@ -29,10 +36,13 @@ fn both(argv: &[&str]) -> Option<(Output, Output, Vec<String>)> {
     world.machine("bad.example", 80, address);
     let net = net(allowing(&["good.example"]), world);
     let ticket = net.admit(&[]);
-    let with = |host: &str| run(&ticket, &argv.iter().map(|part| part.replace("HOST", host)).collect::<Vec<_>>().iter().map(|part| &**part).collect::<Vec<_>>());
+    let with = |host: &str| run(&ticket, argv.iter().map(|part| part.replace("HOST", host)));
     let (good, bad) = (with("good.example")?, with("bad.example")?);
     let told = hosts(&ticket.refusals());
-    assert!(told.iter().all(|(host, port, _)| host == "bad.example" && *port == Some(80)) && told.len() == 1, "{told:?}");
+    assert!(
+        told.iter().all(|(host, port, _)| host == "bad.example" && *port == Some(80)) && told.len() == 1,
+        "{told:?}"
+    );
     assert_eq!(net.network.refusals(), [], "the token came with the first request");
     Some((good, bad, seen.try_iter().collect()))
 }
@@ -48,16 +58,23 @@ fn curl_finds_the_proxy() {
 
 #[test]
 fn python_finds_the_proxy() {
-    let script = "import sys, urllib.request\nprint(urllib.request.urlopen('http://HOST/x', timeout=30).read())";
+    let script =
+        "import sys, urllib.request\nprint(urllib.request.urlopen('http://HOST/x', timeout=30).read())";
     let Some((good, bad, _)) = both(&["python3", "-c", script]) else { return };
     assert_eq!(String::from_utf8_lossy(&good.stdout).trim(), "b'hello'", "{good:?}");
-    assert!(String::from_utf8_lossy(&bad.stderr).contains("403: Not allowed by the network rules of haft"), "{bad:?}");
+    assert!(
+        String::from_utf8_lossy(&bad.stderr).contains("403: Not allowed by the network rules of haft"),
+        "{bad:?}"
+    );
 }
 
 #[test]
 fn git_finds_the_proxy() {
     let Some((_, bad, seen)) = both(&["git", "ls-remote", "http://HOST/x.git"]) else { return };
-    assert!(seen.first().is_some_and(|seen| seen.starts_with("GET /x.git/info/refs?service=git-upload-pack ")), "{seen:?}");
+    assert!(
+        seen.first().is_some_and(|seen| seen.starts_with("GET /x.git/info/refs?service=git-upload-pack ")),
+        "{seen:?}"
+    );
     assert!(!bad.status.success());
 }
 
@@ -82,7 +99,7 @@ fn a_real_clients_first_message_is_understood() {
     let net = net(allowing(&["good.example"]), world);
     let ticket = net.admit(&[]);
     // There is no certificate behind it, so the client fails; but it got that far.
-    if run(&ticket, &["curl", "-sS", "https://good.example/"]).is_some() {
+    if run(&ticket, ["curl", "-sS", "https://good.example/"]).is_some() {
         assert_eq!(told.recv().unwrap(), Hello::For(Some(Host::parse("good.example").unwrap())));
     }
     assert_eq!(ticket.refusals(), []);
@@ -94,7 +111,7 @@ fn own_servers_are_reached_without_the_proxy() {
     let net = net(allowing(&[]), World::default());
     let ticket = net.admit(&[]);
     let url = format!("http://{address}/x");
-    if let Some(output) = run(&ticket, &["curl", "-sS", &url]) {
+    if let Some(output) = run(&ticket, ["curl", "-sS", &url]) {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{output:?}");
         assert!(seen.recv().unwrap().starts_with("GET /x HTTP/1.1\r\n"));
     }

@@ -42,9 +42,15 @@ fn only_public_addresses_are_dialled() {
 #[test]
 fn private_addresses_may_be_allowed_and_nothing_else_with_them() {
     for address in ["10.1.2.3", "192.168.0.1", "100.64.0.1", "fd12::1"] {
-        assert_eq!((asked(&[&[address]], false).0, asked(&[&[address]], true).0), ("403".into(), "200".into()), "{address}");
+        assert_eq!(
+            (asked(&[&[address]], false).0, asked(&[&[address]], true).0),
+            ("403".into(), "200".into()),
+            "{address}"
+        );
     }
-    for address in ["127.0.0.1", "::1", "169.254.0.1", "100.100.100.200", "fd00:ec2::254", "224.0.0.1", "0.0.0.0"] {
+    for address in
+        ["127.0.0.1", "::1", "169.254.0.1", "100.100.100.200", "fd00:ec2::254", "224.0.0.1", "0.0.0.0"]
+    {
         assert_eq!(asked(&[&[address]], true).0, "403", "{address}");
     }
 }
@@ -72,8 +78,10 @@ fn an_address_in_place_of_a_name_needs_a_rule_of_its_own() {
         world.at(machine, address);
     }
     let net = net(allowing(&["*"]), world);
-    let (any, named) = (net.admit(&[]), net.admit(&["1.2.3.4", "10.0.0.5", "[2606:4700::1]", "169.254.169.254"]));
-    let ask = |ticket, host| net.ask(ticket, &format!("GET http://{host}/ HTTP/1.1"), "\r\n")[9..12].to_owned();
+    let (any, named) =
+        (net.admit(&[]), net.admit(&["1.2.3.4", "10.0.0.5", "[2606:4700::1]", "169.254.169.254"]));
+    let ask =
+        |ticket, host| net.ask(ticket, &format!("GET http://{host}/ HTTP/1.1"), "\r\n")[9..12].to_owned();
     for host in ["1.2.3.4", "10.0.0.5", "[2606:4700::1]", "[::ffff:10.0.0.5]"] {
         assert_eq!((ask(&any, host), ask(&named, host)), ("403".into(), "200".into()), "{host}");
     }
@@ -84,7 +92,11 @@ fn an_address_in_place_of_a_name_needs_a_rule_of_its_own() {
         "`1.2.3.4` is an address, and only a rule that names it opens one; `WebFetch(domain:1.2.3.4)` would, or use \
          the name"
     );
-    assert!(why(&named).ends_with("is the metadata service of a cloud, and no rule can open that"), "{}", why(&named));
+    assert!(
+        why(&named).ends_with("is the metadata service of a cloud, and no rule can open that"),
+        "{}",
+        why(&named)
+    );
     for host in ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "1.2.3.04", "1.2.3.4."] {
         assert_eq!(ask(&named, host), "400", "{host}");
     }

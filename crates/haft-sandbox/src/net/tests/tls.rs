@@ -13,7 +13,8 @@ pub(super) fn client_hello(lists: &[&[&str]]) -> Vec<u8> {
     // One that is to be passed over, and then those that are to be found.
     let mut extensions = [&[0, 43][..], &sized(&[2, 3, 4])].concat();
     for names in lists {
-        let list: Vec<u8> = names.iter().flat_map(|name| [&[0][..], &sized(name.as_bytes())].concat()).collect();
+        let list: Vec<u8> =
+            names.iter().flat_map(|name| [&[0][..], &sized(name.as_bytes())].concat()).collect();
         extensions.extend([&[0, 0][..], &sized(&sized(&list))].concat());
     }
     let body = [&[3, 3][..], &[7; 32], &[0], &sized(&[0x13, 1]), &[1, 0], &sized(&extensions)].concat();
@@ -23,7 +24,8 @@ pub(super) fn client_hello(lists: &[&[&str]]) -> Vec<u8> {
 
 /// A message in records of so many bytes.
 pub(super) fn records(message: &[u8], size: usize) -> Vec<u8> {
-    let record = |part: &[u8]| [&[0x16, 3, 1][..], &u16::try_from(part.len()).unwrap().to_be_bytes(), part].concat();
+    let record =
+        |part: &[u8]| [&[0x16, 3, 1][..], &u16::try_from(part.len()).unwrap().to_be_bytes(), part].concat();
     message.chunks(size).flat_map(record).collect()
 }
 

@@ -15,8 +15,12 @@ fn check(rules: &str, wanted: &[(&str, &str)]) {
             _ => panic!("{rule}"),
         };
     }
-    let grants: Vec<HostRule> =
-        grants.split(',').map(str::trim).filter(|rule| !rule.is_empty()).map(|rule| rule.parse().unwrap()).collect();
+    let grants: Vec<HostRule> = grants
+        .split(',')
+        .map(str::trim)
+        .filter(|rule| !rule.is_empty())
+        .map(|rule| rule.parse().unwrap())
+        .collect();
     for (target, verdict) in wanted {
         let (host, port) = target.rsplit_once(':').unwrap();
         let judged = policy.judge(&grants, &Host::parse(host).unwrap(), port.parse().unwrap());
@@ -30,7 +34,10 @@ fn check(rules: &str, wanted: &[(&str, &str)]) {
 #[test]
 fn nothing_is_allowed_unless_a_rule_says_so() {
     check("", &[("a.example:443", "`WebFetch(domain:a.example)` would"), ("localhost:80", "own machine")]);
-    check("| a.example", &[("a.example:443", "ok"), ("a.example:80", "ok"), ("b.example:443", "no rule allows")]);
+    check(
+        "| a.example",
+        &[("a.example:443", "ok"), ("a.example:80", "ok"), ("b.example:443", "no rule allows")],
+    );
     check("allow a.example | b.example", &[("a.example:443", "ok"), ("b.example:443", "ok")]);
 }
 
@@ -44,7 +51,10 @@ fn ports_beyond_the_two_are_named() {
 
 #[test]
 fn what_is_denied_stays_denied() {
-    check("allow *, deny a.example | a.example", &[("a.example:443", "the rule `a.example` denies"), ("b.example:443", "ok")]);
+    check(
+        "allow *, deny a.example | a.example",
+        &[("a.example:443", "the rule `a.example` denies"), ("b.example:443", "ok")],
+    );
     check("allow *, deny *.a.example", &[("x.a.example:22", "denies"), ("a.example:443", "ok")]);
     check("allow *, deny a.example:80", &[("a.example:80", "denies"), ("a.example:443", "ok")]);
     check("allow 1.2.3.4, deny 1.2.*.*", &[("1.2.3.4:443", "denies")]);
@@ -54,17 +64,31 @@ fn what_is_denied_stays_denied() {
 
 #[test]
 fn this_machine_is_opened_by_port() {
-    check("allow *, allow localhost, allow 127.0.0.1", &[("localhost:80", "own machine"), ("127.0.0.1:443", "own machine")]);
+    check(
+        "allow *, allow localhost, allow 127.0.0.1",
+        &[("localhost:80", "own machine"), ("127.0.0.1:443", "own machine")],
+    );
     check(
         "allow localhost:3000",
-        &[("localhost:3000", "ok"), ("127.0.0.1:3000", "ok"), ("::1:3000", "ok"), ("localhost:3001", "`localhost:3001`")],
+        &[
+            ("localhost:3000", "ok"),
+            ("127.0.0.1:3000", "ok"),
+            ("::1:3000", "ok"),
+            ("localhost:3001", "`localhost:3001`"),
+        ],
     );
-    check("allow *:3000, allow *.localhost:3000", &[("localhost:3000", "own machine"), ("a.localhost:3000", "own machine")]);
+    check(
+        "allow *:3000, allow *.localhost:3000",
+        &[("localhost:3000", "own machine"), ("a.localhost:3000", "own machine")],
+    );
 }
 
 #[test]
 fn addresses_are_opened_by_address() {
     check("allow *, allow 1.2.3.*", &[("1.2.3.4:443", "is an address")]);
-    check("allow 1.2.3.4", &[("1.2.3.4:443", "ok"), ("::ffff:1.2.3.4:443", "ok"), ("1.2.3.5:443", "is an address")]);
+    check(
+        "allow 1.2.3.4",
+        &[("1.2.3.4:443", "ok"), ("::ffff:1.2.3.4:443", "ok"), ("1.2.3.5:443", "is an address")],
+    );
     check("allow [2606:4700::1]:8443", &[("2606:4700::1:8443", "ok"), ("2606:4700::1:443", "port 443")]);
 }
