@@ -96,7 +96,8 @@ impl Network {
         let proxy = listeners.proxy.local_addr()?;
         let session = Arc::new(Session::new(policy, outside, times));
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
+            .enable_io()
+            .enable_time()
             .max_blocking_threads(limits::RESOLVING_MAX)
             .thread_name("haft-resolve")
             .build()?;

@@ -86,7 +86,7 @@ impl NetworkPolicy {
         }
         let rules = || self.allow.iter().chain(grants);
         if host.is_local() {
-            let opens = |rule: &HostRule| rule.port() == Some(port) && opens_local(rule);
+            let opens = |rule: &HostRule| rule.port() == Some(port) && opens_local(rule, host);
             return if rules().any(opens) {
                 Ok(Pass { local: true, private: false })
             } else {
@@ -128,10 +128,11 @@ impl NetworkPolicy {
     }
 }
 
-/// However this machine is called, a rule for one of its names opens it.
-fn opens_local(rule: &HostRule) -> bool {
-    let names = ["localhost", "127.0.0.1", "::1"].map(Host::parse);
-    names.iter().flatten().any(|name| rule.opens(name))
+/// A rule for one of the usual names of this machine opens it by each of them; its other addresses, at which others
+/// may listen, need a rule of their own.
+fn opens_local(rule: &HostRule, host: &Host) -> bool {
+    let usual: Vec<Host> = ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten().collect();
+    rule.opens(host) || (usual.contains(host) && usual.iter().any(|name| rule.opens(name)))
 }
 
 /// What a host that may be reached may resolve to beside public addresses.

@@ -85,7 +85,7 @@ impl Session {
                     "a program asked for the address of `{name}`; `WebFetch(domain:{name})` would allow it"
                 )
             };
-            call.refused.add(name, None, &why);
+            call.asked.add(name, None, &why);
         }
     }
 
@@ -99,7 +99,9 @@ pub(super) struct Call {
     /// What follows `Basic` in the header.
     authorization: String,
     grants: Vec<HostRule>,
+    /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
     refused: Log,
+    asked: Log,
     open: AtomicUsize,
     ended: watch::Sender<bool>,
 }
@@ -107,7 +109,8 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(authorization: String, grants: Vec<HostRule>) -> Call {
         let (ended, _) = watch::channel(false);
-        Call { authorization, grants, refused: Log::default(), open: AtomicUsize::new(0), ended }
+        let (refused, asked) = Default::default();
+        Call { authorization, grants, refused, asked, open: AtomicUsize::new(0), ended }
     }
 
     /// Whether it may reach a host; if not, that is noted.
@@ -125,7 +128,7 @@ impl Call {
     }
 
     pub(super) fn refusals(&self) -> Vec<Refusal> {
-        self.refused.all()
+        [self.refused.all(), self.asked.all()].concat()
     }
 
     /// A place for one more connection.

@@ -44,7 +44,9 @@ fn both(argv: &[&str]) -> Option<(Output, Output, Vec<String>)> {
         "{told:?}"
     );
     assert_eq!(net.network.refusals(), [], "the token came with the first request");
-    Some((good, bad, seen.try_iter().collect()))
+    // A server tells when the connection is gone, which may be after its client.
+    let first = seen.recv().unwrap();
+    Some((good, bad, std::iter::once(first).chain(seen.try_iter()).collect()))
 }
 
 #[test]
@@ -71,10 +73,7 @@ fn python_finds_the_proxy() {
 #[test]
 fn git_finds_the_proxy() {
     let Some((_, bad, seen)) = both(&["git", "ls-remote", "http://HOST/x.git"]) else { return };
-    assert!(
-        seen.first().is_some_and(|seen| seen.starts_with("GET /x.git/info/refs?service=git-upload-pack ")),
-        "{seen:?}"
-    );
+    assert!(seen.iter().all(|seen| seen.starts_with("GET /x.git/")), "{seen:?}");
     assert!(!bad.status.success());
 }
 

@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use super::super::dns::answer;
+use super::super::limits::{DNS_QUERIES_MAX, REFUSALS_MAX};
 use super::{World, allowing, connect, hosts, net};
 
 /// A question for an address.
@@ -81,4 +82,27 @@ fn odd_messages_are_survived() {
     let mut name = String::new();
     answer(&query("a\0\u{1b}[31mb.x y"), |asked| asked.clone_into(&mut name));
     assert_eq!(name, "a\\000\\027\\09131mb.x\\032y");
+}
+
+#[test]
+fn questions_of_one_call_do_not_hide_what_another_was_refused() {
+    let net = net(allowing(&[]), World::default());
+    let (noisy, other) = (net.admit(&[]), net.admit(&[]));
+    let mut stream = connect(net.dns_tcp);
+    for number in 0..DNS_QUERIES_MAX {
+        let query = query(&format!("h{number}.example"));
+        let length = u16::try_from(query.len()).unwrap().to_be_bytes();
+        stream.write_all(&[&length[..], &query].concat()).unwrap();
+        stream.read_exact(&mut vec![0; 2 + query.len()]).unwrap();
+    }
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "so many questions and no more");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    for number in 0..REFUSALS_MAX {
+        socket.send_to(&query(&format!("u{number}.example")), net.dns).unwrap();
+        socket.recv(&mut [0; 512]).unwrap();
+    }
+    net.ask(&other, "GET http://wanted.example/ HTTP/1.1", "\r\n");
+    assert_eq!(noisy.refusals().len(), REFUSALS_MAX);
+    assert_eq!(hosts(&other.refusals())[0].0, "wanted.example");
 }

@@ -78,6 +78,16 @@ fn this_machine_is_opened_by_port() {
         ],
     );
     check(
+        "allow localhost:3000, allow a.localhost:3000, allow 127.0.0.3:3000",
+        &[
+            ("127.0.0.2:3000", "own machine"),
+            ("0.0.0.0:3000", "own machine"),
+            ("b.localhost:3000", "own machine"),
+            ("127.0.0.3:3000", "ok"),
+            ("a.localhost:3000", "ok"),
+        ],
+    );
+    check(
         "allow *:3000, allow *.localhost:3000",
         &[("localhost:3000", "own machine"), ("a.localhost:3000", "own machine")],
     );
