@@ -14,6 +14,7 @@
 //! - `environment` decides which variables a child gets.
 //! - `capture` keeps of its output what there is room for.
 //! - `watch` is the life of one child, from its start to its end, on one thread.
+//! - [`net`] is the network of a session: what its programs may reach, and how.
 //!
 //! Each child has a thread of its own, which starts it and lives as long as it does. That is on purpose: the kernel's
 //! "die with your parent" means the parent *thread*, a trap with pools that let idle threads go; a thread can write a
@@ -32,6 +33,7 @@ mod landlock;
 pub mod limits;
 mod local;
 mod loopback;
+pub mod net;
 mod pool;
 mod profile;
 mod program;
@@ -47,7 +49,6 @@ mod watch;
 mod wire;
 
 pub use entry::entry;
-pub use sandbox::{Sandbox, Stack, Unavailable};
-
 pub use local::LocalProcesses;
 pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
+pub use sandbox::{Sandbox, SandboxConfig, Stack, Unavailable};

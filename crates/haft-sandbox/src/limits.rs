@@ -46,3 +46,5 @@ pub const NAMED_MAX: usize = 4_000;
 pub const KILL_ROUNDS_MAX: usize = 10_000;
 /// How long the helper is idle before it makes a spare sandbox like the last one.
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
+/// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
+pub const PROCESSES_MAX: u64 = 8_192;

@@ -95,7 +95,7 @@ struct Stage {
     own: Vec<u64>,
     /// Our own descriptors by number, from before [`MEANWHILE`] was covered.
     descriptors: OwnedFd,
-    processes_max: Option<u64>,
+    processes_max: u64,
     masks: Option<Masks>,
 }
 
@@ -126,7 +126,7 @@ impl Stage {
         let root = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
         move_mount(&root, "", CWD, MEANWHILE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
         let own = vec![device(root.as_fd())?];
-        Ok(Stage { root, own, descriptors, processes_max: None, masks: None })
+        Ok(Stage { root, own, descriptors, processes_max: limits::PROCESSES_MAX, masks: None })
     }
 
     fn put(&mut self, part: &Part) -> Result<()> {
@@ -270,8 +270,7 @@ impl Stage {
     fn proc(&self) -> Result<()> {
         let mount =
             filesystem("proc", &[], NOSUID | NODEV | u64::from(MountAttrFlags::MOUNT_ATTR_NOEXEC.bits()))?;
-        if let Some(most) = self.processes_max
-            && pid_max_is_ours()
+        if pid_max_is_ours()
             && let Ok(file) = rustix::fs::openat(
                 &mount,
                 "sys/kernel/pid_max",
@@ -280,7 +279,7 @@ impl Stage {
             )
         {
             // A bound that holds for root too, whom RLIMIT_NPROC doesn't bind. The least that the kernel takes is 301.
-            let _ = rustix::io::write(&file, most.clamp(301, 4_194_304).to_string().as_bytes());
+            let _ = rustix::io::write(&file, self.processes_max.clamp(301, 4_194_304).to_string().as_bytes());
         }
         sys::mount_setattr(mount.as_fd(), RDONLY, true)?;
         self.attach(&mount, Path::new("/proc"), Kind::Folder)

@@ -118,6 +118,10 @@ impl Scenes for Fixed {
         Ok(if read_only { self.read_only.clone() } else { self.session.clone() })
     }
 
+    fn environment(&self, _: &ProcessRequest) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        Vec::new()
+    }
+
     fn finished(&self, _: &ProcessRequest) -> Vec<Refusal> {
         Vec::new()
     }
@@ -142,5 +146,5 @@ pub fn sandbox(
         _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
     };
     let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0 });
-    Ok(Sandbox::of(helper, scenes, None, std::env::vars_os()))
+    Ok(Sandbox::of(helper, scenes, std::env::vars_os()))
 }

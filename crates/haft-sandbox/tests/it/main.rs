@@ -8,6 +8,8 @@ mod escapes;
 mod fallback;
 mod full;
 mod lives;
+mod net;
+mod session;
 mod output;
 mod streams;
 
