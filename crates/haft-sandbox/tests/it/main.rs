@@ -9,8 +9,8 @@ mod fallback;
 mod full;
 mod lives;
 mod net;
-mod session;
 mod output;
+mod session;
 mod streams;
 
 use std::time::{Duration, Instant};
