@@ -113,7 +113,7 @@ pub(crate) fn run(
             pipe: Some(output),
             capture: Capture::new(request.output_bytes_max, request.spill.clone()),
         },
-        errors: Stream { pipe: Some(errors), capture: Capture::new(request.output_bytes_max, None) },
+        errors: Stream { pipe: errors, capture: Capture::new(request.output_bytes_max, None) },
         lines: lines.map(|pipe| (pipe, Lines::new())),
         deadline: Instant::now().checked_add(request.timeout),
         stop: None,
@@ -130,7 +130,8 @@ struct Pipes {
     theirs: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     output: OwnedFd,
-    errors: OwnedFd,
+    /// Its own, unless complaints go down the same pipe as output.
+    errors: Option<OwnedFd>,
     lines: Option<OwnedFd>,
 }
 
@@ -138,8 +139,15 @@ impl Pipes {
     fn new(request: &ProcessRequest) -> io::Result<Pipes> {
         let (their_input, input) = io::pipe()?;
         let (output, their_output) = io::pipe()?;
-        let (errors, their_errors) = io::pipe()?;
-        let mut theirs: Vec<OwnedFd> = vec![their_input.into(), their_output.into(), their_errors.into()];
+        let their_output: OwnedFd = their_output.into();
+        let (errors, their_errors): (Option<OwnedFd>, OwnedFd) = match request.merged {
+            true => (None, their_output.try_clone()?),
+            false => {
+                let (errors, their_errors) = io::pipe()?;
+                (Some(errors.into()), their_errors.into())
+            }
+        };
+        let mut theirs: Vec<OwnedFd> = vec![their_input.into(), their_output, their_errors];
         let mut lines = None;
         if request.on_line.is_some() {
             let (ours, their_lines) = io::pipe()?;
@@ -151,9 +159,9 @@ impl Pipes {
             *end = rustix::io::fcntl_dupfd_cloexec(&*end, DESCRIPTOR_MIN)?;
         }
         let input = (!request.stdin.is_empty()).then(|| input.into());
-        let (output, errors): (OwnedFd, OwnedFd) = (output.into(), errors.into());
+        let output: OwnedFd = output.into();
         // Only our ends: whether the child's wait is its own matter.
-        for ours in [&output, &errors].into_iter().chain(&input).chain(&lines) {
+        for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
         Ok(Pipes { theirs, input, output, errors, lines })

@@ -1,0 +1,1 @@
+//! `Bash` and its companions, with a real bash through a real engine.
