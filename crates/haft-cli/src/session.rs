@@ -7,10 +7,10 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
-use haft::ports::{Processes, Tasks as _};
+use haft::ports::{Processes, TaskState, Tasks as _};
 use haft::results::Readers;
 use haft::view::Progress;
-use haft::{Engine, Event, EventSink, OffloadStore, Registry, Snapshot, TaskTable, Workspace};
+use haft::{Cause, Engine, Event, EventSink, OffloadStore, Registry, Snapshot, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
@@ -55,11 +55,17 @@ pub(crate) struct Session {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Says what still ran in the background when the session ended.
+/// Says what still ran in the background when the session ended, and where its output is.
 pub(crate) fn report_tasks(tasks: &TaskTable) {
-    for task in tasks.list().into_iter().filter(|task| task.running) {
+    let by_session = |task: &TaskState| {
+        let cause = tasks.result(task.id).and_then(|result| result.error()?.cause());
+        task.running || cause == Some(Cause::Shutdown)
+    };
+    for task in tasks.list().into_iter().filter(by_session) {
+        let kept = tasks.log(task.id).and_then(|log| log.keep().ok()?);
+        let kept = kept.map(|file| format!("; what it printed is in {}", file.display()));
         let about = output::one_line(&task.about);
-        output::warning(&format!("{} ended with the session: {about}", task.id));
+        output::warning(&format!("{} ended with the session: {about}{}", task.id, kept.unwrap_or_default()));
     }
 }
 

@@ -20,6 +20,7 @@ use serde::Deserialize;
 use crate::bash::said::{title, with_tail};
 use crate::bash::{self, BACKGROUND_TIMEOUT_MAX, Bash, run};
 use crate::task_output::{either, find, pattern, standing, tasks, wait};
+use crate::task_stop::END_WAIT;
 
 /// Characters of a result that the model sees at once.
 pub const RESULT_CHARS: usize = 10_000;
@@ -216,11 +217,18 @@ impl Tool for Monitor {
                 // Cancelled or dropped, the wait takes the command with it.
                 let guard = (input.persistent != Some(true)).then_some(EndsWith(cancel));
                 let found = within(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
-                if guard.is_some() {
-                    drop(guard);
-                    let _ = tokio::time::timeout(crate::task_stop::END_WAIT, tasks.ended(task)).await;
+                let stopped = guard.is_some() && !matches!(found, Some(Found::Ended));
+                drop(guard);
+                if stopped {
+                    let _ = tokio::time::timeout(END_WAIT, tasks.ended(task)).await;
                 }
-                said(found, task, tasks, limit, line.is_some())
+                let ended = "the command was ended with the wait; set `persistent` to leave it running";
+                let with_words = |words: &str| format!("{words}\n{ended}");
+                match said(found, task, tasks, limit, line.is_some()) {
+                    Ok(output) if stopped => Ok(Content::text(with_words(&output.to_text())).into()),
+                    Err(error) if stopped => Err(ToolError::of(error.kind(), with_words(error.message()))),
+                    result => result,
+                }
             }
         }
     }

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -108,6 +109,9 @@ impl Log {
     pub(crate) fn add(&self, bytes: &[u8]) {
         {
             let mut state = self.state();
+            if state.finished {
+                return;
+            }
             state.activity += bytes.len() as u64;
             if state.is_full() {
                 state.bytes += bytes.len() as u64;
@@ -140,17 +144,7 @@ impl Log {
     pub(crate) fn finish(&self) -> Printed {
         let printed = {
             let mut state = self.state();
-            if !std::mem::replace(&mut state.finished, true) {
-                let mut rest = String::new();
-                state.cleaner.finish(&mut rest);
-                state.take(&rest, self.store.as_deref());
-                if let Place::File(_) = state.file
-                    && let Place::File(keeping) = std::mem::replace(&mut state.file, Place::Memory)
-                {
-                    state.file = Place::Kept(keeping.finish());
-                }
-                state.activity += 1;
-            }
+            state.finish(self.store.as_deref());
             state.printed()
         };
         self.grown.notify_waiters();
@@ -169,6 +163,16 @@ impl Log {
             true => end.lines().rev().map(str::trim).find(|line| !line.is_empty())?,
         };
         Some(line.chars().take(haft::limits::PROGRESS_CHARS_MAX / 2).collect())
+    }
+}
+
+/// What a command in the background printed outlives it, however it ended.
+impl Drop for Log {
+    fn drop(&mut self) {
+        let mut state = self.state();
+        if state.memory_max == BACKGROUND_MEMORY_BYTES_MAX {
+            state.finish(self.store.as_deref());
+        }
     }
 }
 
@@ -230,6 +234,21 @@ impl State {
             Ok(keeping) => Place::File(keeping),
             Err(error) => Place::Lost(plain(&error)),
         };
+    }
+
+    /// There is no more.
+    fn finish(&mut self, store: Option<&OffloadStore>) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let mut rest = String::new();
+        self.cleaner.finish(&mut rest);
+        self.take(&rest, store);
+        self.file = match std::mem::replace(&mut self.file, Place::Memory) {
+            Place::File(keeping) => Place::Kept(keeping.finish()),
+            other => other,
+        };
+        self.activity += 1;
     }
 
     /// Bytes for which no file has room.
@@ -331,6 +350,21 @@ impl TaskLog for Log {
 
     fn tail(&self) -> (String, String) {
         self.state().ending()
+    }
+
+    fn keep(&self) -> io::Result<Option<PathBuf>> {
+        let mut state = self.state();
+        if matches!(state.file, Place::Memory)
+            && !(state.head.is_empty() && state.cleaner.open_line().is_empty())
+        {
+            state.begin(self.store.as_deref());
+        }
+        state.finish(self.store.as_deref());
+        match &state.file {
+            Place::Kept(kept) => Ok(Some(kept.path().to_owned())),
+            Place::Lost(why) => Err(io::Error::other(why.clone())),
+            Place::Memory | Place::File(_) => Ok(None),
+        }
     }
 
     fn last_look(&self) -> u64 {

@@ -196,7 +196,7 @@ fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<Str
                 "ended by haft: it did not finish within {seconds} s; the user did not interrupt. Give a longer `timeout`, or `run_in_background`"
             )
         }
-        (Exit::Cancelled, _) => "ended by haft: it was cancelled".to_owned(),
+        (Exit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
     })
 }
 

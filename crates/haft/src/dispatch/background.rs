@@ -58,8 +58,18 @@ impl Background {
             return;
         }
         let touch = Touch::of(resolved, u64::from(entry.number()), confined);
+        // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the disk.
+        let declared = &resolved.declared;
+        let inward = !declared.unknown
+            && !declared.has_paths()
+            && declared.runs.is_empty()
+            && declared.reaches.is_empty()
+            && !declared.state.is_empty();
         for (task, tool, other) in lock(&self.running).iter() {
             let known = met.iter().any(|(known, _)| known == task);
+            if inward && *other == Touch::everything() {
+                continue;
+            }
             if Some(*task) != own && !known && other.conflicts(&touch) {
                 met.push((*task, tool.clone()));
             }
@@ -95,6 +105,7 @@ where
         Ok(task) => task,
         Err(full) => return Err((work, full.to_string())),
     };
+    running.leaves(task);
     let touch = running.touch(entry, cx.cwd(), host.confined);
     host.background.add(task, tool, touch);
     // Made before the task: one that is dropped before it ran has ended too.

@@ -30,6 +30,8 @@ pub(crate) struct Running {
     call: OnceLock<(Arc<Value>, Arc<Effects>, Instant)>,
     /// Set when the call moved to the background.
     task: OnceLock<TaskId>,
+    /// The task that goes on when the call has its answer.
+    started: OnceLock<TaskId>,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
 }
@@ -92,6 +94,16 @@ impl Running {
     /// The call moves to the background; false if it does already.
     pub(crate) fn becomes(&self, task: TaskId) -> bool {
         self.task.set(task).is_ok()
+    }
+
+    /// The call leaves this task behind.
+    pub(crate) fn leaves(&self, task: TaskId) {
+        let _ = self.started.set(task);
+    }
+
+    /// The background task that the call became or leaves behind: what it doesn't meet.
+    pub(crate) fn own_task(&self) -> Option<TaskId> {
+        self.task().or_else(|| self.started.get().copied())
     }
 
     /// The call shows what it prints here.

@@ -73,6 +73,12 @@ pub trait TaskLog: Send + Sync + 'static {
     /// end yet.
     fn tail(&self) -> (String, String);
 
+    /// Sees to it that what was printed outlives the session, and says in which file; nothing if nothing was printed.
+    ///
+    /// # Errors
+    /// There is no place for it, or it can't be written.
+    fn keep(&self) -> io::Result<Option<PathBuf>>;
+
     /// Up to where somebody has looked; 0 before the first time.
     fn last_look(&self) -> u64;
 
