@@ -215,7 +215,7 @@ impl Tool for Monitor {
                 let task = bash::adopt(command, running, BACKGROUND_TIMEOUT_MAX, cx)
                     .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
                 // Cancelled or dropped, the wait takes the command with it.
-                let guard = (input.persistent != Some(true)).then_some(EndsWith(cancel));
+                let guard = (input.persistent != Some(true)).then(|| EndsWith(cancel));
                 let found = within(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
                 let stopped = guard.is_some() && !matches!(found, Some(Found::Ended));
                 drop(guard);

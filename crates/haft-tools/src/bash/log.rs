@@ -151,6 +151,16 @@ impl Log {
         printed
     }
 
+    /// Bytes that are held in memory.
+    #[cfg(test)]
+    pub(super) fn held_in_memory(&self) -> usize {
+        let state = self.state();
+        state.head.capacity()
+            + state.tail.capacity()
+            + state.raw_tail.capacity()
+            + state.cleaner.open_line().len()
+    }
+
     /// The last line that says something.
     pub(crate) fn last_line(&self) -> Option<String> {
         let state = self.state();
