@@ -15,12 +15,13 @@ use crate::{Exit, Usage, hooks, output, session, turn};
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, .. } = session::open(common)?;
+    let Session { engine, hooks, tasks, .. } = session::open(common)?;
     let input = input(args.input.as_deref())?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let call = ToolCall::new("call-1", args.tool.as_str(), input);
     let result = turn::run(&engine, vec![call], &interrupts)?.pop().expect("one call has one result");
+    session::report_tasks(&tasks);
     hooks::report(&hooks);
     let written = match args.output {
         Form::Text => text(&result),

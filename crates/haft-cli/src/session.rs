@@ -7,16 +7,16 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::event::What;
 use haft::files::resolve;
-use haft::ports::Processes;
+use haft::ports::{Processes, TaskState, Tasks as _};
 use haft::results::Readers;
 use haft::view::Progress;
-use haft::{Engine, Event, EventSink, OffloadStore, Registry, Snapshot, Workspace};
+use haft::{Cause, Engine, Event, EventSink, OffloadStore, Registry, Snapshot, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_sandbox::LocalProcesses;
-use haft_tools::scripts;
+use haft_tools::{Bash, scripts};
 
 use crate::Usage;
 use crate::args::Common;
@@ -49,14 +49,40 @@ pub(crate) struct Session {
     pub(crate) given: Given,
     /// The hooks of the settings, which the engine has.
     pub(crate) hooks: Hooks,
+    /// What runs in the background, and ends with the session.
+    pub(crate) tasks: Arc<TaskTable>,
     /// What was said about settings, rules and trust.
     pub(crate) warnings: Vec<String>,
 }
 
+/// Says what still ran in the background when the session ended, and where its output is.
+pub(crate) fn report_tasks(tasks: &TaskTable) {
+    let by_session = |task: &TaskState| {
+        let cause = tasks.result(task.id).and_then(|result| result.error()?.cause());
+        task.running || cause == Some(Cause::Shutdown)
+    };
+    for task in tasks.list().into_iter().filter(by_session) {
+        let kept = tasks.log(task.id).and_then(|log| log.keep().ok()?);
+        let kept = kept.map(|file| format!("; what it printed is in {}", file.display()));
+        let about = output::one_line(&task.about);
+        output::warning(&format!("{} ended with the session: {about}{}", task.id, kept.unwrap_or_default()));
+    }
+}
+
 /// Puts a session together. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
-    let registry = Registry::new().with(haft_tools::core()).map_err(|error| Usage(error.to_string()))?;
-    assemble(registry, common, &|name| std::env::var_os(name))
+    let lookup: Lookup<'_> = &|name| std::env::var_os(name);
+    let tools = haft_tools::core_with(&bash(lookup)?);
+    let registry = Registry::new().with(tools).map_err(|error| Usage(error.to_string()))?;
+    assemble(registry, common, lookup)
+}
+
+/// The shell with the limits of the environment.
+fn bash(lookup: Lookup<'_>) -> Result<Bash, Usage> {
+    let (usual, max) = haft::env::bash_timeouts(lookup).map_err(|error| Usage(error.to_string()))?;
+    let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
+    let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    Ok(Bash::new().home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
 fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
@@ -84,10 +110,12 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
     let id = hooks::session_id();
+    let tasks = Arc::new(TaskTable::new());
     let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {
         ports.processes = Some(processes.clone());
         ports.mode = Some(Arc::new(policy.clone()));
+        ports.tasks = Some(tasks.clone());
     });
     if let Some(calls) = max_concurrency {
         engine = engine.max_concurrency(calls.get());
@@ -111,7 +139,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     let warnings: Vec<String> = warnings.collect();
     warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     warn_of_clashes(&engine.snapshot());
-    Ok(Session { engine, policy, given, hooks, warnings })
+    Ok(Session { engine, policy, given, hooks, tasks, warnings })
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.

@@ -14,6 +14,8 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "shell")]
+pub mod bash;
 #[cfg(feature = "files")]
 mod blocking;
 #[cfg(feature = "files")]
@@ -26,6 +28,8 @@ pub mod glob;
 pub mod grep;
 #[cfg(feature = "files")]
 mod ignores;
+#[cfg(feature = "shell")]
+pub mod monitor;
 #[cfg(feature = "files")]
 mod near;
 #[cfg(feature = "files")]
@@ -36,6 +40,10 @@ pub mod read;
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "shell")]
+pub mod task_output;
+#[cfg(feature = "shell")]
+pub mod task_stop;
 #[cfg(feature = "files")]
 mod walk;
 #[cfg(feature = "files")]
@@ -43,16 +51,24 @@ pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "shell")]
+pub use bash::Bash;
 #[cfg(feature = "files")]
 pub use edit::Edit;
 #[cfg(feature = "files")]
 pub use glob::Glob;
 #[cfg(feature = "files")]
 pub use grep::Grep;
+#[cfg(feature = "shell")]
+pub use monitor::Monitor;
 #[cfg(feature = "files")]
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "shell")]
+pub use task_output::TaskOutput;
+#[cfg(feature = "shell")]
+pub use task_stop::TaskStop;
 #[cfg(feature = "files")]
 pub use write::Write;
 
@@ -61,29 +77,53 @@ pub fn core() -> Vec<AnyTool> {
     all()
 }
 
+/// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
+#[cfg(feature = "shell")]
+pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
+    with(bash)
+}
+
 /// Every tool of this build, by name.
 ///
 /// The list is written out: a tool that isn't here isn't there. Those of one list share what they have seen of files, by
 /// session: `Edit` knows what `Read` has read.
 pub fn all() -> Vec<AnyTool> {
+    with(
+        #[cfg(feature = "shell")]
+        &Bash::new(),
+    )
+}
+
+fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
     vec![
+        #[cfg(feature = "shell")]
+        built_in(bash.clone()),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
         #[cfg(feature = "files")]
         built_in(glob::Glob),
         #[cfg(feature = "files")]
         built_in(grep::Grep),
+        #[cfg(feature = "shell")]
+        built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "shell")]
+        built_in(task_output::TaskOutput),
+        #[cfg(feature = "shell")]
+        built_in(task_stop::TaskStop),
         #[cfg(feature = "files")]
         built_in(write::Write::new(&seen)),
     ]
 }
 
 /// A tool of ours can always be registered; a test holds it.
-#[cfg_attr(not(feature = "files"), expect(dead_code, reason = "there are no tools in this build"))]
+#[cfg_attr(
+    not(any(feature = "files", feature = "shell")),
+    expect(dead_code, reason = "there are no tools in this build")
+)]
 fn built_in(tool: impl Tool) -> AnyTool {
     AnyTool::typed(tool).unwrap_or_else(|BadTool { name, reason }| panic!("the tool `{name}` {reason}"))
 }

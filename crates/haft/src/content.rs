@@ -84,6 +84,8 @@ pub struct Output {
     view: Option<Box<View>>,
     /// Where the text is a preview already, of a file that the tool itself wrote.
     kept: Option<Box<Preview>>,
+    /// What hooks see instead of the blocks.
+    response: Option<Box<Value>>,
 }
 
 /// Nearly every output is one block; those need no list.
@@ -116,14 +118,14 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output { blocks: Blocks::One(block), view: None, kept: None }
+        Output { blocks: Blocks::One(block), view: None, kept: None, response: None }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks: Blocks::List(blocks), view: None, kept: None }
+        Output { blocks: Blocks::List(blocks), view: None, kept: None, response: None }
     }
 
     /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
@@ -134,6 +136,18 @@ impl Output {
     pub fn with_view(mut self, view: View) -> Output {
         self.view = Some(Box::new(view));
         self
+    }
+
+    /// Says what hooks are given of this result, where people's hooks expect the tool to answer with an object.
+    #[must_use]
+    pub fn with_response(mut self, response: Value) -> Output {
+        self.response = Some(Box::new(response));
+        self
+    }
+
+    /// What hooks are given of it, where the tool said so.
+    pub fn response(&self) -> Option<&Value> {
+        self.response.as_deref()
     }
 
     /// What a person sees of it, where the tool said so.
@@ -156,7 +170,12 @@ impl Output {
 
     /// A text that stands for a file of whole results.
     pub(crate) fn previewing(text: String, preview: Preview) -> Output {
-        Output { blocks: Blocks::One(Content::text(text)), view: None, kept: Some(Box::new(preview)) }
+        Output {
+            blocks: Blocks::One(Content::text(text)),
+            view: None,
+            kept: Some(Box::new(preview)),
+            response: None,
+        }
     }
 
     /// Takes what the text is a preview of.

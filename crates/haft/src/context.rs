@@ -4,18 +4,23 @@
 //! only what was granted to this call, also inside `check`, when nothing beyond the working directories is.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::cancel::{Cancel, Cause};
+use crate::content::Output;
+use crate::dispatch::background::{self, Background};
 use crate::effects::resolved::Workspace;
-use crate::error::bound;
+use crate::error::{ToolError, bound};
 use crate::event::{CallRef, Event, EventSink, What};
-use crate::files::{Access, ScopedFiles};
+use crate::files::{Access, ScopedFiles, resolve};
 use crate::limits;
 use crate::pipeline::running::Running;
-use crate::ports::{Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, Tasks, ToolIndex};
+use crate::ports::{
+    Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, TaskId, TaskLog, Tasks, ToolIndex,
+};
 use crate::registry::Entry;
 use crate::results::OffloadStore;
+use crate::sync::lock;
 use crate::view::Progress;
 
 /// The surroundings of one call.
@@ -35,6 +40,8 @@ struct Call {
     entry: Option<Arc<Entry>>,
     /// The working directory, where the workspace can't say it: in another process than the host's.
     cwd: Option<Box<Path>>,
+    /// The workspace, where an earlier call moved the working directory.
+    workspace: Option<Arc<Workspace>>,
     running: Running,
 }
 
@@ -49,6 +56,12 @@ pub(crate) struct Host {
     pub(crate) events: Option<Arc<dyn EventSink>>,
     /// Where whole results are kept; nowhere in a child process, whose host has them.
     pub(crate) results: Option<Arc<OffloadStore>>,
+    /// What goes on after its call was answered.
+    pub(crate) background: Arc<Background>,
+    /// Whether children can do no more than they were granted.
+    pub(crate) confined: bool,
+    /// The workspace with the working directory that a call left, if one moved it.
+    pub(crate) moved: Mutex<Option<Arc<Workspace>>>,
 }
 
 impl Host {
@@ -75,8 +88,11 @@ impl Context {
         entry: Option<Arc<Entry>>,
     ) -> Context {
         let access = host.base_access.clone();
-        let (cwd, running) = (None, Running::default());
-        Context { call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, running }), access }
+        let (cwd, running, workspace) = (None, Running::default(), lock(&host.moved).clone());
+        Context {
+            call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, workspace, running }),
+            access,
+        }
     }
 
     /// The context of a call whose host is another process: `host` has stand-ins for that one's ports, and paths start
@@ -90,7 +106,7 @@ impl Context {
         cwd: &Path,
     ) -> Context {
         let (entry, cwd, running) = (None, Some(cwd.into()), Running::default());
-        let call = Call { host, turn, reference, cancel, entry, cwd, running };
+        let call = Call { host, turn, reference, cancel, entry, cwd, workspace: None, running };
         Context { call: Arc::new(call), access: Arc::new(access) }
     }
 
@@ -126,12 +142,37 @@ impl Context {
 
     /// The working directory; relative paths start here.
     pub fn cwd(&self) -> &Path {
-        self.call.cwd.as_deref().unwrap_or_else(|| self.call.host.workspace.cwd())
+        self.call.cwd.as_deref().unwrap_or_else(|| self.workspace().cwd())
+    }
+
+    /// Moves the working directory of this agent, for the calls that begin after this one has ended. Whatever a later
+    /// call names by a relative path is found from there, by rules as by tools.
+    ///
+    /// # Errors
+    /// In words: it is no directory, or lies outside of those that the session works in.
+    pub fn move_to(&self, dir: &Path) -> Result<(), String> {
+        let host = &self.call.host;
+        let shown = dir.display();
+        let found = resolve(self.cwd(), dir).map_err(|error| error.to_string())?;
+        if !found.is_dir {
+            return Err(format!("`{shown}` is not a directory"));
+        }
+        if !host.workspace.contains(&found) {
+            return Err(format!("`{shown}` lies outside of the working directories"));
+        }
+        let moved = (found.real != host.workspace.cwd()).then(|| Arc::new(host.workspace.at(&found.real)));
+        *lock(&host.moved) = moved;
+        Ok(())
+    }
+
+    /// Moves the working directory of this agent back to where the session began.
+    pub fn move_back(&self) {
+        *lock(&self.call.host.moved) = None;
     }
 
     /// The directories that the session works in.
     pub fn workspace(&self) -> &Workspace {
-        &self.call.host.workspace
+        self.call.workspace.as_deref().unwrap_or(&self.call.host.workspace)
     }
 
     /// What this call may read and write.
@@ -228,6 +269,35 @@ impl Context {
     /// Background tasks, if the host has them.
     pub fn tasks(&self) -> Option<&dyn Tasks> {
         self.call.host.ports.tasks.as_deref()
+    }
+
+    /// Says where the call shows what it prints while it runs, for those who look at it once it is in the background.
+    /// Only the first one counts.
+    pub fn prints_to(&self, log: Arc<dyn TaskLog>) {
+        self.call.running.prints_to(log);
+    }
+
+    /// The background task that the call became, if somebody moved it there.
+    pub fn task(&self) -> Option<TaskId> {
+        self.call.running.task()
+    }
+
+    /// Lets work go on in the background after this call has its answer, as a task of the session: `cancel`, which should
+    /// be a [child](Cancel::child) of this call's, ends with the session and is what stops it. Calls that overlap with it
+    /// are told. Slot and locks are free as soon as the call returns, so return at once, with the task's name.
+    ///
+    /// # Errors
+    /// The work itself, unharmed, and why it can't: the host has no background tasks, or too many run already.
+    pub fn go_on_in_background<F>(
+        &self,
+        about: impl Into<String>,
+        cancel: Cancel,
+        work: F,
+    ) -> Result<TaskId, (F, String)>
+    where
+        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        background::go_on(self, about.into(), cancel, work)
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {

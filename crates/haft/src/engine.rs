@@ -380,6 +380,7 @@ impl Shared {
             Arc::new(OffloadStore::temporary().with_readers(readers))
         });
         let workspace = config.workspace.clone().with_readable(store.dir());
+        let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
         let host = Host {
             session: config.session.clone(),
             agent: config.agent.clone(),
@@ -388,8 +389,10 @@ impl Shared {
             ports: config.ports.clone(),
             events: config.events.clone(),
             results: Some(store.clone()),
+            background: config.common.background.clone(),
+            confined,
+            moved: Mutex::default(),
         };
-        let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
         Shared {
             host: Arc::new(host),
             authorizer: config.authorizer.clone(),

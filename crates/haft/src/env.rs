@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How many calls of a turn run at once: a whole number from 1 on. Default: 10. The flag `--max-concurrency` wins.
 pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
@@ -16,6 +17,10 @@ pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
 pub const HAFT_STATE_DIR: &str = "HAFT_STATE_DIR";
 /// The folder for the user's settings. Default: `$XDG_CONFIG_HOME/haft`, or `~/.config/haft`. No tool can write there.
 pub const HAFT_CONFIG_DIR: &str = "HAFT_CONFIG_DIR";
+/// How long a command of Bash runs before it goes on in the background, in milliseconds. Default: 120000.
+pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
+/// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.
+pub const HAFT_BASH_TIMEOUT_MAX_MS: &str = "HAFT_BASH_TIMEOUT_MAX_MS";
 
 /// Finds the value of a variable; usually [`std::env::var_os`].
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -28,6 +33,19 @@ pub fn max_concurrency(lookup: Lookup<'_>) -> Result<Option<NonZeroUsize>, BadVa
     let Some(value) = set(lookup, HAFT_MAX_CONCURRENCY) else { return Ok(None) };
     let shown = value.to_string_lossy();
     count(&shown).map(Some).map_err(|reason| BadVariable { name: HAFT_MAX_CONCURRENCY, reason })
+}
+
+/// Reads [`HAFT_BASH_TIMEOUT_MS`] and [`HAFT_BASH_TIMEOUT_MAX_MS`].
+///
+/// # Errors
+/// A value that [`count`] refuses.
+pub fn bash_timeouts(lookup: Lookup<'_>) -> Result<(Option<Duration>, Option<Duration>), BadVariable> {
+    let read = |name: &'static str| {
+        let Some(value) = set(lookup, name) else { return Ok(None) };
+        let count = count(&value.to_string_lossy()).map_err(|reason| BadVariable { name, reason })?;
+        Ok(Some(Duration::from_millis(count.get() as u64)))
+    };
+    Ok((read(HAFT_BASH_TIMEOUT_MS)?, read(HAFT_BASH_TIMEOUT_MAX_MS)?))
 }
 
 /// Returns [`HAFT_STATE_DIR`] or its default; nothing where no home folder is known.

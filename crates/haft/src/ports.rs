@@ -27,7 +27,7 @@ pub use processes::{
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
 pub use sub_agents::{AgentRequest, SubAgents};
-pub use tasks::{TaskId, TaskState, Tasks, TooManyTasks};
+pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 pub use tool_index::{Found, ToolIndex};
 
 use crate::files::{DirFiles, Files};

@@ -512,6 +512,11 @@ fn duration_ms(duration: Duration) -> Value {
 /// Another output, if it has the shape of the one that the tool gave.
 fn fitting(updated: Value, given: &Output) -> Option<Output> {
     let text = |text: String| Some(Output::from(Content::text(text)));
+    if let (Value::Object(updated), Some(Value::Object(_))) = (&updated, given.response()) {
+        // A command's answer: what it printed is what the model reads.
+        let part = |name: &str| updated.get(name)?.as_str();
+        return text([part("stdout")?, part("stderr")?].concat());
+    }
     match (updated, given.to_json()) {
         (Value::String(updated), Value::String(_) | Value::Array(_)) => text(updated),
         (Value::Array(blocks), Value::String(_) | Value::Array(_)) => {

@@ -107,7 +107,7 @@ pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
 /// What a tool gave back. What is too long is shown in part, with the file that has the whole.
 pub(super) fn response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -> Value {
     let value = match result.outcome() {
-        Ok(output) => output.to_json(),
+        Ok(output) => output.response().cloned().unwrap_or_else(|| output.to_json()),
         Err(error) => Value::String(error.message().to_owned()),
     };
     let long = match &value {

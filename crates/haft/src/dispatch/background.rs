@@ -5,12 +5,21 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::cancel::{Cancel, Cause};
+use crate::content::Output;
+use crate::context::Context;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
+use crate::error::ToolError;
+use crate::event::What;
+use crate::future::{BoxFuture, Guarded};
 use crate::limits;
-use crate::ports::{TaskId, TaskState, Tasks, TooManyTasks};
+use crate::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::sync::lock;
@@ -49,8 +58,18 @@ impl Background {
             return;
         }
         let touch = Touch::of(resolved, u64::from(entry.number()), confined);
+        // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the disk.
+        let declared = &resolved.declared;
+        let inward = !declared.unknown
+            && !declared.has_paths()
+            && declared.runs.is_empty()
+            && declared.reaches.is_empty()
+            && !declared.state.is_empty();
         for (task, tool, other) in lock(&self.running).iter() {
             let known = met.iter().any(|(known, _)| known == task);
+            if inward && *other == Touch::everything() {
+                continue;
+            }
             if Some(*task) != own && !known && other.conflicts(&touch) {
                 met.push((*task, tool.clone()));
             }
@@ -65,16 +84,90 @@ impl Background {
     }
 }
 
+/// Lets the work of a call go on in the background, in a task of its own that ends with the session.
+///
+/// # Errors
+/// The work back, and why it can't.
+pub(crate) fn go_on<F>(cx: &Context, about: String, cancel: Cancel, work: F) -> Result<TaskId, (F, String)>
+where
+    F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    let (host, running) = (cx.host(), cx.running());
+    let (Some(tasks), Some(entry)) = (host.ports.tasks.as_deref(), cx.entry()) else {
+        return Err((work, "this host has no background tasks".to_owned()));
+    };
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return Err((work, "there is no runtime to go on in".to_owned()));
+    };
+    let tool = cx.call_ref().tool.clone();
+    let new = NewTask { tool: tool.to_string(), about, cancel, log: running.log() };
+    let task = match tasks.adopt(new) {
+        Ok(task) => task,
+        Err(full) => return Err((work, full.to_string())),
+    };
+    running.leaves(task);
+    let touch = running.touch(entry, cx.cwd(), host.confined);
+    host.background.add(task, tool, touch);
+    // Made before the task: one that is dropped before it ran has ended too.
+    let mut ends = Ends { cx: cx.clone(), task, started: Instant::now(), over: false };
+    runtime.spawn(async move {
+        let outcome = Guarded::new(|| -> BoxFuture<'static, _> { Box::pin(work) }).await;
+        ends.with(outcome.unwrap_or_else(|_| Err(crate::pipeline::panicked(&ends.cx.call_ref().tool))));
+    });
+    Ok(task)
+}
+
+/// Says how a background task ended, exactly once.
+struct Ends {
+    cx: Context,
+    task: TaskId,
+    started: Instant,
+    over: bool,
+}
+
+impl Ends {
+    fn with(&mut self, outcome: Result<Output, ToolError>) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let (host, call) = (self.cx.host(), self.cx.call_ref());
+        let refused = ToolResult::refused(call.id.clone(), call.tool.clone(), ToolError::new(""));
+        let result = refused.with(|parts| {
+            parts.tool = self.cx.entry().map(|entry| entry.tool().clone());
+            parts.input = Some(self.cx.running().input());
+            parts.duration = self.started.elapsed();
+            parts.outcome = outcome;
+        });
+        host.background.remove(self.task);
+        if let Some(tasks) = host.ports.tasks.as_deref() {
+            tasks.finish(self.task, result.clone());
+        }
+        host.tell(self.cx.turn(), Some(call), || What::BackgroundFinished(result));
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if !self.over {
+            let words = format!("{} was {}", self.cx.call_ref().tool, Cause::Shutdown.words());
+            self.with(Err(ToolError::cancelled(Cause::Shutdown, &words)));
+        }
+    }
+}
+
 /// The background tasks of a session, in memory: the [`Tasks`] port of a host that has nothing better.
 #[derive(Default)]
 pub struct TaskTable {
     tasks: Mutex<Vec<Kept>>,
+    /// Told whenever one ends.
+    ended: Notify,
 }
 
 struct Kept {
-    state: TaskState,
-    cancel: Cancel,
-    result: Option<ToolResult>,
+    id: TaskId,
+    task: NewTask,
+    started: Instant,
+    end: Option<(ToolResult, Duration)>,
 }
 
 impl TaskTable {
@@ -85,45 +178,69 @@ impl TaskTable {
 }
 
 impl Tasks for TaskTable {
-    fn adopt(&self, tool: &str, about: &str, cancel: Cancel) -> Result<TaskId, TooManyTasks> {
+    fn adopt(&self, task: NewTask) -> Result<TaskId, TooManyTasks> {
         let mut tasks = lock(&self.tasks);
-        if tasks.iter().filter(|task| task.state.running).count() >= limits::TASKS_MAX {
+        if tasks.iter().filter(|task| task.end.is_none()).count() >= limits::TASKS_MAX {
             return Err(TooManyTasks { most: limits::TASKS_MAX });
         }
         if tasks.len() >= limits::TASKS_KEPT_MAX
-            && let Some(oldest) = tasks.iter().position(|task| !task.state.running)
+            && let Some(oldest) = tasks.iter().position(|task| task.end.is_some())
         {
             tasks.remove(oldest);
         }
-        let id = TaskId(tasks.last().map_or(1, |last| last.state.id.0 + 1));
-        let state = TaskState { id, tool: tool.to_owned(), about: about.to_owned(), running: true };
-        tasks.push(Kept { state, cancel, result: None });
+        let id = TaskId(tasks.last().map_or(1, |last| last.id.0 + 1));
+        tasks.push(Kept { id, task, started: Instant::now(), end: None });
         Ok(id)
     }
 
     fn finish(&self, task: TaskId, result: ToolResult) {
-        if let Some(kept) = lock(&self.tasks).iter_mut().find(|kept| kept.state.id == task) {
-            kept.state.running = false;
-            kept.result = Some(result);
+        if let Some(kept) = lock(&self.tasks).iter_mut().find(|kept| kept.id == task) {
+            kept.end = Some((result, kept.started.elapsed()));
         }
+        self.ended.notify_waiters();
     }
 
     fn list(&self) -> Vec<TaskState> {
-        lock(&self.tasks).iter().map(|kept| kept.state.clone()).collect()
+        let state = |kept: &Kept| TaskState {
+            id: kept.id,
+            tool: kept.task.tool.clone(),
+            about: kept.task.about.clone(),
+            running: kept.end.is_none(),
+            ran_for: kept.end.as_ref().map_or_else(|| kept.started.elapsed(), |(_, ran_for)| *ran_for),
+        };
+        lock(&self.tasks).iter().map(state).collect()
     }
 
     fn result(&self, task: TaskId) -> Option<ToolResult> {
-        lock(&self.tasks).iter().find(|kept| kept.state.id == task)?.result.clone()
+        let tasks = lock(&self.tasks);
+        let (result, _) = tasks.iter().find(|kept| kept.id == task)?.end.as_ref()?;
+        Some(result.clone())
     }
 
     fn stop(&self, task: TaskId) -> bool {
         let cancel = {
             let tasks = lock(&self.tasks);
-            tasks
-                .iter()
-                .find(|kept| kept.state.id == task && kept.state.running)
-                .map(|kept| kept.cancel.clone())
+            let running = tasks.iter().find(|kept| kept.id == task && kept.end.is_none());
+            running.map(|kept| kept.task.cancel.clone())
         };
         cancel.map(|cancel| cancel.cancel(Cause::User)).is_some()
+    }
+
+    fn log(&self, task: TaskId) -> Option<Arc<dyn TaskLog>> {
+        lock(&self.tasks).iter().find(|kept| kept.id == task)?.task.log.clone()
+    }
+
+    fn ended<'a>(&'a self, task: TaskId) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            loop {
+                let mut told = std::pin::pin!(self.ended.notified());
+                // Listens from before it looks, so that no end goes by unheard.
+                told.as_mut().enable();
+                if !lock(&self.tasks).iter().any(|kept| kept.id == task && kept.end.is_none()) {
+                    return;
+                }
+                told.await;
+            }
+        })
     }
 }

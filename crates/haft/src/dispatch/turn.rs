@@ -23,7 +23,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
 use crate::pipeline::execute::{execute, left_behind, not_run, timed_out, until_cancelled};
 use crate::pipeline::{self, Opened};
-use crate::ports::TaskId;
+use crate::ports::{NewTask, TaskId};
 use crate::registry::{Entry, Offer, Snapshot};
 use crate::result::{ToolResult, within_budget};
 use crate::supervise::{Mark, Watched};
@@ -481,8 +481,13 @@ impl Live {
         if self.turn.board.is_done(call.index) || running.task().is_some() {
             return Err(format!("{tool} is done already"));
         }
-        let task =
-            tasks.adopt(tool, &running.about(), self.cx.cancel().clone()).map_err(|full| full.to_string())?;
+        let new = NewTask {
+            tool: tool.to_owned(),
+            about: running.about(),
+            cancel: self.cx.cancel().clone(),
+            log: running.log(),
+        };
+        let task = tasks.adopt(new).map_err(|full| full.to_string())?;
         let answer = |words: String| {
             let output = Output::new(vec![Content::text(words)]);
             ToolResult::answered(call.id.clone(), entry, running.input(), output)

@@ -37,6 +37,11 @@ impl Workspace {
         })
     }
 
+    /// The same workspace with another working directory: the real path of one inside.
+    pub(crate) fn at(&self, cwd: &Path) -> Workspace {
+        Workspace { cwd: cwd.to_owned(), ..self.clone() }
+    }
+
     /// Nothing is inside: everything that a call touches asks.
     pub(crate) fn nowhere() -> Workspace {
         Workspace { cwd: PathBuf::from("/"), dirs: Vec::new(), readable: Vec::new(), protected: Vec::new() }

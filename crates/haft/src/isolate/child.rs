@@ -195,6 +195,9 @@ fn context(call: Call, tail: &[u8], link: &Arc<Link>, cancel: &Cancel) -> Result
         ports,
         events,
         results: None,
+        background: Arc::default(),
+        confined: false,
+        moved: std::sync::Mutex::default(),
     };
     let reference = CallRef { index: call.index, id: call.id.into(), tool: call.called.into() };
     let cx = Context::proxied(Arc::new(host), call.turn, reference, cancel.clone(), access, &cwd);

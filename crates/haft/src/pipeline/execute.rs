@@ -108,7 +108,7 @@ pub(crate) async fn execute<Watching>(
 
     // 7 observe
     let mut done = Outcome { outcome, notes, stop: None, duration };
-    shared.background.meet(resolved, entry, confined, cx.running().task(), &mut met);
+    shared.background.meet(resolved, entry, confined, cx.running().own_task(), &mut met);
     done.notes.extend(Background::note(met));
     if !shared.hooks.post.is_empty() {
         Box::pin(hook::after(shared, opened, cx, &mut done)).await;

@@ -15,7 +15,7 @@ use crate::dispatch::locks::{Ancestor, Held};
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
-use crate::ports::TaskId;
+use crate::ports::{TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
 use crate::sync::lock;
@@ -30,6 +30,10 @@ pub(crate) struct Running {
     call: OnceLock<(Arc<Value>, Arc<Effects>, Instant)>,
     /// Set when the call moved to the background.
     task: OnceLock<TaskId>,
+    /// The task that goes on when the call has its answer.
+    started: OnceLock<TaskId>,
+    /// What it prints while it runs.
+    log: OnceLock<Arc<dyn TaskLog>>,
 }
 
 #[derive(Default)]
@@ -90,6 +94,26 @@ impl Running {
     /// The call moves to the background; false if it does already.
     pub(crate) fn becomes(&self, task: TaskId) -> bool {
         self.task.set(task).is_ok()
+    }
+
+    /// The call leaves this task behind.
+    pub(crate) fn leaves(&self, task: TaskId) {
+        let _ = self.started.set(task);
+    }
+
+    /// The background task that the call became or leaves behind: what it doesn't meet.
+    pub(crate) fn own_task(&self) -> Option<TaskId> {
+        self.task().or_else(|| self.started.get().copied())
+    }
+
+    /// The call shows what it prints here.
+    pub(crate) fn prints_to(&self, log: Arc<dyn TaskLog>) {
+        let _ = self.log.set(log);
+    }
+
+    /// What the call prints, if it shows that.
+    pub(crate) fn log(&self) -> Option<Arc<dyn TaskLog>> {
+        self.log.get().cloned()
     }
 
     /// The input of the call.

@@ -55,6 +55,11 @@ impl Keeping {
         Ok(())
     }
 
+    /// The file, which may go away again.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Leaves the file where it is.
     pub fn finish(mut self) -> Kept {
         Kept { path: std::mem::take(&mut self.path), count: self.count }

@@ -1,7 +1,7 @@
 //! Calls that were given an answer and go on.
 
 use haft::event::What;
-use haft::ports::Tasks;
+use haft::ports::{NewTask, Tasks};
 use haft::testing::{Caller, EventLog, let_tasks_run};
 use haft::{Cause, ConflictRule, limits};
 use serde_json::json;
@@ -108,7 +108,8 @@ async fn detaching_can_be_refused() {
 
     let (caller, tasks) = with_tasks(Caller::new().tool(slow));
     for _ in 0..limits::TASKS_MAX {
-        tasks.adopt("other", "", haft::Cancel::new()).unwrap();
+        let (tool, about) = ("other".to_owned(), String::new());
+        tasks.adopt(NewTask { tool, about, cancel: haft::Cancel::new(), log: None }).unwrap();
     }
     let mut turn = caller.start([call("1", "slow")]);
     let running = started(&mut turn, &slows).await;

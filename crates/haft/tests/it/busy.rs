@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{TaskId, TaskState, Tasks, TooManyTasks};
+use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use haft::*;
 
 fn engine(registry: Registry) -> Engine {
@@ -163,8 +163,8 @@ async fn a_call_that_turns_out_safe_lets_others_in() {
 async fn two_detach_one_call() {
     struct Slow(TaskTable);
     impl Tasks for Slow {
-        fn adopt(&self, tool: &str, about: &str, cancel: Cancel) -> Result<TaskId, TooManyTasks> {
-            let task = self.0.adopt(tool, about, cancel);
+        fn adopt(&self, task: NewTask) -> Result<TaskId, TooManyTasks> {
+            let task = self.0.adopt(task);
             // The second to come is the first to go on.
             if task.as_ref().is_ok_and(|task| task.0 == 1) {
                 std::thread::sleep(Duration::from_millis(200));
@@ -182,6 +182,12 @@ async fn two_detach_one_call() {
         }
         fn stop(&self, task: TaskId) -> bool {
             self.0.stop(task)
+        }
+        fn log(&self, task: TaskId) -> Option<Arc<dyn TaskLog>> {
+            self.0.log(task)
+        }
+        fn ended<'a>(&'a self, task: TaskId) -> haft::BoxFuture<'a, ()> {
+            self.0.ended(task)
         }
     }
     let slow = tool("slow", "d", |_: NoInput, _| async move {

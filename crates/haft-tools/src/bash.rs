@@ -1,0 +1,539 @@
+//! `Bash`: a command in a shell, with what it may do enforced by whoever starts it.
+//!
+//! What a call touches is read from the command itself, by the same analysis that the rules use, so that both say the
+//! same: `ls` runs beside `cat`, `rm` alone, and what isn't understood is unknown. One that only looks runs where nothing
+//! can be written, if the host can do that; so nobody has to believe the analysis.
+//!
+//! Every run prints into a log that can be read while it runs. At its time limit a command goes on in the background
+//! instead of dying, as a task of the session; `TaskOutput` and `TaskStop` reach it there.
+//!
+//! - `clean` makes text of what programs print for terminals.
+//! - `log` keeps it: in memory, then in a file.
+//! - `run` is one run of the shell.
+//! - `said` puts into words what came of it.
+
+mod clean;
+pub(crate) mod log;
+pub(crate) mod run;
+pub(crate) mod said;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::effects::table::Facts as Held;
+use haft::ports::{Confinement, Exit, PermissionMode, Refusal, TaskId, UserQuestion};
+use haft::{
+    Chars, Content, Context, Effects, Interrupt, ListedClass, Opinion, Output, Stage, Timeout, Tool,
+    ToolError, ToolSpec, View,
+};
+use haft_shell::{Analysis, Place, analyse};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use log::{BACKGROUND_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
+pub use said::FAILURE_CHARS_MAX;
+
+use run::{Ended, Launch, Running};
+use said::Facts;
+
+/// Characters of a result that the model sees at once.
+pub const RESULT_CHARS: usize = 30_000;
+/// How long a command runs in the foreground, unless the call or the host says otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
+/// How long it may be told to run in the foreground.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(600);
+/// How long a command runs in the background, unless the call says otherwise.
+pub const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How long it may be told to run in the background.
+pub const BACKGROUND_TIMEOUT_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+/// The longest command, in bytes: what the system takes as one argument.
+pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
+/// How many characters of a command are said where a task is listed.
+const ABOUT_CHARS: usize = 200;
+
+/// Runs a command in bash and returns what it prints, standard output and standard error in the order in which they came.
+///
+/// Use it for builds, tests, git and other programs. Don't use it to read, search or change files where Read, Grep, Glob,
+/// Edit and Write can do it. The working directory is carried from one call to the next as long as it stays inside of the
+/// allowed directories; variables and functions are not. There is no terminal and nothing to type: give options that keep
+/// programs from asking. Whatever the command starts and leaves behind (`server &`) ends with it; for what should go on
+/// set `run_in_background`, then use TaskOutput to see what it prints and TaskStop to end it. A command that takes longer
+/// than its time goes on in the background.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct BashInput {
+    /// The command, as one would type it: pipes, `&&`, here-documents and several lines are fine. Quote paths with blanks.
+    pub command: String,
+    /// How long it may take, in milliseconds: 120000 unless said, at most 600000. In the background 1800000 unless said, at
+    /// most 7200000; it is ended then.
+    #[serde(default)]
+    pub timeout: Option<u64>,
+    /// What it does, in five to ten words, for the person who watches.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Answers at once with the id of a task that goes on in the background.
+    #[serde(default)]
+    pub run_in_background: Option<bool>,
+    /// Runs it without the sandbox. Only where the user's settings allow that, and the user is asked each time.
+    #[serde(default, rename = "dangerouslyDisableSandbox")]
+    pub dangerously_disable_sandbox: Option<bool>,
+}
+
+/// The tool `Bash`.
+#[derive(Debug, Clone, Default)]
+pub struct Bash {
+    options: Arc<Options>,
+}
+
+#[derive(Debug, Clone)]
+struct Options {
+    home: Option<PathBuf>,
+    allow_unsandboxed: bool,
+    timeout: Duration,
+    timeout_max: Duration,
+    moves: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            home: None,
+            allow_unsandboxed: false,
+            timeout: TIMEOUT,
+            timeout_max: TIMEOUT_MAX,
+            moves: true,
+        }
+    }
+}
+
+impl Bash {
+    /// The tool as it is without settings.
+    pub fn new() -> Bash {
+        Bash::default()
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Options)) -> Bash {
+        change(Arc::make_mut(&mut self.options));
+        self
+    }
+
+    /// The user's home, so that `~/file` is known for the file that it is.
+    #[must_use]
+    pub fn home(self, home: Option<PathBuf>) -> Bash {
+        self.set(|options| options.home = home)
+    }
+
+    /// Whether a call may ask to run without the sandbox; the user is asked then. Default: no.
+    #[must_use]
+    pub fn allow_unsandboxed(self, allow: bool) -> Bash {
+        self.set(|options| options.allow_unsandboxed = allow)
+    }
+
+    /// How long a command runs in the foreground unless the call says, and how long a call may say. Default: [`TIMEOUT`]
+    /// and [`TIMEOUT_MAX`].
+    #[must_use]
+    pub fn timeouts(self, timeout: Duration, max: Duration) -> Bash {
+        self.set(|options| (options.timeout, options.timeout_max) = (timeout.min(max), max))
+    }
+
+    /// Whether a command goes on in the background when its time is over. Default: yes; else it is ended.
+    #[must_use]
+    pub fn moves_at_limit(self, moves: bool) -> Bash {
+        self.set(|options| options.moves = moves)
+    }
+
+    /// What a command is, as far as its text says. Paths stay relative: they are resolved where the call runs.
+    pub(crate) fn analyse(&self, command: &str) -> Analysis {
+        analyse(
+            command,
+            &Place { cwd: PathBuf::from("/"), home: self.options.home.clone(), added: Vec::new() },
+        )
+    }
+
+    /// What running a command touches.
+    pub(crate) fn effects_of(&self, command: &str) -> Effects {
+        let analysis = self.analyse(command);
+        let effects = analysis.effects();
+        // Who comes after it runs where it leaves.
+        match analysis
+            .commands
+            .iter()
+            .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+        {
+            true => effects.exclusive(),
+            false => effects,
+        }
+    }
+
+    /// How a command is to be confined, by what it is and what was granted.
+    pub(crate) fn confinement(&self, analysis: &Analysis, cx: &Context) -> Confinement {
+        let held = Held { reads_outside: false, overwrites: false, confined: true };
+        let looks = analysis.is_read_only() && analysis.effects().judge(&held).read_only;
+        match looks && cx.access().write.is_empty() {
+            true => Confinement::ReadOnly,
+            false => Confinement::Session,
+        }
+    }
+
+    /// Whether a command goes on when its time is over: not one that only waits, and not git, which would leave a
+    /// repository locked that later calls need.
+    fn moves(&self, analysis: &Analysis) -> bool {
+        let waits = |at: usize, program: &str| program == "git" || (at == 0 && program == "sleep");
+        let programs = analysis.commands.iter().enumerate();
+        self.options.moves
+            && analysis.doubts.is_empty()
+            && !programs
+                .filter_map(|(at, command)| Some((at, command.program()?)))
+                .any(|(at, name)| waits(at, name))
+    }
+
+    /// How long a call runs.
+    ///
+    /// # Errors
+    /// It wants more than it may.
+    fn limit(&self, timeout: Option<u64>, background: bool) -> Result<Duration, ToolError> {
+        let (usual, max) = match background {
+            true => (BACKGROUND_TIMEOUT, BACKGROUND_TIMEOUT_MAX),
+            false => (self.options.timeout, self.options.timeout_max),
+        };
+        match timeout.map(Duration::from_millis) {
+            None => Ok(usual),
+            Some(timeout) if !timeout.is_zero() && timeout <= max => Ok(timeout),
+            Some(timeout) => {
+                let (given, max) = (timeout.as_millis(), max.as_millis());
+                let more = if background { "" } else { "; for longer ones set `run_in_background`" };
+                Err(ToolError::senseless(format!(
+                    "`timeout` must be between 1 and {max} milliseconds, got {given}{more}"
+                )))
+            }
+        }
+    }
+
+    /// Says what can't be a command.
+    pub(crate) fn check_command(command: &str) -> Result<(), ToolError> {
+        let wrong = |words: String| Err(ToolError::senseless(words));
+        if command.trim().is_empty() {
+            return wrong("`command` is empty; give a command".to_owned());
+        }
+        if command.contains('\0') {
+            return wrong(
+                "`command` holds a NUL character, which no program can be given; leave it out".to_owned(),
+            );
+        }
+        if command.len() > COMMAND_BYTES_MAX {
+            let bytes = command.len();
+            return wrong(format!(
+                "`command` has {bytes} bytes and may have {COMMAND_BYTES_MAX}; write it to a file and run that"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Tool for Bash {
+    type Input = BashInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Bash")
+            .group("shell")
+            .feature("shell")
+            .listed_class(ListedClass::Depends)
+            .result_limit(Chars(RESULT_CHARS))
+            // Bounded by itself, and by what it starts.
+            .timeout(Timeout::Never)
+            .interrupt(Interrupt::Cancel)
+            .in_child()
+            .search_hint("run a shell command program terminal build test git")
+    }
+
+    fn effects(&self, input: &BashInput) -> Effects {
+        match input.dangerously_disable_sandbox {
+            Some(true) => Effects::unknown().and(self.effects_of(&input.command)),
+            _ => self.effects_of(&input.command),
+        }
+    }
+
+    async fn check(&self, input: &BashInput, cx: &Context) -> Result<(), ToolError> {
+        Bash::check_command(&input.command)?;
+        let background = input.run_in_background == Some(true);
+        if background && cx.tasks().is_none() {
+            return Err(ToolError::senseless(
+                "`run_in_background` is not possible here: this host has no background tasks; run it without",
+            ));
+        }
+        self.limit(input.timeout, background).map(|_| ())
+    }
+
+    async fn permission(&self, input: &BashInput, _: &Context) -> Opinion {
+        match (input.dangerously_disable_sandbox, self.options.allow_unsandboxed) {
+            (Some(true), true) => Opinion::Ask("it wants to run without the sandbox".to_owned()),
+            (Some(true), false) => Opinion::Deny(
+                "`dangerouslyDisableSandbox` is not allowed by the user's settings; run it without, and what it is \
+                 kept from is said"
+                    .to_owned(),
+            ),
+            _ => Opinion::Silent,
+        }
+    }
+
+    fn describe(&self, input: &BashInput) -> Option<String> {
+        input.description.clone().filter(|words| !words.trim().is_empty())
+    }
+
+    async fn call(&self, input: BashInput, cx: &Context) -> Result<Output, ToolError> {
+        still_there(cx).await?;
+        let analysis = self.analyse(&input.command);
+        let background = input.run_in_background == Some(true);
+        let limit = self.limit(input.timeout, background)?;
+        let moves = cx.tasks().is_some() && self.moves(&analysis);
+        let confinement = match input.dangerously_disable_sandbox {
+            Some(true) => Confinement::Outside,
+            _ => self.confinement(&analysis, cx),
+        };
+        let launch = Launch {
+            command: input.command.clone(),
+            confinement,
+            hosts: hosts(&analysis),
+            timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
+        };
+        let running = run::start(launch, cx);
+        cx.prints_to(running.log.clone());
+        if background {
+            return to_background(&input, running, limit, cx);
+        }
+        let ended = match in_foreground(running, moves.then_some(limit), cx).await {
+            Ok(ended) => ended?,
+            Err(running) => return moved(&input, running, limit, cx).await,
+        };
+        let confined = cx.processes().is_some_and(|processes| processes.confines());
+        let mut facts = Facts {
+            command: &input.command,
+            analysis: &analysis,
+            confinement,
+            confined,
+            limit,
+            notes: Vec::new(),
+        };
+        let ended = match self.once_more(&input, &ended, &mut facts, cx).await? {
+            Some(again) => again,
+            None => ended,
+        };
+        facts.notes.extend(run::carry(cx, ended.cwd.as_deref()));
+        said::result(ended, facts, cx)
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(said::title(stage.text("command")?));
+        Some(match stage {
+            Stage::Use { .. } => match stage.text("description") {
+                Some(words) => view.summary(words),
+                None => view,
+            },
+            Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
+            Stage::Error { error, .. } => {
+                let last = error.message().lines().last().unwrap_or_default().to_owned();
+                said::with_tail(view.summary(last), error.message())
+            }
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            Stage::Result { output, .. } => {
+                let text = output.to_text();
+                said::with_tail(view.summary(text.lines().last().unwrap_or_default()), &text)
+            }
+            _ => view,
+        })
+    }
+}
+
+/// Hosts that a command names, and was therefore allowed with.
+pub(crate) fn hosts(analysis: &Analysis) -> Vec<String> {
+    let effects = analysis.effects();
+    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+    let mut hosts: Vec<String> = std::iter::once(&effects)
+        .chain(inner)
+        .flat_map(|effects| effects.reaches.iter().map(|reach| reach.host.clone()))
+        .collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts
+}
+
+/// Says so where the working directory is gone, and goes back to one that is there.
+async fn still_there(cx: &Context) -> Result<(), ToolError> {
+    if cx.files().metadata(cx.cwd()).await.is_ok() {
+        return Ok(());
+    }
+    cx.move_back();
+    let gone = cx.cwd().display();
+    Err(ToolError::new(format!(
+        "the working directory `{gone}` is gone; the next command runs in the workspace again, so call it once more"
+    )))
+}
+
+/// Waits for the end, or until it is time to go on elsewhere.
+async fn in_foreground(
+    mut running: Running,
+    moves_after: Option<Duration>,
+    cx: &Context,
+) -> Result<Result<Ended, ToolError>, Running> {
+    let Some(limit) = moves_after else { return Ok(running.work.await) };
+    match tokio::time::timeout(limit, &mut running.work).await {
+        Ok(ended) => Ok(ended),
+        // Somebody moved it already.
+        Err(_) if cx.task().is_some() => Ok(running.work.await),
+        Err(_) => Err(running),
+    }
+}
+
+/// Answers for a command that was to run in the background from the start.
+fn to_background(
+    input: &BashInput,
+    running: Running,
+    limit: Duration,
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    running.log.to_background();
+    let task = adopt(&input.command, running, limit, cx)
+        .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
+    Ok(goes_on(input, task, String::new(), format!("runs in the background as {task}"), limit))
+}
+
+/// Answers for a command whose time is over.
+async fn moved(
+    input: &BashInput,
+    running: Running,
+    limit: Duration,
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    let log = running.log.clone();
+    log.to_background();
+    let so_far = {
+        let (text, open) = haft::ports::TaskLog::tail(&*log);
+        text + &open
+    };
+    let seconds = limit.as_secs_f64();
+    match adopt(&input.command, running, BACKGROUND_TIMEOUT, cx) {
+        Ok(task) => {
+            let words = format!("not finished after {seconds} s, so it goes on in the background as {task}");
+            Ok(goes_on(input, task, so_far, words, BACKGROUND_TIMEOUT))
+        }
+        Err((work, why)) => {
+            drop(work);
+            let text = said::with_notes(&so_far, &[]);
+            Err(ToolError::of(
+                haft::ErrorKind::TimedOut,
+                format!(
+                    "{text}\nended by haft: it did not finish within {seconds} s, and could not go on in the background: {why}"
+                ),
+            ))
+        }
+    }
+}
+
+type Work = std::pin::Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
+
+/// Makes a running command a task of the session.
+pub(crate) fn adopt(
+    command: &str,
+    running: Running,
+    limit: Duration,
+    cx: &Context,
+) -> Result<TaskId, (Work, String)> {
+    let Running { work, cancel, .. } = running;
+    let (owned, inner) = (command.to_owned(), cx.clone());
+    let work: Work = Box::pin(async move {
+        let ended = work.await?;
+        let analysis = Analysis::default();
+        let facts = Facts {
+            command: &owned,
+            analysis: &analysis,
+            confinement: Confinement::Session,
+            confined: false,
+            limit,
+            notes: Vec::new(),
+        };
+        said::result(ended, facts, &inner)
+    });
+    let about: String =
+        command.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT_CHARS).collect();
+    cx.go_on_in_background(about, cancel, work)
+}
+
+/// The answer of a command that goes on.
+fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit: Duration) -> Output {
+    let seconds = limit.as_secs_f64();
+    let how = format!(
+        "{words}; it is ended after {seconds} s\nTaskOutput {{\"task_id\": \"{task}\"}} shows what it prints, TaskStop ends it"
+    );
+    let text = match so_far.trim().is_empty() {
+        true => how,
+        false => format!("{}\n{how}", so_far.strip_suffix('\n').unwrap_or(&so_far)),
+    };
+    let view = said::with_tail(View::titled(said::title(&input.command)).summary(words), &so_far);
+    let response = said::background_response(&so_far, &task.to_string());
+    Output::from(Content::text(text)).with_view(view).with_response(response)
+}
+
+impl Bash {
+    /// Offers to run a command again with more, where it was kept from something for certain; at most once, and only where
+    /// there is a user whom the mode lets be asked. What the command itself says is no reason.
+    async fn once_more(
+        &self,
+        input: &BashInput,
+        ended: &Ended,
+        facts: &mut Facts<'_>,
+        cx: &Context,
+    ) -> Result<Option<Ended>, ToolError> {
+        let kept_from = |refusal: &&Refusal| matches!(refusal, Refusal::Path { write: true, .. });
+        let wanted: Vec<&Refusal> = ended.refused.iter().filter(kept_from).collect();
+        let may_ask = cx
+            .mode()
+            .is_none_or(|mode| !matches!(mode.current(), PermissionMode::DontAsk | PermissionMode::Plan));
+        let (Some(asker), false, true) = (cx.asker(), wanted.is_empty(), may_ask) else { return Ok(None) };
+        let failed = ended.exit != Exit::Code(0);
+        if !failed || facts.confinement != Confinement::ReadOnly || !facts.confined {
+            return Ok(None);
+        }
+        let names: Vec<String> = wanted.iter().take(3).map(|refusal| place_of(refusal)).collect();
+        let question = UserQuestion {
+            text: format!(
+                "`{}` was taken for a command that only looks and could not write {}. Run it again with what this session may write?",
+                input.command.trim(),
+                names.join(", ")
+            ),
+            choices: vec![choice("no", "leave it"), choice("yes", "run it again, once")],
+            several: false,
+        };
+        let answer = asker.question(&question).await;
+        if answer.is_none_or(|answers| answers != ["yes"]) {
+            facts.notes.push("the user did not want it to be run again with more".to_owned());
+            return Ok(None);
+        }
+        facts.confinement = Confinement::Session;
+        let hosts = Vec::new();
+        let launch = Launch {
+            command: input.command.clone(),
+            confinement: Confinement::Session,
+            hosts,
+            timeout: facts.limit,
+        };
+        facts.notes.push(
+            "the user let it run again with what this session may write; this is what came of it".to_owned(),
+        );
+        run::start(launch, cx).work.await.map(Some)
+    }
+}
+
+fn choice(label: &str, description: &str) -> haft::ports::Choice {
+    haft::ports::Choice { label: label.to_owned(), description: Some(description.to_owned()) }
+}
+
+fn place_of(refusal: &Refusal) -> String {
+    let shown = |path: &Path| format!("`{}`", path.display());
+    match refusal {
+        Refusal::Path { path, .. } | Refusal::Protected { path, .. } => shown(path),
+        Refusal::Host { host, .. } => host.clone(),
+    }
+}

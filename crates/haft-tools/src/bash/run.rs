@@ -1,0 +1,142 @@
+//! One run of a command: the shell that is started, where it runs, and what came of it.
+//!
+//! The command is one argument of the shell, as it was given. It is evaluated by a few lines around it whose only purpose
+//! is to learn the working directory that it leaves, through a descriptor that is no part of its output; its exit code is
+//! what it would be without them. Where there is no bash, `sh` runs it, and the working directory stays.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use haft::ports::{Confinement, Exit, ProcessRequest, Refusal, TaskLog};
+use haft::{Cancel, Context, ToolError};
+
+use super::log::{Log, Printed};
+
+/// Where bash is looked for.
+const PLACES: &[&str] =
+    &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
+
+/// Runs `$1` and tells descriptor 3 where that ended. The descriptor moves to a number that no command uses by itself.
+/// A command may set a trap of its own, replace the shell or be killed: then nothing is told.
+/// All on one line, so that the numbers of lines in complaints of the shell are the command's own.
+const AROUND: &str = "exec {__haft}>&3 3>&-; __haft_command=$1; shift; \
+    trap 'pwd -P >&\"$__haft\" 2>/dev/null || :' EXIT; \
+    eval \"$__haft_command\"";
+
+/// Bytes of output that the port keeps besides; for one that doesn't tell of output as it comes.
+const CAPTURED_BYTES_MAX: usize = 16 * 1024;
+/// How often at most somebody is told what is printed.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
+
+/// A command to run.
+pub(crate) struct Launch {
+    pub(crate) command: String,
+    pub(crate) confinement: Confinement,
+    pub(crate) hosts: Vec<String>,
+    /// How long it may run in all.
+    pub(crate) timeout: Duration,
+}
+
+/// A command that runs, as long as somebody waits for it.
+pub(crate) struct Running {
+    pub(crate) log: Arc<Log>,
+    /// Ends it, and lets it say how it ended.
+    pub(crate) cancel: Cancel,
+    pub(crate) work: Pin<Box<dyn Future<Output = Result<Ended, ToolError>> + Send>>,
+}
+
+/// A command that ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    pub(crate) printed: Printed,
+    /// The working directory that it left, if it told.
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) refused: Vec<Refusal>,
+}
+
+/// The shell: bash, or what there is.
+fn shell() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
+    *FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()))
+}
+
+fn argv(command: &str) -> Vec<OsString> {
+    let words: Vec<&str> = match shell() {
+        Some(_) => vec!["--noprofile", "--norc", "-c", AROUND, "bash", command],
+        None => vec!["-c", command],
+    };
+    let shell = shell().unwrap_or(Path::new("/bin/sh"));
+    std::iter::once(shell.into()).chain(words.into_iter().map(OsString::from)).collect()
+}
+
+/// Starts a command when the work is first awaited.
+pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
+    let log = Arc::new(Log::new(cx.results().cloned()));
+    let cancel = cx.cancel().child();
+    let told: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+    let request = ProcessRequest::new(argv(&launch.command), cx.cwd())
+        .with_access(cx.access().clone(), launch.hosts)
+        .with_confinement(launch.confinement)
+        .with_merged_output()
+        .with_timeout(launch.timeout)
+        .with_output_bytes_max(CAPTURED_BYTES_MAX)
+        .with_on_output(tells(&log, cx))
+        .with_on_line({
+            let told = told.clone();
+            move |line| {
+                let path = PathBuf::from(OsStr::from_bytes(line));
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+            }
+        })
+        .with_cancel(cancel.clone());
+    let (printing, cx) = (log.clone(), cx.clone());
+    let work = Box::pin(async move {
+        let Some(processes) = cx.processes() else {
+            return Err(ToolError::new("Bash can't run: this host starts no processes"));
+        };
+        let outcome = processes.run(request).await;
+        let outcome =
+            outcome.map_err(|error| ToolError::new(format!("Bash can't run: {error}")).with_source(error))?;
+        // A port that doesn't tell of output as it comes.
+        if printing.size().activity == 0 {
+            for captured in [&outcome.stdout, &outcome.stderr] {
+                printing.add(&captured.head);
+                printing.add(&captured.tail);
+            }
+        }
+        let cwd = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(Ended { exit: outcome.exit, printed: printing.finish(), cwd, refused: outcome.refused })
+    });
+    Running { log, cancel, work }
+}
+
+/// Keeps what is printed, and tells watchers of it now and then.
+fn tells(log: &Arc<Log>, cx: &Context) -> impl Fn(&[u8]) + Send + Sync + 'static {
+    let (log, cx, last) = (log.clone(), cx.clone(), Mutex::new(None::<Instant>));
+    move |bytes| {
+        log.add(bytes);
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= PROGRESS_PERIOD)
+            && let Some(line) = log.last_line()
+        {
+            *last = Some(Instant::now());
+            cx.progress(None, line);
+        }
+    }
+}
+
+/// Carries the working directory on to the next call, and says where that can't be.
+pub(crate) fn carry(cx: &Context, left: Option<&Path>) -> Option<String> {
+    let left = left?;
+    if left == cx.cwd() {
+        return None;
+    }
+    let why = cx.move_to(left).err()?;
+    cx.move_back();
+    Some(format!("the next command runs in the workspace again: {why}"))
+}

@@ -1,0 +1,330 @@
+//! What came of a command, in words: for the model, for a person, for hooks.
+//!
+//! Output comes first and as it is; a line follows only where it says something that the output doesn't. An exit code
+//! other than 0 is a failure, but for the programs that answer a question with it. A failure is short, with its beginning
+//! and its end; whatever is left out anywhere is in a file that is named.
+
+use std::time::Duration;
+
+use haft::ports::{Confinement, Exit, Refusal};
+use haft::results::OffloadStore;
+use haft::view::Part;
+use haft::{Content, Context, ErrorKind, Output, ToolError, View};
+use haft_shell::{Analysis, SubCommand};
+use serde_json::{Value, json};
+
+use super::log::{Printed, ceil, floor};
+use super::run::Ended;
+
+/// Characters of the output of a command that failed: its beginning and its end.
+pub const FAILURE_CHARS_MAX: usize = 9_000;
+/// Lines of output that a person is shown.
+const LINES_SHOWN: usize = 20;
+/// How many things that were refused are named.
+const REFUSALS_SHOWN: usize = 8;
+
+/// What is known of a run besides how it ended.
+pub(crate) struct Facts<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) analysis: &'a Analysis,
+    pub(crate) confinement: Confinement,
+    /// Whether the host holds it to that.
+    pub(crate) confined: bool,
+    pub(crate) limit: Duration,
+    /// What else there is to say.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The result of a command that ended.
+pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Output, ToolError> {
+    let Ended { exit, printed, refused, .. } = ended;
+    let answers = meaning(&exit, facts.analysis);
+    let failed = !(exit == Exit::Code(0) || answers.is_some());
+    let mut notes = left_out(&printed);
+    notes.extend(exit_words(&exit, answers, facts.limit));
+    notes.extend(refusals(&refused));
+    if failed && facts.confined && facts.confinement == Confinement::ReadOnly {
+        notes.push(read_only(&refused));
+    }
+    notes.extend(facts.notes);
+    let view = view(facts.command, &exit, &printed);
+    if failed {
+        let kind = match exit {
+            Exit::TimedOut => ErrorKind::TimedOut,
+            Exit::Cancelled => ErrorKind::Cancelled,
+            Exit::Code(_) | Exit::Signal(_) => ErrorKind::Failed,
+        };
+        return Err(ToolError::of(kind, failure(&printed, &notes, cx.results().map(|store| &**store))));
+    }
+    let response = response(&printed, false);
+    let output = match (&printed.kept, cx.results()) {
+        (Some(kept), Some(store)) => {
+            let tail = with_notes(&printed.tail, &notes);
+            store.show(kept, &printed.head, &tail)
+        }
+        _ => Output::from(Content::text(with_notes(&whole(&printed), &notes))),
+    };
+    Ok(output.with_view(view).with_response(response))
+}
+
+/// All of the text, or what there is of it.
+fn whole(printed: &Printed) -> String {
+    let Some(why) = &printed.lost else { return printed.head.clone() };
+    let shown = (printed.head.len() + printed.tail.len()) as u64;
+    let missing = printed.bytes.saturating_sub(shown);
+    if missing == 0 {
+        return format!("{}{}", printed.head, printed.tail);
+    }
+    format!(
+        "{}\n[haft left out {missing} bytes here, which could not be kept in a file: {why}]\n{}",
+        printed.head, printed.tail
+    )
+}
+
+/// The text without its last line break, and what there is to say about it.
+pub(crate) fn with_notes(text: &str, notes: &[String]) -> String {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = if text.trim().is_empty() { "(no output)" } else { text };
+    match notes.is_empty() {
+        true => text.to_owned(),
+        false => format!("{text}\n{}", notes.join("\n")),
+    }
+}
+
+/// A failure within its bound: what is too long goes to a file.
+fn failure(printed: &Printed, notes: &[String], store: Option<&OffloadStore>) -> String {
+    let text = whole(printed);
+    if printed.is_whole() && text.chars().count() <= FAILURE_CHARS_MAX {
+        return with_notes(&text, notes);
+    }
+    let (bytes, place) = match (&printed.kept, store) {
+        (Some(kept), _) => (printed.bytes, Some(kept.path().display().to_string())),
+        (None, Some(store)) if printed.lost.is_none() => {
+            let kept = store.keep("Bash", "txt", text.as_bytes()).ok();
+            (text.len() as u64, kept.map(|path| path.display().to_string()))
+        }
+        _ => (printed.bytes, None),
+    };
+    let half = FAILURE_CHARS_MAX / 2;
+    let tail = if printed.tail.is_empty() { &text } else { &printed.tail };
+    // Characters have up to four bytes; this is the cut for text that is mostly ASCII, and never longer.
+    let head_end = floor(&printed.head, half);
+    let tail_from = ceil(tail, tail.len().saturating_sub(half));
+    let whole = match place {
+        Some(place) => format!("all {bytes} bytes are in {place}"),
+        None => format!("there were {bytes} bytes in all, which could not be kept"),
+    };
+    let cut = format!(
+        "{}\n[… the middle was left out; {whole}]\n{}",
+        &printed.head[..head_end],
+        &tail[tail_from..]
+    );
+    with_notes(&cut, notes)
+}
+
+/// What the text doesn't show.
+fn left_out(printed: &Printed) -> Vec<String> {
+    let mut notes = Vec::new();
+    if printed.left_out.invalid {
+        notes.push("[haft: this is not all UTF-8; \u{FFFD} stands for what is not]".to_owned());
+    }
+    if printed.left_out.nuls > 0 {
+        notes.push(format!("[haft left out {} NUL bytes]", printed.left_out.nuls));
+    }
+    let held = printed.kept.as_ref().map(|kept| (kept.held_bytes(), kept.bytes()));
+    if let Some((held, bytes)) = held.filter(|(held, bytes)| held < bytes) {
+        notes.push(format!("[haft kept the first {held} of {bytes} bytes in the file]"));
+    }
+    notes
+}
+
+/// What an exit code of 1 means, for programs that answer with it; nothing if it is a failure.
+fn meaning(exit: &Exit, analysis: &Analysis) -> Option<&'static str> {
+    if *exit != Exit::Code(1) || !analysis.doubts.is_empty() {
+        return None;
+    }
+    let last = analysis.commands.iter().rev().find(|command| command.within.is_none())?;
+    match last.program()? {
+        "grep" | "rg" | "egrep" | "fgrep" => Some("nothing matches"),
+        "diff" => Some("they differ"),
+        "test" | "[" => Some("it is not so"),
+        "find" => Some("not everything could be looked at"),
+        "git" => match git_command(last)? {
+            "diff" => Some("they differ"),
+            "grep" => Some("nothing matches"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn git_command(command: &SubCommand) -> Option<&str> {
+    let mut words = command.argv().iter().skip(1);
+    while let Some(word) = words.next() {
+        match word.literal()? {
+            "-C" | "-c" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            name => return Some(name),
+        }
+    }
+    None
+}
+
+/// How it ended, where that has to be said.
+fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<String> {
+    Some(match (exit, answers) {
+        (Exit::Code(0), _) => return None,
+        (Exit::Code(code), Some(answer)) => format!("exit code {code}: {answer}"),
+        (Exit::Code(126), _) => "exit code 126: a program in it could not be executed".to_owned(),
+        (Exit::Code(127), _) => "exit code 127: a program in it was not found".to_owned(),
+        // How a shell says that what it ran was killed.
+        (Exit::Code(code), None) => match signal_name(code - 128) {
+            Some(name) => format!(
+                "exit code {code}: a program in it was killed by {name} ({}){}",
+                code - 128,
+                hint(code - 128)
+            ),
+            None => format!("exit code {code}"),
+        },
+        (Exit::Signal(signal), _) => {
+            let name = signal_name(*signal).unwrap_or("a signal");
+            format!("killed by {name} ({signal}){}", hint(*signal))
+        }
+        (Exit::TimedOut, _) => {
+            let seconds = limit.as_secs_f64();
+            format!(
+                "ended by haft: it did not finish within {seconds} s; the user did not interrupt. Give a longer `timeout`, or `run_in_background`"
+            )
+        }
+        (Exit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
+    })
+}
+
+/// The name of a signal that ends programs.
+pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
+/// Why a signal may have come.
+fn hint(signal: i32) -> &'static str {
+    match signal {
+        9 => ", as when memory runs out or a limit is reached",
+        24 => ": it used all the processor time that it may",
+        25 => ": a file became larger than it may",
+        31 => ": it made a system call that is not allowed here",
+        _ => "",
+    }
+}
+
+/// What it was kept from.
+fn refusals(refused: &[Refusal]) -> Vec<String> {
+    let mut words: Vec<String> = refused
+        .iter()
+        .take(REFUSALS_SHOWN)
+        .map(|refusal| match refusal {
+            Refusal::Host { host, port: Some(port), why } => {
+                format!("it could not reach {host}:{port}: {why}")
+            }
+            Refusal::Host { host, port: None, why } => format!("it could not reach {host}: {why}"),
+            Refusal::Path { path, write: true } => {
+                format!("it could not write `{}`, it seems", path.display())
+            }
+            Refusal::Path { path, write: false } => {
+                format!("it could not read `{}`, it seems", path.display())
+            }
+            Refusal::Protected { path, done } => {
+                format!("it changed `{}`, which it may not: {done}", path.display())
+            }
+        })
+        .collect();
+    if refused.len() > REFUSALS_SHOWN {
+        words.push(format!("and {} more like that", refused.len() - REFUSALS_SHOWN));
+    }
+    words
+}
+
+/// Why a command that only looks may have failed.
+fn read_only(refused: &[Refusal]) -> String {
+    let wanted = refused
+        .iter()
+        .any(|refusal| matches!(refusal, Refusal::Path { write: true, .. } | Refusal::Host { .. }));
+    let tried = if wanted { "" } else { "if it tried to, that is why it failed: " };
+    format!(
+        "it was taken for a command that only looks, so it ran where nothing can be written and no host reached; {tried}\
+         the user can let it run with more, or ask for what it should do in a command that says what it changes"
+    )
+}
+
+/// What hooks see of it.
+fn response(printed: &Printed, interrupted: bool) -> Value {
+    let mut response =
+        json!({"stdout": whole(printed), "stderr": "", "interrupted": interrupted, "isImage": false});
+    if let Some(kept) = &printed.kept {
+        response["persistedOutputPath"] = kept.path().display().to_string().into();
+        response["persistedOutputSize"] = kept.held_bytes().into();
+    }
+    response
+}
+
+/// What hooks see of a command that goes on in the background.
+pub(crate) fn background_response(stdout: &str, task: &str) -> Value {
+    json!({"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false, "backgroundTaskId": task})
+}
+
+/// The command as a title.
+pub(crate) fn title(command: &str) -> String {
+    format!("$ {}", command.trim())
+}
+
+fn view(command: &str, exit: &Exit, printed: &Printed) -> View {
+    let text = if printed.tail.is_empty() { &printed.head } else { &printed.tail };
+    let lines = match printed.is_whole() {
+        true => printed.head.lines().count(),
+        false => printed.kept.as_ref().map_or(0, |_| usize::MAX),
+    };
+    let size = match lines {
+        0 => "no output".to_owned(),
+        1 => "1 line".to_owned(),
+        usize::MAX => format!("{} bytes", printed.bytes),
+        lines => format!("{lines} lines"),
+    };
+    let summary = match exit {
+        Exit::Code(0) => size,
+        Exit::Code(code) => format!("exit code {code}, {size}"),
+        _ => size,
+    };
+    with_tail(View::titled(title(command)).summary(summary), text)
+}
+
+/// The view with the last lines of a text.
+pub(crate) fn with_tail(view: View, text: &str) -> View {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return view;
+    }
+    let mut shown = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+    if lines.len() > LINES_SHOWN {
+        shown.insert_str(0, &format!("… {} lines before\n", lines.len() - LINES_SHOWN));
+    }
+    view.with(Part::Code { language: None, text: shown })
+}

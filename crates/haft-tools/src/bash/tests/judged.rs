@@ -1,0 +1,205 @@
+//! What a command is taken for, and what follows: beside others or alone, and how it is confined.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft::BoxFuture;
+use haft::ports::{
+    Answer, Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+};
+use haft::testing::ScriptedAsker;
+use tokio::sync::Barrier;
+
+use super::*;
+
+/// Confines, so it says; runs nothing. Those who only look wait until two of them are here.
+struct Meeting {
+    two: Barrier,
+    inside: AtomicUsize,
+    crowd_of_changers: AtomicUsize,
+}
+
+impl Processes for Meeting {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let others = self.inside.fetch_add(1, Ordering::SeqCst);
+            match request.confinement {
+                Confinement::ReadOnly => drop(self.two.wait().await),
+                _ => {
+                    self.crowd_of_changers.fetch_max(others, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(ended(Exit::Code(0), Vec::new()))
+        })
+    }
+}
+
+fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
+    ProcessOutcome { exit, stdout: Captured::default(), stderr: Captured::default(), refused }
+}
+
+#[tokio::test]
+async fn what_only_looks_runs_side_by_side_and_the_rest_alone() {
+    let meeting = Arc::new(Meeting {
+        two: Barrier::new(2),
+        inside: AtomicUsize::new(0),
+        crowd_of_changers: AtomicUsize::new(0),
+    });
+    let scene = Scene::of(Bash::new(), meeting.clone());
+    let commands =
+        ["ls", "cat sub/x", "rm sub/x", "ls -l sub", "grep -r x . | wc -l", "make", "$UNKNOWN", "rm a"];
+    let calls = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| ToolCall::new(at.to_string(), "Bash", json!({"command": command})));
+    let turn = scene.engine.turn().run(calls.collect::<Vec<_>>());
+    let results = tokio::time::timeout(Duration::from_secs(30), turn).await.expect("two who look meet");
+    assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
+    let beside: Vec<bool> = results.iter().map(ToolResult::was_concurrent).collect();
+    assert_eq!(beside, [true, true, false, true, true, false, false, false]);
+    assert_eq!(meeting.crowd_of_changers.load(Ordering::SeqCst), 0);
+}
+
+/// Answers as it is told, and keeps how commands were to be confined.
+#[derive(Default)]
+struct Told {
+    outcomes: Mutex<Vec<ProcessOutcome>>,
+    asked: Mutex<Vec<(Confinement, Vec<String>)>>,
+}
+
+impl Processes for Told {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        self.asked.lock().unwrap().push((request.confinement, request.hosts.clone()));
+        assert!(request.merged);
+        let outcome = self.outcomes.lock().unwrap().pop().unwrap_or_else(|| ended(Exit::Code(0), Vec::new()));
+        Box::pin(std::future::ready(Ok(outcome)))
+    }
+}
+
+impl Told {
+    fn asked(&self) -> Vec<Confinement> {
+        self.asked.lock().unwrap().iter().map(|(confinement, _)| *confinement).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_confined_by_what_it_is() {
+    for (command, expected) in [
+        ("ls -la", Confinement::ReadOnly),
+        ("cat a | sort | uniq -c", Confinement::ReadOnly),
+        ("git status", Confinement::ReadOnly),
+        ("cd sub && ls", Confinement::ReadOnly),
+        ("cat a > b", Confinement::Session),
+        ("rm a", Confinement::Session),
+        ("make", Confinement::Session),
+        ("$X", Confinement::Session),
+        ("sort --compress-program=./x a", Confinement::Session),
+        ("find . -fprint x", Confinement::Session),
+        ("LD_PRELOAD=./x ls", Confinement::Session),
+    ] {
+        let told = Arc::new(Told::default());
+        let scene = Scene::of(Bash::new(), told.clone());
+        scene.bash(command).await;
+        assert_eq!(told.asked(), [expected], "{command}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_sandbox_only_where_the_host_allows_it_and_the_user_says_yes() {
+    let input = json!({"command": "ls", "dangerouslyDisableSandbox": true});
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    let said = scene.says("Bash", input.clone()).await;
+    assert!(
+        said.starts_with("Denied: Bash refuses this call: `dangerouslyDisableSandbox` is not allowed"),
+        "{said}"
+    );
+
+    let scene = Scene::of(Bash::new().allow_unsandboxed(true), told.clone());
+    let said = scene.says("Bash", input.clone()).await;
+    assert!(
+        said.starts_with("Denied: ") && said.contains("it wants to run without the sandbox"),
+        "nobody to ask: {said}"
+    );
+    assert_eq!(told.asked(), []);
+
+    let asker = ScriptedAsker::new().then(Answer::Once);
+    let scene = scene.with(|engine| engine.ask(asker.clone()));
+    assert_eq!(scene.says("Bash", input).await, "(no output)");
+    assert_eq!(told.asked(), [Confinement::Outside]);
+    assert!(asker.approvals()[0].reason.contains("without the sandbox"));
+}
+
+fn written(path: &str) -> Refusal {
+    Refusal::Path { path: path.into(), write: true }
+}
+
+#[tokio::test]
+async fn one_that_was_taken_for_looking_says_where_it_ran() {
+    let told = Arc::new(Told::default());
+    told.outcomes.lock().unwrap().extend([
+        ended(Exit::Code(1), Vec::new()),
+        ended(Exit::Code(128), vec![written("/repo/.git/index.lock")]),
+    ]);
+    let scene = Scene::of(Bash::new(), told.clone());
+    let said = scene.bash("git status").await;
+    assert!(said.contains("it could not write `/repo/.git/index.lock`, it seems"), "{said}");
+    assert!(said.contains("it ran where nothing can be written and no host reached; the user can"), "{said}");
+    let said = scene.bash("cat missing").await;
+    assert!(said.contains("no host reached; if it tried to, that is why it failed"), "{said}");
+    // A failure of one that may write needs no such words.
+    told.outcomes.lock().unwrap().push(ended(Exit::Code(1), Vec::new()));
+    assert_eq!(scene.bash("make").await, "Failed: (no output)\nexit code 1");
+}
+
+#[tokio::test]
+async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
+    let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
+    for (answer, confinements) in
+        [("yes", vec![Confinement::ReadOnly, Confinement::Session]), ("no", vec![Confinement::ReadOnly])]
+    {
+        let told = Arc::new(Told::default());
+        told.outcomes.lock().unwrap().push(ended(Exit::Code(1), vec![written("x")]));
+        let asker = choose(answer);
+        let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+        let said = scene.bash("git status").await;
+        assert_eq!(told.asked(), confinements, "{said}");
+        assert!(
+            asker.questions()[0].text.starts_with("`git status` was taken for a command that only looks")
+        );
+        assert_eq!(said.starts_with("(no output)\nthe user let it run again"), answer == "yes", "{said}");
+    }
+    // Nothing was refused, whatever it says: nobody is asked.
+    let told = Arc::new(Told::default());
+    let mut outcome = ended(Exit::Code(1), Vec::new());
+    outcome.stdout = Captured::cut(b"Read-only file system".to_vec(), 100);
+    told.outcomes.lock().unwrap().push(outcome);
+    let asker = choose("yes");
+    let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+    scene.bash("cat x").await;
+    assert_eq!((told.asked().len(), asker.questions().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn hosts_that_a_command_names_go_with_it() {
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    scene.bash("curl -s https://example.com/a | head -1").await;
+    assert_eq!(*told.asked.lock().unwrap(), [(Confinement::Session, vec!["example.com".to_owned()])]);
+    let mut outcome = ended(Exit::Code(6), Vec::new());
+    outcome.refused =
+        vec![Refusal::Host { host: "evil.example".into(), port: Some(443), why: "no rule allows it".into() }];
+    told.outcomes.lock().unwrap().push(outcome);
+    let said = scene.bash("npm install").await;
+    assert!(said.contains("it could not reach evil.example:443: no rule allows it"), "{said}");
+}

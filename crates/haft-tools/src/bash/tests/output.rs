@@ -1,0 +1,158 @@
+//! What is printed: in order, made safe, bounded, and none of it lost.
+
+use haft::event::What;
+use haft::ports::TaskLog as _;
+use haft::testing::EventLog;
+
+use super::*;
+use crate::bash::log::{Log, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
+
+#[tokio::test]
+async fn both_streams_come_in_order() {
+    let scene = Scene::new();
+    let said = scene.bash("for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done").await;
+    let expected: Vec<String> = (1..=5).flat_map(|i| [format!("out {i}"), format!("err {i}")]).collect();
+    assert_eq!(said, expected.join("\n"));
+}
+
+#[tokio::test]
+async fn what_a_terminal_would_obey_is_made_safe() {
+    let scene = Scene::new();
+    for (command, expected) in [
+        (r"printf '\033[31mred\033[0m \033]0;title\007x\n'", "red x"),
+        (r"printf '1%%\r2%%\r3%%\ndone'", "3%\ndone"),
+        (r"printf 'a\377b\n'", "a\u{fffd}b\n[haft: this is not all UTF-8; \u{fffd} stands for what is not]"),
+        (r"printf '\0\0\0'", "(no output)\n[haft left out 3 NUL bytes]"),
+        (r"printf '\342\200\256evil\n'", "\\u{202e}evil"),
+        (r"printf 'no newline'", "no newline"),
+        (r"printf '\n\n  \n'", "(no output)"),
+        (r"printf 'a\r\nb\r\n'", "a\nb"),
+    ] {
+        assert_eq!(scene.bash(command).await, expected, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_result_is_in_a_file() {
+    let scene = Scene::new();
+    // Held in memory, and too long for the model.
+    let result = scene.call("Bash", json!({"command": "seq 10000"})).await;
+    let text = result.outcome().unwrap().to_text();
+    assert!(
+        text.chars().count() <= 30_000 && text.starts_with("1\n2\n") && text.ends_with("\n10000"),
+        "{text}"
+    );
+    let file = fs::read_to_string(result.offloaded_to().unwrap()).unwrap();
+    assert_eq!(file.lines().count(), 10_000);
+
+    // Too long for memory.
+    let result = scene.call("Bash", json!({"command": "seq 100000; exit 0"})).await;
+    let text = result.outcome().unwrap().to_text();
+    assert!(
+        text.chars().count() <= 30_000 && text.starts_with("1\n2\n") && text.ends_with("\n100000"),
+        "{}",
+        &text[text.len() - 300..]
+    );
+    let file = fs::read_to_string(result.offloaded_to().unwrap()).unwrap();
+    assert_eq!((file.lines().count(), file.lines().last()), (100_000, Some("100000")));
+    assert!(text.contains(&result.offloaded_to().unwrap().display().to_string()));
+}
+
+#[tokio::test]
+async fn a_long_failure_is_short_and_says_where_the_rest_is() {
+    let scene = Scene::new();
+    for lines in [5_000, 100_000] {
+        let said = scene.bash(&format!("seq {lines}; exit 7")).await;
+        assert!(said.chars().count() <= 10_000, "{}", said.len());
+        assert!(
+            said.starts_with("Failed: 1\n2\n") && said.ends_with(&format!("\n{lines}\nexit code 7")),
+            "{said}"
+        );
+        let file = said.lines().find_map(|line| line.split(" bytes are in ").nth(1)).unwrap();
+        let kept = fs::read_to_string(file.trim_end_matches(']')).unwrap();
+        assert_eq!(kept.lines().count(), lines);
+    }
+}
+
+/// 100 MB, of which a file takes 64 MiB.
+#[tokio::test]
+async fn a_flood_is_bounded_and_counted() {
+    let scene = Scene::new();
+    let command = "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo the end";
+    let result = scene.call("Bash", json!({"command": command})).await;
+    let text = result.outcome().unwrap().to_text();
+    assert!(text.chars().count() <= 30_000 && text.starts_with("xxxx"));
+    let end = &text[text.len() - 200..];
+    assert!(end.contains("the end\n[haft kept the first 67108864 of 1000000"), "{end}");
+    let file = fs::metadata(result.offloaded_to().unwrap()).unwrap();
+    assert_eq!(file.len(), 64 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn only_nuls_are_nothing_but_counted() {
+    let said = Scene::new().bash("head -c 50000000 /dev/zero").await;
+    assert_eq!(said, "(no output)\n[haft left out 50000000 NUL bytes]");
+}
+
+/// Whatever comes, what a log holds is bounded.
+#[test]
+fn a_log_holds_little() {
+    let store = Arc::new(OffloadStore::temporary());
+    let log = Log::new(Some(store.clone()));
+    let piece = vec![b'y'; 64 * 1024];
+    for _ in 0..1_100 {
+        log.add(&piece);
+    }
+    assert!(log.held_in_memory() <= MEMORY_BYTES_MAX + 12 * TAIL_BYTES_MAX, "{}", log.held_in_memory());
+    let printed = log.finish();
+    assert_eq!(printed.kept.unwrap().held_bytes(), 64 * 1024 * 1024);
+}
+
+#[test]
+fn where_no_file_can_be_written_beginning_and_end_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("taken"), "").unwrap();
+    let log = Log::new(Some(Arc::new(OffloadStore::at(dir.path().join("taken")))));
+    for line in 0..100_000 {
+        log.add(format!("{line}\n").as_bytes());
+    }
+    let printed = log.finish();
+    assert!(printed.head.starts_with("0\n1\n") && printed.tail.ends_with("\n99999\n"));
+    assert!(printed.lost.unwrap().contains("is a link or no folder"));
+}
+
+#[test]
+fn a_log_is_read_in_pages() {
+    for background in [false, true] {
+        let log = Log::new(Some(Arc::new(OffloadStore::temporary())));
+        if background {
+            log.to_background();
+        }
+        let text: String = (0..20_000).map(|line| format!("grün {line}\n")).collect();
+        text.as_bytes().chunks(1_000).for_each(|piece| log.add(piece));
+        let mut read = String::new();
+        loop {
+            let page = log.read(read.len() as u64, 1_001).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            read.push_str(&page);
+        }
+        assert_eq!(read, text);
+        assert_eq!(log.size().held_bytes, text.len() as u64);
+        assert!(log.size().file.is_some());
+    }
+}
+
+#[tokio::test]
+async fn progress_is_told_as_it_comes() {
+    let events = EventLog::new();
+    let scene = Scene::new().with(|engine| engine.events(events.clone()));
+    scene.bash("echo compiling 1/2; echo compiling 2/2").await;
+    let told = events.events().into_iter().filter_map(|event| match event.what {
+        What::Progress(progress) => progress.message,
+        _ => None,
+    });
+    let told: Vec<String> = told.collect();
+    assert!(!told.is_empty() && told[0].starts_with("compiling "), "{told:?}");
+}

@@ -1,0 +1,110 @@
+//! `TaskStop`: ends a background task, and says how it ended.
+//!
+//! The task is asked to end and killed if it doesn't; how is the business of whoever runs it. A task was started by a call
+//! that was allowed, so ending it asks nobody.
+
+use std::time::Duration;
+
+use haft::ports::{Port, TaskId};
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::task_output::{find, standing, tasks};
+
+/// Characters of a result that the model sees.
+pub const RESULT_CHARS: usize = 2_000;
+/// How long a task that was told to end is waited for.
+pub const END_WAIT: Duration = Duration::from_secs(10);
+
+/// Ends a background task: one that Bash started with `run_in_background` or that went on there.
+///
+/// What it printed stays readable with TaskOutput. It is asked to end first, and killed if it does not, with everything
+/// that it started.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct TaskStopInput {
+    /// The task, for example `task-1`.
+    #[serde(default)]
+    pub task_id: Option<String>,
+    /// An older name of `task_id`.
+    #[serde(default)]
+    pub shell_id: Option<String>,
+}
+
+impl TaskStopInput {
+    fn task(&self) -> Result<&str, ToolError> {
+        match (&self.task_id, &self.shell_id) {
+            (Some(task), None) | (None, Some(task)) => Ok(task),
+            (Some(task), Some(shell)) if task == shell => Ok(task),
+            (None, None) => {
+                Err(ToolError::senseless("`task_id` is missing; TaskOutput lists the background tasks"))
+            }
+            _ => Err(ToolError::senseless("`task_id` and `shell_id` name two tasks; give `task_id` alone")),
+        }
+    }
+}
+
+/// The tool `TaskStop`.
+#[derive(Debug, Default)]
+pub struct TaskStop;
+
+impl Tool for TaskStop {
+    type Input = TaskStopInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("TaskStop")
+            .alias("KillShell")
+            .group("shell")
+            .feature("shell")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .timeout(Timeout::After(2 * END_WAIT))
+            .needs(Port::Tasks)
+            .search_hint("stop kill end a background task or shell")
+    }
+
+    fn effects(&self, _: &TaskStopInput) -> Effects {
+        Effects::writes_state("session:background")
+    }
+
+    async fn permission(&self, _: &TaskStopInput, _: &Context) -> Opinion {
+        Opinion::Allow
+    }
+
+    async fn check(&self, input: &TaskStopInput, cx: &Context) -> Result<(), ToolError> {
+        find(input.task()?, tasks(cx)?).map(|_| ())
+    }
+
+    async fn call(&self, input: TaskStopInput, cx: &Context) -> Result<Output, ToolError> {
+        let tasks = tasks(cx)?;
+        let name = input.task()?;
+        let task: TaskId = find(name, tasks)?.id;
+        if !tasks.stop(task) {
+            let words = format!("it was not running any more; {}", standing(&find(name, tasks)?, tasks));
+            return Ok(Content::text(words).into());
+        }
+        let ended = tokio::time::timeout(END_WAIT, tasks.ended(task)).await;
+        let state = find(name, tasks)?;
+        if ended.is_err() {
+            let seconds = END_WAIT.as_secs();
+            return Err(ToolError::new(format!(
+                "{task} was told to end and did not within {seconds} s; look at it again with TaskOutput"
+            )));
+        }
+        let words = format!("stopped {task}: {}\n{}", state.about, standing(&state, tasks));
+        let view = View::titled(format!("{task}  $ {}", state.about)).summary("stopped");
+        Ok(Output::from(Content::text(words)).with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(stage.text("task_id").or(stage.text("shell_id"))?);
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
