@@ -13,7 +13,7 @@ use haft_policy::gate::{Meaning, Policy};
 use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
 use haft_policy::settings::Handler;
 use haft_policy::source::{List, Scope};
-use haft_policy::trust::{Inventory, Kind};
+use haft_policy::trust::{Inventory, Named};
 
 use crate::given::Given;
 use crate::{Usage, output};
@@ -84,12 +84,13 @@ impl Condition for If {
     }
 }
 
-/// A hook of the workspace runs only while the scripts that were trusted with it are what they were.
+/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted. Those of
+/// other hooks are no matter of its own.
 fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
     if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
         return Ok(());
     }
-    match inventory.stale(|item| item.kind == Kind::Script).first() {
+    match inventory.stale_scripts(&Named::Hook(&handler.source)).first() {
         None => Ok(()),
         Some(change) => Err(format!(
             "this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"

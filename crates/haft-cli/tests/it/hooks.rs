@@ -252,6 +252,39 @@ fn a_script_that_changed_since_it_was_trusted_is_not_started() {
     assert!(blocked.code == Some(1) && blocked.stderr.contains(words), "{blocked:?}");
 }
 
+/// Two hooks of the project, each with a script of its own, one of which changes while the session runs.
+#[test]
+fn a_script_that_changed_stops_only_the_hooks_that_name_it() {
+    let room = Room::new();
+    room.write("work/.haft/one.sh", "#!/bin/sh\ntouch one\n");
+    room.write("work/.haft/two.sh", "#!/bin/sh\ntouch two\n");
+    let handler = |name: &str, args: bool| {
+        let command = format!("${{CLAUDE_PROJECT_DIR}}/.haft/{name}.sh");
+        let exec = json!({"type": "command", "command": command, "args": [], "onFailure": "continue"});
+        let shell = json!({"type": "command", "command": format!("\"{command}\""), "onFailure": "continue"});
+        json!({"hooks": [if args { exec } else { shell }]})
+    };
+    for args in [false, true] {
+        let hooks = json!({"hooks": {"PostToolUse": [handler("one", args), handler("two", args)]}});
+        room.write("work/.haft/one.sh", "#!/bin/sh\ntouch one\n");
+        // On lines of their own: that is what hooks are told apart by.
+        room.write(PROJECT, &format!("{hooks:#}"));
+        room.write(USER, "{}");
+        assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+        room.write(USER, &settings(&room, "PreToolUse", json!({})));
+        room.write("hook.sh", "#!/bin/sh\necho 'touch more' >> .haft/one.sh\n");
+        let _ = (fs::remove_file(room.path("work/one")), fs::remove_file(room.path("work/two")));
+        let said = read(&room);
+        assert_eq!((said.code, &said.stdout), (Some(0), &notes().stdout), "{said:?}");
+        assert!(said.stderr.contains("changed script `.haft/one.sh`"), "{said:?}");
+        assert!(!said.stderr.contains("two.sh"), "{said:?}");
+        assert!(room.path("work/two").exists() && !room.path("work/one").exists(), "{said:?}");
+        // The next session finds the workspace changed as a whole.
+        room.write(USER, "{}");
+        assert!(read(&room).stderr.contains("has changed since it was trusted"), "{said:?}");
+    }
+}
+
 #[test]
 fn looking_runs_no_hook() {
     let room = Room::new();

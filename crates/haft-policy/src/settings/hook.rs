@@ -135,7 +135,6 @@ const NEEDS: [(&str, &[&str]); 5] = [
 
 fn needs_of_types(schema: &mut Schema) {
     let rules = NEEDS.iter().map(|(name, keys)| {
-        // A key that is `null` is as good as not given, so being there isn't enough.
         let given: Map<_, _> =
             keys.iter().map(|key| ((*key).to_owned(), serde_json::json!({"type": "string"}))).collect();
         serde_json::json!({
