@@ -22,6 +22,9 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let call = ToolCall::new("call-1", args.tool.as_str(), input);
     let result = turn::run(&engine, vec![call], &interrupts)?.pop().expect("one call has one result");
     hooks::report(&hooks);
+    if !result.is_error() {
+        hooks::ended(std::slice::from_ref(&result));
+    }
     let written = match args.output {
         Form::Text => text(&result),
         Form::Json => json(&result),

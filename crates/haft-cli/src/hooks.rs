@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
 use haft::ports::{Mode as _, PermissionMode, Processes};
-use haft::{Engine, Offer, OffloadStore};
+use haft::{Engine, Offer, OffloadStore, ToolResult};
 use haft_policy::gate::{Meaning, Policy};
 use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
 use haft_policy::settings::Handler;
@@ -61,6 +61,18 @@ pub(crate) fn session_id() -> String {
 pub(crate) fn report(hooks: &Hooks) {
     for report in hooks.take_reports() {
         output::warning(&format!("hook `{}`: {}", report.hook, report.words));
+    }
+}
+
+/// Says that the turn ends with these results: whoever runs the conversation should stop here, and no provider's JSON
+/// has a place for it.
+pub(crate) fn ended(results: &[ToolResult]) {
+    let of_calls = results.iter().filter(|result| result.ends_turn()).filter_map(ToolResult::error);
+    let mut reasons = results.iter().filter_map(ToolResult::stop_reason);
+    if let Some(reason) = reasons.next() {
+        output::say(&format!("a hook ended the turn: {}", output::one_line(reason)));
+    } else if let Some(error) = of_calls.into_iter().next() {
+        output::say(&format!("the turn ends here: {}", output::one_line(error.message())));
     }
 }
 

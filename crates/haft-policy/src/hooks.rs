@@ -503,7 +503,11 @@ fn what(action: &Action) -> String {
 
 /// What a hook is called in messages, on one line.
 fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
-    let what = what(&handler.action);
+    // The model reads it: what follows the path of an address may be a secret.
+    let what = match &handler.action {
+        Action::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        other => what(other),
+    };
     let line = what.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(limits::LABEL_CHARS_MAX).collect();
     let more = if cut.len() < what.len() { "…" } else { "" };
