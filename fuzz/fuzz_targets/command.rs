@@ -18,7 +18,8 @@ fuzz_target!(|line: &str| {
     for more in [format!("{line}\nrm x"), format!("rm x\n{line}"), format!("true; {{ rm x; }}\n{line}")] {
         let more = analyse(&more, &place);
         consistent(&more);
-        let runs_rm = more.commands.iter().any(|command| command.texts_for_deny().iter().any(|text| text == "rm x"));
+        let runs_rm =
+            more.commands.iter().any(|command| command.texts_for_deny().iter().any(|text| text == "rm x"));
         assert!(runs_rm || !more.doubts.is_empty(), "`rm x` is hidden by {line:?}");
         assert!(!more.is_read_only(), "{line:?}");
     }

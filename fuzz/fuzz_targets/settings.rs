@@ -35,7 +35,10 @@ fuzz_target!(|rest: &str| {
                 let at = problem.at.unwrap_or_else(|| panic!("no place: {problem}"));
                 let line = text.split('\n').nth(at.line as usize - 1);
                 let line = line.unwrap_or_else(|| panic!("no such line: {problem}"));
-                assert!(at.column >= 1 && at.column as usize <= line.chars().count() + 1, "no such column: {problem}");
+                assert!(
+                    at.column >= 1 && at.column as usize <= line.chars().count() + 1,
+                    "no such column: {problem}"
+                );
                 assert!(!problem.message.is_empty());
             }
         }

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -264,8 +264,8 @@ struct Inner {
     #[cfg(feature = "http-hooks")]
     web: http::Web,
     background: Arc<run::Background>,
-    /// How often in a row hooks kept the agent from stopping.
-    stops: AtomicU32,
+    /// How often in a row hooks kept an agent from stopping, by its id; that of the main one is empty.
+    stops: Mutex<BTreeMap<String, u32>>,
     listed: Vec<Listed>,
     warnings: Vec<Warning>,
 }
@@ -345,7 +345,7 @@ impl Hooks {
                 running: Default::default(),
                 reports: Mutex::new(Vec::new()),
             }),
-            stops: AtomicU32::new(0),
+            stops: Mutex::new(BTreeMap::new()),
             session,
             listed,
             warnings,
