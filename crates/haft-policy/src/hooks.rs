@@ -184,6 +184,11 @@ impl Session {
     }
 }
 
+/// Whether a matcher can be read, or what is wrong with it.
+pub(crate) fn check_matcher(written: &str) -> Result<(), String> {
+    Matcher::read(Some(written)).map(|_| ())
+}
+
 /// One configured handler, understood.
 struct Hook {
     event: Event,

@@ -203,7 +203,8 @@ fn a_condition_limits_a_hook_to_the_calls_that_its_rule_means() {
     let room = with_hook("PreToolUse", json!({"if": "Edit(src/**"}), "exit 0");
     let bad = read(&room);
     assert_eq!((bad.code, bad.stdout.as_str()), (Some(2), ""), "{bad:?}");
-    assert!(bad.stderr.contains("settings.json:1: `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
+    assert!(bad.stderr.contains(": `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
+    assert!(bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"), "{}", bad.stderr);
 }
 
 #[test]
@@ -405,7 +406,7 @@ fn what_is_doubtful_about_hooks_is_said_once() {
     let room = with_hook("PreToolUse", json!({"matcher": "(Read"}), "exit 0");
     let bad = read(&room);
     assert!(
-        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1: "),
+        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"),
         "{bad:?}"
     );
 }

@@ -18,6 +18,7 @@ use super::known::{ELSEWHERE, closest};
 use super::mcp::{self, Server};
 use super::places::{Places, lexical};
 use super::raw::{RawRule, RawSettings};
+use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
@@ -377,13 +378,16 @@ impl Reading<'_> {
                 continue;
             }
             for group in groups {
+                if let Some(matcher) = &group.value.matcher {
+                    hooks::check_matcher(&matcher.value).map_err(|words| Fault::new(matcher.at, words))?;
+                }
                 let handlers = group.value.hooks.iter().map(|handler| {
                     let handler = handler.value.understand(handler.at, layer.source(handler.at));
                     handler.map_err(|(at, words)| Fault::new(at, words))
                 });
                 all.push(HookGroup {
                     event: event.value.clone(),
-                    matcher: group.value.matcher.clone(),
+                    matcher: group.value.matcher.as_ref().map(|matcher| matcher.value.clone()),
                     handlers: handlers.collect::<Result<_, _>>()?,
                 });
             }
@@ -460,7 +464,7 @@ fn folder_of(path: &Path) -> Arc<Path> {
 }
 
 /// So much of a rule as a message has room for: a pasted page is no help to anybody.
-fn cut(rule: &str) -> String {
+pub(crate) fn cut(rule: &str) -> String {
     match rule.char_indices().nth(RULE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &rule[..end]),
         None => rule.to_owned(),

@@ -227,6 +227,10 @@ mod tests {
         }
         let usual = places("-", "").unwrap();
         assert_eq!(usual.config_dir, Some("/home/me/.config/haft".into()));
+        assert_eq!(usual.claude_json, Some("/home/me/.claude.json".into()));
+        let moved = places(CLAUDE_CONFIG_DIR, "/moved").unwrap();
+        assert_eq!(moved.claude_dir, Some("/moved".into()));
+        assert_eq!(moved.claude_json, Some("/moved/.claude.json".into()), "it moves with the folder");
         assert_eq!(usual.claude_dir, Some("/home/me/.claude".into()));
         let home = ["/home/me/.config/haft", "/home/me/.local/state/haft", "/home/me/.claude"];
         for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {

@@ -132,7 +132,7 @@ impl Collect<'_> {
             }
             let given = layer.given["hooks"][&event.value].as_array();
             for (group, given) in groups.iter().zip(given.into_iter().flatten()) {
-                let matcher = group.value.matcher.as_deref().unwrap_or("*");
+                let matcher = group.value.matcher.as_ref().map_or("*", |matcher| matcher.value.as_str());
                 let handlers = given["hooks"].as_array().into_iter().flatten();
                 for (handler, given) in group.value.hooks.iter().zip(handlers) {
                     let text = format!("{} {matcher}: {}", event.value, action(given));

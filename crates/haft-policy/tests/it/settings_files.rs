@@ -38,6 +38,20 @@ fn a_bad_rule_is_told_with_line_and_column() {
     assert!(room.error().chars().count() < 500, "what is long is cut");
 }
 
+/// Hooks of a file that isn't trusted don't run; what is wrong with them is told all the same.
+#[test]
+fn a_matcher_and_an_if_that_can_not_be_read_are_told_with_line_and_column() {
+    let check = |group: &str, expected: &str| {
+        let text = format!("{{\"hooks\": {{\"PreToolUse\": [\n{group}]}}}}");
+        let error = Room::new().with("work/.claude/settings.json", &text).error();
+        assert!(error.starts_with(&format!(".claude/settings.json:{expected}")), "{error}");
+    };
+    check(r#"{"matcher": "(Read", "hooks": []}"#, "2:13: the matcher `(Read` is neither names nor");
+    let handler =
+        |rule: &str| format!(r#"{{"hooks": [{{"type": "command", "command": "x", "if": "{rule}"}}]}}"#);
+    check(&handler("Edit(a"), "2:54: `if`: bad rule `Edit(a`: no closing `)`");
+}
+
 #[test]
 fn what_is_not_utf8_is_told_with_line_and_column() {
     let room = Room::new();
