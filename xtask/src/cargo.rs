@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ pub(crate) struct Call {
     args: Vec<String>,
     envs: Vec<(String, String)>,
     dir: Option<PathBuf>,
+    /// Whether lines of standard error are lines like others.
+    errors: bool,
 }
 
 /// `cargo` with these arguments.
@@ -40,7 +42,7 @@ impl Call {
         args: impl IntoIterator<Item = S>,
     ) -> Call {
         let args = args.into_iter().map(|arg| arg.as_ref().to_string()).collect();
-        Call { program, shown: shown.into(), args, envs: Vec::new(), dir: None }
+        Call { program, shown: shown.into(), args, envs: Vec::new(), dir: None, errors: false }
     }
 
     /// Sets a variable for this call.
@@ -52,6 +54,12 @@ impl Call {
     /// Runs it in `dir` instead of the root.
     pub(crate) fn with_dir(mut self, dir: &Path) -> Call {
         self.dir = Some(dir.to_path_buf());
+        self
+    }
+
+    /// Takes what it says on standard error for lines of its output, too.
+    pub(crate) fn with_errors(mut self) -> Call {
+        self.errors = true;
         self
     }
 
@@ -67,9 +75,15 @@ impl Call {
     pub(crate) fn run_lines(&self, mut line: impl FnMut(&str)) -> Done {
         println!("$ {}", self.line());
         let failed = |error| format!("`{}` did not run: {error}", self.line());
-        let mut child = self.command()?.stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let stdout = child.stdout.take().expect("standard output was asked for as a pipe");
-        for read in BufReader::new(stdout).split(b'\n') {
+        let (output, given) = std::io::pipe().map_err(failed)?;
+        let mut command = self.command()?;
+        if self.errors {
+            command.stderr(given.try_clone().map_err(failed)?);
+        }
+        let mut child = command.stdout(given).spawn().map_err(failed)?;
+        // It holds the writing end, and the lines end only when nobody does.
+        drop(command);
+        for read in BufReader::new(output).split(b'\n') {
             line(String::from_utf8_lossy(&read.map_err(failed)?).trim_end_matches('\r'));
         }
         let status = child.wait().map_err(failed)?;

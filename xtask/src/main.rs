@@ -1,7 +1,7 @@
 //! The automation of the repository: `cargo xtask <command>`, one file per command.
 //!
 //! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
-//! the same on a fresh machine as on yours. (`deny` installs its own tool, `python` what tests use of Python.)
+//! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` what tests use of Python.)
 //!
 //! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
 //! program is compiled before anything else can be checked.
@@ -16,6 +16,7 @@ mod test;
 mod bench;
 mod deny;
 mod docs;
+mod fuzz;
 mod lint;
 mod prove;
 
@@ -36,7 +37,7 @@ usage: cargo xtask <command>
   lint                  the quick part of `test`: format, repository rules, clippy
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
-  prove [--only NAME]   the long proofs in release mode, recorded in docs/proof/latest.md
+  prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text
 

@@ -2,7 +2,7 @@
 //!
 //! A proof is a test named `prove_*` and marked `#[ignore = "prove"]`; what it prints after `proof: ` is kept. Each
 //! runs in a process of its own, one after another: numbers are not disturbed by a neighbour, and a crash is one
-//! failed proof. The page has no date and no machine in it, so that it changes only when a finding does.
+//! failed proof. The fuzz targets run after them, as proofs of their own. The page has no date and no machine in it, so that it changes only when a finding does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,21 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, cargo, metadata, root};
+use crate::fuzz;
 use crate::source::write;
 
 const PAGE: &str = "docs/proof/latest.md";
 const MARK: &str = "proof: ";
 
 pub(crate) fn run(only: Option<&str>) -> Done {
-    let proofs = find(&binaries()?)?;
+    // Who asks for a fuzz target need not wait until all tests are built.
+    let fuzzed = only.is_some_and(|only| only.starts_with(fuzz::FOLDER));
+    let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries()?)? };
+    proofs.extend(fuzz::targets()?.into_iter().map(Proof::Fuzzed));
     let wanted: Vec<&Proof> =
-        proofs.iter().filter(|proof| only.is_none_or(|only| proof.name.contains(only))).collect();
+        proofs.iter().filter(|proof| only.is_none_or(|only| proof.name().contains(only))).collect();
     if wanted.is_empty() {
-        let known: Vec<&str> = proofs.iter().map(|proof| proof.name.as_str()).collect();
+        let known: Vec<&str> = proofs.iter().map(Proof::name).collect();
         return Err(match only {
             Some(only) if !known.is_empty() => {
                 format!("no proof `{only}`; there are:\n  {}", known.join("\n  "))
@@ -40,7 +44,7 @@ pub(crate) fn run(only: Option<&str>) -> Done {
     };
     let mut failed = Vec::new();
     for proof in &wanted {
-        println!("\n=== {}", proof.name);
+        println!("\n=== {}", proof.name());
         let started = Instant::now();
         let (found, done) = proof.run();
         println!(
@@ -49,9 +53,9 @@ pub(crate) fn run(only: Option<&str>) -> Done {
             started.elapsed().as_secs_f64()
         );
         if done.is_err() {
-            failed.push(proof.name.as_str());
+            failed.push(proof.name());
         }
-        sections.insert(proof.name.clone(), section(done.is_ok(), &found));
+        sections.insert(proof.name().to_owned(), section(done.is_ok(), &found));
     }
     write(&root, PAGE, &page(&sections))?;
     println!("\n{} proofs, {} failed", wanted.len(), failed.len());
@@ -67,7 +71,30 @@ struct Binary {
     dir: PathBuf,
 }
 
-struct Proof {
+enum Proof {
+    Test(Test),
+    Fuzzed(fuzz::Target),
+}
+
+impl Proof {
+    fn name(&self) -> &str {
+        match self {
+            Proof::Test(test) => &test.name,
+            Proof::Fuzzed(target) => &target.name,
+        }
+    }
+
+    /// Runs it and returns what it found; all that it prints is passed on.
+    fn run(&self) -> (Vec<String>, Done) {
+        match self {
+            Proof::Test(test) => test.run(),
+            Proof::Fuzzed(target) => target.run(),
+        }
+    }
+}
+
+/// A test that is a proof.
+struct Test {
     /// For example `haft/it::dispatch::prove_order`.
     name: String,
     /// Its name inside the binary.
@@ -112,7 +139,7 @@ fn find(binaries: &[Binary]) -> Result<Vec<Proof>, String> {
         let call =
             Call::new(binary.executable.clone(), &*binary.name, ["--list", "--ignored", "--format", "terse"]);
         for test in listed(&call.with_dir(&binary.dir).read()?) {
-            proofs.push(Proof {
+            proofs.push(Test {
                 name: format!("{}::{test}", binary.name),
                 test: test.to_string(),
                 executable: binary.executable.clone(),
@@ -121,7 +148,7 @@ fn find(binaries: &[Binary]) -> Result<Vec<Proof>, String> {
         }
     }
     proofs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(proofs)
+    Ok(proofs.into_iter().map(Proof::Test).collect())
 }
 
 /// The proofs in what `--list` prints: lines like `dispatch::prove_order: test`.
@@ -130,8 +157,7 @@ fn listed(list: &str) -> impl Iterator<Item = &str> {
     tests.filter(|test| test.rsplit("::").next().is_some_and(|name| name.starts_with("prove_")))
 }
 
-impl Proof {
-    /// Runs it and returns what it found; all that it prints is passed on.
+impl Test {
     fn run(&self) -> (Vec<String>, Done) {
         let mut found = Vec::new();
         // With one thread the test harness writes `test name ... ` without a line end before the test's own output.

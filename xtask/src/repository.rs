@@ -68,9 +68,9 @@ fn machine_path(line: &str) -> Option<&str> {
 
 const REGISTRY: &str = r#"source = "registry+https://github.com/rust-lang/crates.io-index""#;
 
-/// The lock file takes crates from the ordinary registry only: no mirror, no git.
+/// Lock files take crates from the ordinary registry only: no mirror, no git.
 fn ordinary_registry(files: &[File]) -> Vec<String> {
-    each_line(files.iter().filter(|file| file.path == "Cargo.lock"), |line| {
+    each_line(files.iter().filter(|file| file.path.ends_with("Cargo.lock")), |line| {
         let other = line.starts_with("source = ") && line != REGISTRY;
         other.then(|| format!("`{line}` is not the ordinary registry"))
     })

@@ -150,7 +150,7 @@ pub(crate) struct TrustArgs {
     /// Trust it without a question. `--trust-hash HASH` does so too, if the hash is that of the workspace.
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Take the trust back.
+    /// Take the trust back, and forget what you answered with "always" there.
     #[arg(long, conflicts_with = "yes")]
     pub(crate) forget: bool,
     /// Form of what is shown: lines for people, or one JSON object on one line, which never asks.
@@ -222,6 +222,9 @@ pub(crate) struct Common {
     /// File with settings, or the settings themselves as JSON, trusted because you name it; repeatable.
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Vec<String>,
+    /// File with servers, as `.mcp.json`, trusted because you name it; repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
     /// Trust the workspace in this run if its hash is this one, as `haft trust` shows it.
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) trust_hash: Option<String>,
@@ -271,6 +274,7 @@ impl Common {
             ask: both(self.ask, later.ask),
             deny: both(self.deny, later.deny),
             settings: both(self.settings, later.settings),
+            mcp_config: both(self.mcp_config, later.mcp_config),
             trust_hash: later.trust_hash.or(self.trust_hash),
             schedule: later.schedule.or(self.schedule),
             max_concurrency: later.max_concurrency.or(self.max_concurrency),
@@ -288,7 +292,7 @@ impl Common {
             deny: self.deny.clone(),
             permission_mode: self.permission_mode,
             add_dirs: self.add_dir.clone(),
-            mcp_config: Vec::new(),
+            mcp_config: self.mcp_config.clone(),
             trust_hash: self.trust_hash.clone(),
         }
     }

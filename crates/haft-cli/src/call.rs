@@ -23,6 +23,9 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let result = turn::run(&engine, vec![call], &interrupts)?.pop().expect("one call has one result");
     session::report_tasks(&tasks);
     hooks::report(&hooks);
+    if !result.is_error() {
+        hooks::ended(std::slice::from_ref(&result));
+    }
     let written = match args.output {
         Form::Text => text(&result),
         Form::Json => json(&result),

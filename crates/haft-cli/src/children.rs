@@ -3,13 +3,14 @@
 //! A port around the port that starts processes. Tools know nothing of settings, and the sandbox nothing of trust; a
 //! session may wait for an answer between both, and a file that was trusted then may be another one now.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::BoxFuture;
 use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::trust::{Inventory, Kind};
+use haft_policy::trust::{Inventory, Named};
 
 /// Processes of a session.
 pub(crate) struct Children<P> {
@@ -31,15 +32,21 @@ impl<P: Processes> Children<P> {
         self
     }
 
-    /// What changed of the workspace's tools since they were trusted, if the request is to start one of their files.
+    /// What changed since it was trusted of what the request is to start: the files that it names, and where one of them
+    /// is a tool's, everything of that tool.
     fn changed(&self, request: &ProcessRequest) -> Option<String> {
         let (folder, inventory) = self.trusted.as_ref()?;
-        let named: Vec<PathBuf> = request.argv.iter().map(|word| request.cwd.join(word)).collect();
-        let is_named = |file: &Path| named.iter().any(|path| path == file);
-        if !named.iter().any(|path| path.starts_with(folder)) && !inventory.files().any(is_named) {
-            return None;
-        }
-        let changes = inventory.stale(|item| matches!(item.kind, Kind::ToolFile | Kind::Script));
+        let named: BTreeSet<PathBuf> = request.argv.iter().map(|word| request.cwd.join(word)).collect();
+        let tool_of = |path: &Path| {
+            let name = path.strip_prefix(folder).ok()?.components().next()?;
+            Some(folder.join(name))
+        };
+        let tools: BTreeSet<PathBuf> =
+            named.iter().map(PathBuf::as_path).chain([&*request.cwd]).filter_map(tool_of).collect();
+        let meant =
+            |file: &Path| named.contains(file) || tool_of(file).is_some_and(|tool| tools.contains(&tool));
+        let mut changes = inventory.stale(|item| item.file().is_some_and(meant));
+        changes.extend(tools.iter().flat_map(|tool| inventory.stale_scripts(&Named::Tool(tool))));
         changes.first().map(ToString::to_string)
     }
 }
@@ -89,7 +96,8 @@ mod tests {
             fs::write(tool.join("run"), "1").unwrap();
             fs::write(cwd.join("lib.sh"), "1").unwrap();
             let places = Places::from_env(&cwd, &|_| None).unwrap();
-            let inventory = trust::inspect(&Places { managed: None, ..places }).unwrap();
+            let inventory =
+                trust::inspect(&Places { managed: None, claude_managed_dir: None, ..places }).unwrap();
             let started = ScriptedProcesses::new().prints("a").prints("b").prints("c");
             let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
             let children = Children::new(Arc::new(started.clone()), env)

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let results = turn::run(&engine, message.calls(), &interrupts)?;
     session::report_tasks(&tasks);
     hooks::report(&hooks);
+    hooks::ended(&results);
     let written = output::result(&haft::canonical::to_string(&message.answer(&results)), Reader::Whole);
     Ok(match written {
         _ if interrupts.any() => Exit::Interrupted,

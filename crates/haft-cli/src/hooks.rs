@@ -8,12 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
 use haft::ports::{Mode as _, PermissionMode, Processes};
-use haft::{Engine, Offer, OffloadStore};
+use haft::{Engine, Offer, OffloadStore, ToolResult};
 use haft_policy::gate::{Meaning, Policy};
 use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
 use haft_policy::settings::Handler;
 use haft_policy::source::{List, Scope};
-use haft_policy::trust::{Inventory, Kind};
+use haft_policy::trust::{Inventory, Named};
 
 use crate::given::Given;
 use crate::{Usage, output};
@@ -64,6 +64,18 @@ pub(crate) fn report(hooks: &Hooks) {
     }
 }
 
+/// Says that the turn ends with these results: whoever runs the conversation should stop here, and no provider's JSON
+/// has a place for it.
+pub(crate) fn ended(results: &[ToolResult]) {
+    let of_calls = results.iter().filter(|result| result.ends_turn()).filter_map(ToolResult::error);
+    let mut reasons = results.iter().filter_map(ToolResult::stop_reason);
+    if let Some(reason) = reasons.next() {
+        output::say(&format!("a hook ended the turn: {}", output::one_line(reason)));
+    } else if let Some(error) = of_calls.into_iter().next() {
+        output::say(&format!("the turn ends here: {}", output::one_line(error.message())));
+    }
+}
+
 /// The rule in the `if` of a hook.
 struct If {
     meaning: Meaning,
@@ -84,12 +96,13 @@ impl Condition for If {
     }
 }
 
-/// A hook of the workspace runs only while the scripts that were trusted with it are what they were.
+/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted. Those of
+/// other hooks are no matter of its own.
 fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
     if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
         return Ok(());
     }
-    match inventory.stale(|item| item.kind == Kind::Script).first() {
+    match inventory.stale_scripts(&Named::Hook(&handler.source)).first() {
         None => Ok(()),
         Some(change) => Err(format!(
             "this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"

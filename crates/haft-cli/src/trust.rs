@@ -9,7 +9,7 @@ use std::path::Path;
 
 use haft_policy::rule::Rule;
 use haft_policy::settings::{Layers, Places, Standing};
-use haft_policy::trust::{self, Inventory, Judgement, Kind, TrustStore, Untrusted};
+use haft_policy::trust::{self, Inventory, Judgement, Kind, Remembered, TrustStore, Untrusted};
 use serde::Serialize;
 
 use crate::args::{Common, Form, TrustArgs};
@@ -73,7 +73,7 @@ fn store(places: &Places) -> Result<TrustStore, Usage> {
     Ok(TrustStore::at(state))
 }
 
-/// Takes the yes back, also from a workspace that is gone or whose settings can't be read.
+/// Takes the yes and all answers back, also from a workspace that is gone or whose settings can't be read.
 fn forget(dir: &Path) -> Result<Exit, Usage> {
     let lookup = |name: &str| std::env::var_os(name);
     // Where the workspace is doesn't matter for where a yes is kept.
@@ -81,7 +81,16 @@ fn forget(dir: &Path) -> Result<Exit, Usage> {
     let dir = std::path::absolute(dir).map_err(|error| Usage(format!("`{}`: {error}", dir.display())))?;
     let forgotten = store(&places)?.forget(&dir);
     let forgotten = forgotten.map_err(|error| Usage(format!("the yes can't be taken back: {error}")))?;
-    output::say(if forgotten { "no longer trusted" } else { "it was not trusted" });
+    // Answers are as much a yes to what the workspace does as trust is: whoever takes that back starts anew.
+    let state = places.state_dir.as_deref().expect("there is a store, so there is its folder");
+    let answers = Remembered::at(state, &dir).forget();
+    let answers = answers.map_err(|error| Usage(format!("your answers can't be forgotten: {error}")))?;
+    let trust = if forgotten { "no longer trusted" } else { "it was not trusted" };
+    output::say(&match answers {
+        0 => trust.to_owned(),
+        1 => format!("{trust}; 1 answer forgotten"),
+        more => format!("{trust}; {more} answers forgotten"),
+    });
     Ok(Exit::Done)
 }
 

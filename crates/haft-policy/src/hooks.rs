@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -184,6 +184,11 @@ impl Session {
     }
 }
 
+/// Whether a matcher can be read, or what is wrong with it.
+pub(crate) fn check_matcher(written: &str) -> Result<(), String> {
+    Matcher::read(Some(written)).map(|_| ())
+}
+
 /// One configured handler, understood.
 struct Hook {
     event: Event,
@@ -264,8 +269,8 @@ struct Inner {
     #[cfg(feature = "http-hooks")]
     web: http::Web,
     background: Arc<run::Background>,
-    /// How often in a row hooks kept the agent from stopping.
-    stops: AtomicU32,
+    /// How often in a row hooks kept an agent from stopping, by its id; that of the main one is empty.
+    stops: Mutex<BTreeMap<String, u32>>,
     listed: Vec<Listed>,
     warnings: Vec<Warning>,
 }
@@ -345,7 +350,7 @@ impl Hooks {
                 running: Default::default(),
                 reports: Mutex::new(Vec::new()),
             }),
-            stops: AtomicU32::new(0),
+            stops: Mutex::new(BTreeMap::new()),
             session,
             listed,
             warnings,
@@ -503,7 +508,11 @@ fn what(action: &Action) -> String {
 
 /// What a hook is called in messages, on one line.
 fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
-    let what = what(&handler.action);
+    // The model reads it: what follows the path of an address may be a secret.
+    let what = match &handler.action {
+        Action::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        other => what(other),
+    };
     let line = what.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(limits::LABEL_CHARS_MAX).collect();
     let more = if cut.len() < what.len() { "…" } else { "" };

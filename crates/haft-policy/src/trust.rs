@@ -28,7 +28,7 @@ mod write;
 
 pub use digest::{BadDigest, Digest};
 pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
-pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind};
+pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind, Named};
 pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
 pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
 

@@ -136,8 +136,10 @@ pub struct HookCall<'a> {
 pub struct Asked<'a> {
     /// The reason, in words.
     pub reason: &'a str,
-    /// The rule that would allow it for good, where there is one.
+    /// What would allow it for good, in words for a person, where there is such a change.
     pub proposed_rule: Option<&'a str>,
+    /// The rules that would allow it for good, one for each part that needs one; none if there are no such rules.
+    pub lasting_rules: &'a [String],
 }
 
 /// The calls of one message with their results, as hooks see them.

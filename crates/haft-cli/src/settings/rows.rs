@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use haft_policy::settings::{
     Action, At, Background, Handler, HookSettings, McpSettings, OnFailure, PermissionSettings, Remote,
-    RepetitionGuard, SandboxSettings, Server, ServerMatch, Settings, Shell, Transport, Withheld,
+    RepetitionGuard, Server, ServerMatch, Settings, Shell, Transport, Withheld,
 };
 use haft_policy::source::{List, Source, WrittenRule};
 use haft_policy::trust::Loaded;
@@ -49,7 +49,9 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         let given: Map<String, Value> = given.map(|(key, list)| (key.to_owned(), json!(list))).collect();
         rows.add(&format!("effects.{}", value.tool), Value::Object(given), source);
     }
-    rows.sandbox(sandbox);
+    for (key, At { value, source }) in sandbox.each() {
+        rows.add(&key, value, &source);
+    }
     rows.mcp(mcp);
     if let Some(At { value, source }) = classifier {
         let mut given = json!({"command": value.command});
@@ -152,54 +154,6 @@ impl Rows {
         self.restriction("httpHookAllowedEnvVars", allowed_env_vars);
     }
 
-    fn sandbox(&mut self, sandbox: &SandboxSettings) {
-        let SandboxSettings {
-            enabled,
-            auto_allow_bash,
-            fail_if_unavailable,
-            allow_unsandboxed,
-            excluded_commands,
-            allow_write,
-            deny_write,
-            allow_read,
-            deny_read,
-            allowed_domains,
-            denied_domains,
-            presets,
-            given,
-        } = sandbox;
-        self.flag("sandbox.enabled", enabled);
-        self.flag("sandbox.autoAllowBashIfSandboxed", auto_allow_bash);
-        self.flag("sandbox.failIfUnavailable", fail_if_unavailable);
-        self.flag("sandbox.allowUnsandboxedCommands", allow_unsandboxed);
-        self.texts("sandbox.excludedCommands", excluded_commands);
-        self.texts("sandbox.filesystem.allowWrite", allow_write);
-        self.texts("sandbox.filesystem.denyWrite", deny_write);
-        self.texts("sandbox.filesystem.allowRead", allow_read);
-        self.texts("sandbox.filesystem.denyRead", deny_read);
-        self.texts("sandbox.network.allowedDomains", allowed_domains);
-        self.texts("sandbox.network.deniedDomains", denied_domains);
-        self.texts("sandbox.presets", presets);
-        // What is kept as it was given, each file's for itself.
-        let named = |key: &String| self.0.iter().any(|row| row.key == *key);
-        let mut rest = Vec::new();
-        for At { value, source } in given {
-            let top = value.as_object().into_iter().flatten();
-            for (key, value) in top {
-                match (key.as_str(), value.as_object()) {
-                    ("filesystem" | "network", Some(inner)) => rest.extend(
-                        inner
-                            .iter()
-                            .map(|(name, value)| (format!("sandbox.{key}.{name}"), value.clone(), source)),
-                    ),
-                    _ => rest.push((format!("sandbox.{key}"), value.clone(), source)),
-                }
-            }
-        }
-        rest.retain(|(key, ..)| !named(key));
-        rest.into_iter().for_each(|(key, value, source)| self.add(&key, value, source));
-    }
-
     fn mcp(&mut self, mcp: &McpSettings) {
         let McpSettings { servers, withheld, enable_all_project, enabled, disabled, allowed, denied } = mcp;
         self.flag("enableAllProjectMcpServers", enable_all_project);
@@ -219,6 +173,7 @@ impl Rows {
             let why = match why {
                 Withheld::Untrusted => "the workspace is not trusted".to_owned(),
                 Withheld::Disabled(by) => format!("turned off by {by}"),
+                Withheld::Hidden(by) => format!("{by} names one that is called the same"),
             };
             if let Some(row) = self.0.last_mut() {
                 row.left_out = Some(why);

@@ -203,7 +203,8 @@ fn a_condition_limits_a_hook_to_the_calls_that_its_rule_means() {
     let room = with_hook("PreToolUse", json!({"if": "Edit(src/**"}), "exit 0");
     let bad = read(&room);
     assert_eq!((bad.code, bad.stdout.as_str()), (Some(2), ""), "{bad:?}");
-    assert!(bad.stderr.contains("settings.json:1: `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
+    assert!(bad.stderr.contains(": `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
+    assert!(bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"), "{}", bad.stderr);
 }
 
 #[test]
@@ -250,6 +251,106 @@ fn a_script_that_changed_since_it_was_trusted_is_not_started() {
     assert!(!room.path("work/ran").exists() && !room.path("work/two.txt").exists(), "{blocked:?}");
     let words = "it was not started: this workspace has changed since it was trusted (changed script `.haft/guard.sh`)";
     assert!(blocked.code == Some(1) && blocked.stderr.contains(words), "{blocked:?}");
+}
+
+/// Two hooks of the project, each with a script of its own, one of which changes while the session runs.
+#[test]
+fn a_script_that_changed_stops_only_the_hooks_that_name_it() {
+    let room = Room::new();
+    room.write("work/.haft/one.sh", "#!/bin/sh\ntouch one\n");
+    room.write("work/.haft/two.sh", "#!/bin/sh\ntouch two\n");
+    let handler = |name: &str, args: bool| {
+        let command = format!("${{CLAUDE_PROJECT_DIR}}/.haft/{name}.sh");
+        let exec = json!({"type": "command", "command": command, "args": [], "onFailure": "continue"});
+        let shell = json!({"type": "command", "command": format!("\"{command}\""), "onFailure": "continue"});
+        json!({"hooks": [if args { exec } else { shell }]})
+    };
+    for args in [false, true] {
+        let hooks = json!({"hooks": {"PostToolUse": [handler("one", args), handler("two", args)]}});
+        room.write("work/.haft/one.sh", "#!/bin/sh\ntouch one\n");
+        // On lines of their own: that is what hooks are told apart by.
+        room.write(PROJECT, &format!("{hooks:#}"));
+        room.write(USER, "{}");
+        assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+        room.write(USER, &settings(&room, "PreToolUse", json!({})));
+        room.write("hook.sh", "#!/bin/sh\necho 'touch more' >> .haft/one.sh\n");
+        let _ = (fs::remove_file(room.path("work/one")), fs::remove_file(room.path("work/two")));
+        let said = read(&room);
+        assert_eq!((said.code, &said.stdout), (Some(0), &notes().stdout), "{said:?}");
+        assert!(said.stderr.contains("changed script `.haft/one.sh`"), "{said:?}");
+        assert!(!said.stderr.contains("two.sh"), "{said:?}");
+        assert!(room.path("work/two").exists() && !room.path("work/one").exists(), "{said:?}");
+        // The next session finds the workspace changed as a whole.
+        room.write(USER, "{}");
+        assert!(read(&room).stderr.contains("has changed since it was trusted"), "{said:?}");
+    }
+}
+
+/// Whoever runs the conversation learns on standard error that it is over; the JSON of a provider has no place for it.
+#[test]
+fn a_hook_that_ends_the_turn_is_told() {
+    let stop = r#"echo '{"continue": false, "stopReason": "enough"}'"#;
+    let room = with_hook("PostToolUse", json!({}), stop);
+    assert_eq!(read(&room), Ran { stderr: "a hook ended the turn: enough\n".into(), ..notes() });
+    let input = || json!({"file_path": "notes.txt"});
+    for (event, body, words) in [
+        ("PostToolUse", stop, "a hook ended the turn: enough\n"),
+        ("PostToolBatch", "echo done here >&2; exit 2", "a hook ended the turn: done here\n"),
+        (
+            "PreToolUse",
+            stop,
+            "the turn ends here: Read was not run: hook `ROOM/hook.sh (~/.config/haft/settings.json:1)` ended the turn: enough\n",
+        ),
+    ] {
+        let (said, answer) = dispatch(&with_hook(event, json!({}), body), input(), &[]);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), words), "{event}: {said:?}");
+        assert_eq!(answer["content"].as_array().map(Vec::len), Some(1), "{event}: {said:?}");
+    }
+}
+
+/// A model that is told to mend an input that it never gave would try forever.
+#[test]
+fn an_input_that_a_hook_spoiled_is_not_the_models_mistake() {
+    let body =
+        r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"file_path": 3}}}'"#;
+    let failed = read(&with_hook("PreToolUse", json!({}), body));
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let note = "note: this is not the input that was given: hook `ROOM/hook.sh (~/.config/haft/settings.json:1)` rewrote it; this is a fault of the hook\n";
+    assert!(
+        failed.stderr.starts_with("invalid input for Read") && failed.stderr.ends_with(note),
+        "{failed:?}"
+    );
+}
+
+/// What is suggested is a rule that counts when it is given back.
+#[test]
+fn a_permission_hook_may_give_back_what_is_suggested() {
+    let body = r#"exec python3 -c '
+import json, sys
+asked = json.load(sys.stdin)
+decision = {"behavior": "allow", "updatedPermissions": asked["permission_suggestions"]}
+print(json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}))'"#;
+    let room = with_hook("PermissionRequest", json!({}), body);
+    assert_eq!(write(&room, "new.txt", &["--non-interactive"]), ran(0, "created `new.txt`: 1 line\n", ""));
+    fs::remove_file(room.path(USER)).unwrap();
+    let check = |path: &str| {
+        let input = json!({"file_path": path, "content": ""}).to_string();
+        room.say(&["check", "Write", &input]).code
+    };
+    assert_eq!((check("new.txt"), check("other.txt")), (Some(0), Some(10)));
+}
+
+/// The label of a hook goes to the model.
+#[test]
+fn what_follows_the_path_of_an_address_is_not_shown() {
+    let room = Room::new();
+    let handler = json!({"type": "http", "url": "http://127.0.0.1:1/hook?key=geheim#x"});
+    room.write(USER, &json!({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}).to_string());
+    let failed = read(&room);
+    assert!(
+        failed.stderr.contains("hook `http://127.0.0.1:1/hook (") && !failed.stderr.contains("geheim"),
+        "{failed:?}"
+    );
 }
 
 #[test]
@@ -305,7 +406,7 @@ fn what_is_doubtful_about_hooks_is_said_once() {
     let room = with_hook("PreToolUse", json!({"matcher": "(Read"}), "exit 0");
     let bad = read(&room);
     assert!(
-        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1: "),
+        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"),
         "{bad:?}"
     );
 }

@@ -19,7 +19,7 @@ fn a_file_that_can_not_be_understood_stops_every_command() {
         (
             "work/.haft/settings.json",
             r#"{"permissions": {"deny": ["Read(../x)"]}}"#,
-            ".haft/settings.json:1: bad rule `Read(../x)`: ",
+            ".haft/settings.json:1:27: bad rule `Read(../x)`: ",
         ),
         (
             "work/.haft/settings.json",
@@ -37,10 +37,6 @@ fn a_file_that_can_not_be_understood_stops_every_command() {
             &["check", "Read", r#"{"file_path": "notes.txt"}"#],
             &["trust"],
         ] {
-            // A rule that can't be understood is nothing to run or loosen, so trust can be looked at.
-            if args == ["trust"] && expected.contains("bad rule") {
-                continue;
-            }
             let stopped = room.say(args);
             assert_eq!(
                 (stopped.code, stopped.stdout.as_str()),
@@ -190,6 +186,7 @@ fn no_key_is_forgotten() {
             "sandbox.autoAllowBashIfSandboxed",
             "sandbox.failIfUnavailable",
             "sandbox.allowUnsandboxedCommands",
+            "sandbox.enableWeakerNestedSandbox",
             "sandbox.excludedCommands",
             "sandbox.filesystem.allowWrite",
             "sandbox.filesystem.denyWrite",
@@ -198,7 +195,6 @@ fn no_key_is_forgotten() {
             "sandbox.network.allowedDomains",
             "sandbox.network.deniedDomains",
             "sandbox.presets",
-            "sandbox.enableWeakerNestedSandbox",
             "sandbox.network.httpProxyPort",
             "enableAllProjectMcpServers",
             "enabledMcpjsonServers",
@@ -240,4 +236,63 @@ fn directories_and_variables_of_settings_reach_tools() {
     assert_eq!(read, ran(0, "1\toutside\n", words));
     let called = room.say(&["call", "t", "--tools-dir", "../tools", "--allow", "t"]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "one 2 p\n"));
+}
+
+#[test]
+fn servers_of_a_flag_are_listed_and_hide_those_of_the_same_name() {
+    let room = Room::new();
+    room.write("given.json", r#"{"mcpServers": {"hub": {"command": "given"}}}"#);
+    room.write(
+        "home/.claude.json",
+        r#"{"mcpServers": {"hub": {"command": "mine"}, "own": {"command": "o"}}}"#,
+    );
+    let args = ["settings", "show", "--output", "json", "--mcp-config", "../given.json"];
+    let json = valid_in(&room, "settings-show.schema.json", &args, 0);
+    let rows: Vec<String> = json["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let left_out = row["left_out"].as_str().unwrap_or("used");
+            room.plain(&format!("{} {} {left_out}", row["key"].as_str().unwrap(), row["value"]["command"]))
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            "mcpServers.hub \"given\" used",
+            "mcpServers.own \"o\" used",
+            "mcpServers.hub \"mine\" ROOM/given.json:1 names one that is called the same",
+        ]
+    );
+    for (file, words) in [("../nowhere.json", "there is no such file"), ("notes.txt", "notes.txt:1:1: ")] {
+        let stopped = room.say(&["tools", "--mcp-config", file]);
+        assert!(stopped.code == Some(2) && stopped.stderr.contains(words), "{stopped:?}");
+    }
+}
+
+/// A relative folder would be another one in every workspace, of the workspace's choice.
+#[test]
+fn folders_of_the_environment_are_absolute() {
+    for name in ["HAFT_CONFIG_DIR", "HAFT_STATE_DIR", "CLAUDE_CONFIG_DIR"] {
+        for args in [
+            &["tools"][..],
+            &["call", "Read", r#"{"file_path": "notes.txt"}"#],
+            &["settings", "show"],
+            &["trust"],
+            &["trust", "--forget"],
+        ] {
+            let room = Room::new();
+            let mut command = room.haft(args);
+            command.env(name, "relative/folder");
+            let stopped = room.run(command, "");
+            assert_eq!(
+                (stopped.code, stopped.stdout.as_str()),
+                (Some(2), ""),
+                "{name} {args:?}: {stopped:?}"
+            );
+            let words = format!("`{name}`: `relative/folder` is relative");
+            assert!(stopped.stderr.contains(&words), "{name} {args:?}: {stopped:?}");
+        }
+    }
 }

@@ -208,3 +208,22 @@ fn rules_that_are_not_understood_end_it() {
         assert!(refused.stderr.contains("Read(") && refused.stderr.contains("settings.json"), "{refused:?}");
     }
 }
+
+/// Whoever takes trust back starts anew: answers were given to the same files.
+#[test]
+fn forgetting_forgets_answers_too() {
+    let room = Room::new();
+    let answer = r#"echo '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow", "updatedPermissions": [
+        {"type": "addRules", "rules": [{"toolName": "Edit", "ruleContent": "/a.txt"}, {"toolName": "Edit", "ruleContent": "/b.txt"}], "behavior": "allow", "destination": "localSettings"}]}}}'"#;
+    room.write("hook.sh", &format!("#!/bin/sh\n{answer}\n"));
+    let handler = serde_json::json!({"type": "command", "command": room.path("hook.sh")});
+    let settings = serde_json::json!({"hooks": {"PermissionRequest": [{"hooks": [handler]}]}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    assert_eq!(room.say(&["call", "Write", r#"{"file_path": "x.txt", "content": ""}"#]).code, Some(0));
+    fs::remove_file(room.path("home/.config/haft/settings.json")).unwrap();
+    let a = ["check", "Write", r#"{"file_path": "a.txt", "content": ""}"#];
+    assert_eq!(room.say(&a).code, Some(0), "it was answered with always");
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "it was not trusted; 2 answers forgotten\n"));
+    assert_eq!(room.say(&a).code, Some(10), "it asks again");
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "it was not trusted\n"));
+}

@@ -410,13 +410,11 @@ impl Configured {
                     }
                 }
                 Ok(None) => {}
-                Err(why) => {
-                    together.failed(&hook, &why);
-                    if blocks {
-                        let words = format!("it failed: {why}");
-                        feedback(&mut together, &hook, Some(Verdict::Deny(words)));
-                    }
+                Err(why) if blocks => {
+                    let words = format!("it failed: {why}");
+                    feedback(&mut together, &hook, Some(Verdict::Deny(words)));
                 }
+                Err(why) => together.failed(&hook, &why),
             }
         }
         Ok(after(together, output))
@@ -445,7 +443,7 @@ impl BatchHook for Configured {
             let calls = valid.iter().map(|result| {
                 json!({
                     "tool_name": result.tool_name(),
-                    "tool_input": result.input(),
+                    "tool_input": result.input().map(|given| input::absolute(result.tool_name(), given, batch.cwd)),
                     "tool_use_id": result.call_id(),
                     "tool_response": input::response(result, Some(batch.results_in)),
                 })
@@ -468,9 +466,10 @@ impl BatchHook for Configured {
                         reply.verdict
                     }
                     Ok(None) => None,
+                    Err(why) if blocks => Some(Verdict::Deny(format!("it failed: {why}"))),
                     Err(why) => {
                         together.failed(&hook, &why);
-                        blocks.then(|| Verdict::Deny(format!("it failed: {why}")))
+                        None
                     }
                 };
                 // Here a no ends the turn, and the model reads why when it goes on.

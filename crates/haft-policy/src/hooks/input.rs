@@ -79,29 +79,35 @@ pub(super) fn of_call(session: &Session, event: Event, call: &HookCall<'_>) -> M
 
 /// The input as hooks are shown it: paths of file tools are absolute.
 pub(super) fn shown_input(call: &HookCall<'_>) -> Value {
-    let mut input = call.input.clone();
-    if matches!(call.tool, "Read" | "Write" | "Edit" | "MultiEdit" | "NotebookEdit") {
+    absolute(call.tool, call.input, call.context.cwd())
+}
+
+/// An input with the paths of file tools made absolute.
+pub(super) fn absolute(tool: &str, input: &Value, cwd: &Path) -> Value {
+    let mut input = input.clone();
+    if matches!(tool, "Read" | "Write" | "Edit" | "MultiEdit" | "NotebookEdit") {
         for key in ["file_path", "notebook_path"] {
             if let Some(Value::String(path)) = input.get_mut(key)
                 && !Path::new(&*path).is_absolute()
             {
-                *path = shown(&call.context.cwd().join(&*path));
+                *path = shown(&cwd.join(&*path));
             }
         }
     }
     input
 }
 
-/// Suggestions of a permission request: the rule that would allow the call for good.
+/// Suggestions of a permission request: the rules that would allow the call for good, as a hook may give them back.
 pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
-    let Some(rule) = asked.proposed_rule else { return json!([]) };
-    // It may come as the flag that would give it.
-    let rule = rule.strip_prefix("--allow ").unwrap_or(rule);
-    let rule = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+    let rule = |rule: &String| match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
         None => json!({"toolName": rule}),
     };
-    json!([{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"}])
+    let rules: Vec<Value> = asked.lasting_rules.iter().map(rule).collect();
+    if rules.is_empty() {
+        return json!([]);
+    }
+    json!([{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "localSettings"}])
 }
 
 /// What a tool gave back. What is too long is shown in part, with the file that has the whole.

@@ -36,6 +36,8 @@ pub const BACKGROUND_MAX: usize = 32;
 pub const REPORTS_MAX: usize = 64;
 /// How often in a row hooks may keep an agent from stopping.
 pub const STOP_BLOCKS_MAX: u32 = 8;
+/// How many agents that were kept from stopping are counted at once.
+pub const STOPPING_AGENTS_MAX: usize = 1_000;
 /// How much of a hook's first output is looked at for the words that send it to the background.
 pub const ASYNC_REPLY_BYTES_MAX: usize = 4 * 1024;
 /// How many changes of permissions one hook may ask for.

@@ -188,7 +188,8 @@ pub(super) fn as_async(printed: &[u8]) -> Option<Option<u64>> {
 
 /// The JSON of an output, if it is meant to be JSON.
 fn as_json(event: Event, printed: &str, cut: bool) -> Option<Result<Reply, String>> {
-    let printed = printed.trim();
+    // Some programs put a mark before every text; what follows it is JSON all the same.
+    let printed = printed.trim_start_matches('\u{feff}').trim();
     if !printed.starts_with('{') {
         return None;
     }
@@ -434,6 +435,10 @@ mod tests {
         assert_eq!(failed(Exit::Cancelled), "it was cancelled");
         let cut = Ended { cut: true, ..ended(Exit::Code(0), "{", "") };
         assert!(of_command(Event::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
+        // A no behind a byte order mark is a no.
+        let marked = ended(Exit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
+        let reply = of_command(Event::PreToolUse, &marked).unwrap();
+        assert_eq!(reply.verdict, Some(Verdict::Deny("r".into())));
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Events of a session, which whoever runs the conversation fires: each with its own outcome.
 
-use std::sync::atomic::Ordering;
-
 use haft::Cancel;
 use serde_json::{Value, json};
 
 use super::event::Event;
 use super::input::{self, Common};
 use super::reply::{Start, Verdict};
-use super::run::{Fire, Ran};
+use super::run::{Fire, Ran, lock};
 use super::{Hooks, limits};
+
+/// The main agent among those that stop.
+const MAIN: &str = "";
 
 /// What hooks made of an event, whatever it was.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,7 +120,7 @@ struct Fired {
 impl Hooks {
     /// The user said something. To be asked before it reaches the model.
     pub async fn user_prompt_submit(&self, prompt: &str) -> PromptOutcome {
-        self.0.stops.store(0, Ordering::Relaxed);
+        lock(&self.0.stops).remove(MAIN);
         let fired = self.fire(Event::UserPromptSubmit, None, json!({"prompt": prompt})).await;
         PromptOutcome { blocked: fired.blocked, outcome: fired.outcome }
     }
@@ -142,29 +143,41 @@ impl Hooks {
 
     /// The agent would stop. Hooks may keep it going, [`limits::STOP_BLOCKS_MAX`] times in a row.
     pub async fn stop(&self, input: &StopInput) -> StopOutcome {
-        let Fired { blocked, mut outcome, .. } = self.fire(Event::Stop, None, of_stop(input)).await;
-        // `continue: false` beats a block.
-        let go_on = blocked.filter(|_| outcome.stop.is_none());
-        if go_on.is_none() {
-            self.0.stops.store(0, Ordering::Relaxed);
-            return StopOutcome { go_on, outcome };
-        }
-        if self.0.stops.fetch_add(1, Ordering::Relaxed) >= limits::STOP_BLOCKS_MAX {
-            self.0.stops.store(0, Ordering::Relaxed);
-            let most = limits::STOP_BLOCKS_MAX;
-            outcome.warnings.push(format!("hooks kept the agent from stopping {most} times; it stops now"));
-            return StopOutcome { go_on: None, outcome };
-        }
-        StopOutcome { go_on, outcome }
+        let fired = self.fire(Event::Stop, None, of_stop(input)).await;
+        self.kept_going(MAIN, fired)
     }
 
-    /// A sub-agent would stop.
+    /// Whether an agent goes on: a hook wants it to, and it hasn't been kept from stopping too often.
+    fn kept_going(&self, agent: &str, fired: Fired) -> StopOutcome {
+        let Fired { blocked, mut outcome, .. } = fired;
+        let mut stops = lock(&self.0.stops);
+        // `continue: false` beats a block.
+        let Some(blocked) = blocked.filter(|_| outcome.stop.is_none()) else {
+            stops.remove(agent);
+            return StopOutcome { go_on: None, outcome };
+        };
+        let known = stops.get(agent).copied().unwrap_or(0);
+        // An agent that ended in another way is never heard of again; such ones must not add up.
+        let room = known > 0 || stops.len() < limits::STOPPING_AGENTS_MAX;
+        if known >= limits::STOP_BLOCKS_MAX || !room {
+            stops.remove(agent);
+            if !room {
+                stops.clear();
+            }
+            outcome.warnings.push(format!("hooks kept the agent from stopping {known} times; it stops now"));
+            return StopOutcome { go_on: None, outcome };
+        }
+        stops.insert(agent.to_owned(), known + 1);
+        StopOutcome { go_on: Some(blocked), outcome }
+    }
+
+    /// A sub-agent would stop. Hooks may keep it going as often as the main one, each for itself.
     pub async fn subagent_stop(&self, agent_id: &str, agent_type: &str, input: &StopInput) -> StopOutcome {
         let mut more = of_stop(input);
         more["agent_id"] = agent_id.into();
         more["agent_type"] = agent_type.into();
-        let Fired { blocked, outcome, .. } = self.fire(Event::SubagentStop, Some(agent_type), more).await;
-        StopOutcome { go_on: blocked.filter(|_| outcome.stop.is_none()), outcome }
+        let fired = self.fire(Event::SubagentStop, Some(agent_type), more).await;
+        self.kept_going(agent_id, fired)
     }
 
     /// The user is told something, of this kind: `permission_prompt`, `idle_prompt`, ….

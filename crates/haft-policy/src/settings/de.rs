@@ -94,11 +94,13 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.node.json {
-            Json::Null => visitor.visit_none(),
-            _ => visitor.visit_some(self),
+        // A key that was emptied by hand or by a program would else be a list of rules that is gone.
+        if let Json::Null = self.node.json {
+            return Err(
+                self.at(Fault::custom("`null` is not accepted; leave the key out, or give it a value"))
+            );
         }
-        .map_err(|fault| self.at(fault))
+        visitor.visit_some(self).map_err(|fault| self.at(fault))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(

@@ -1,7 +1,7 @@
 //! Hooks as settings describe them: events, groups with a matcher, handlers.
 //!
-//! Nothing here runs a hook or understands a matcher; a hooks module does. What is checked is that each handler has
-//! what its type needs, because a hook that can't be started would otherwise be noticed when it should have said no.
+//! Nothing here runs a hook; a hooks module does. What is checked is that a matcher and an `if` can be read and that
+//! each handler has what its type needs, because a hook that can't be started would otherwise be noticed when it should have said no.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 use super::de::Spanned;
 use super::jsonc::Spot;
-use crate::source::Source;
+use super::layer::cut;
+use crate::rule::Rule;
+use crate::source::{List, Source, WrittenRule};
 
 /// The events that there are, with whether something fires them here.
 pub const EVENTS: [(&str, bool); 33] = [
@@ -60,7 +62,7 @@ pub const HOOK_TIMEOUT_S_MAX: f64 = 86_400.0;
 #[schemars(rename = "HookGroup", extend("additionalProperties" = false))]
 pub(crate) struct RawGroup {
     /// Names of tools (`Edit|Write`) or a regular expression; empty, `*` or not given means all.
-    pub(crate) matcher: Option<String>,
+    pub(crate) matcher: Option<Spanned<String>>,
     /// What runs.
     pub(crate) hooks: Vec<Spanned<RawHandler>>,
 }
@@ -73,7 +75,7 @@ pub(crate) struct RawHandler {
     /// The kind of handler.
     r#type: RawType,
     /// One permission rule; the hook runs only for calls that it matches.
-    r#if: Option<String>,
+    r#if: Option<Spanned<String>>,
     /// How long it may take, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = HOOK_TIMEOUT_S_MAX))]
     timeout: Option<Spanned<f64>>,
@@ -135,7 +137,6 @@ const NEEDS: [(&str, &[&str]); 5] = [
 
 fn needs_of_types(schema: &mut Schema) {
     let rules = NEEDS.iter().map(|(name, keys)| {
-        // A key that is `null` is as good as not given, so being there isn't enough.
         let given: Map<_, _> =
             keys.iter().map(|key| ((*key).to_owned(), serde_json::json!({"type": "string"}))).collect();
         serde_json::json!({
@@ -304,13 +305,23 @@ impl RawHandler {
         };
         Ok(Handler {
             action,
-            condition: self.r#if.clone(),
+            condition: self.condition(&source)?,
             timeout: self.timeout()?,
             status_message: self.status_message.clone(),
             once: self.once == Some(true),
             on_failure: self.on_failure,
             source,
         })
+    }
+
+    /// The rule that narrows it, which has to be one.
+    fn condition(&self, source: &Source) -> Result<Option<String>, (Spot, String)> {
+        let Some(Spanned { value, at }) = &self.r#if else { return Ok(None) };
+        let written = WrittenRule::plain(value, List::Deny, source.clone());
+        match Rule::parse(written) {
+            Ok(_) => Ok(Some(value.clone())),
+            Err(bad) => Err((*at, format!("`if`: bad rule `{}`: {}", cut(value), bad.what))),
+        }
     }
 
     fn timeout(&self) -> Result<Option<Duration>, (Spot, String)> {

@@ -73,6 +73,24 @@ impl Node {
         fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
+    /// A value that has no places of its own.
+    pub(crate) fn of_value(value: Value, at: Spot) -> Node {
+        let json = match value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(value),
+            Value::Number(value) => Json::Number(value),
+            Value::String(value) => Json::String(value),
+            Value::Array(items) => {
+                Json::List(items.into_iter().map(|item| Node::of_value(item, at)).collect())
+            }
+            Value::Object(fields) => {
+                let field = |(name, value)| (Key { at, name }, Node::of_value(value, at));
+                Json::Object(fields.into_iter().map(field).collect())
+            }
+        };
+        Node { at, json }
+    }
+
     /// The value without its places.
     pub(crate) fn to_value(&self) -> Value {
         match &self.json {

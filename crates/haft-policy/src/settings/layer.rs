@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::added::{self, Added};
 use super::de::{self, Unknown};
 use super::hook::{EVENTS, HookGroup};
 use super::input::{self, Unreadable};
@@ -16,16 +17,22 @@ use super::jsonc::{self, Fault, Spot};
 use super::known::{ELSEWHERE, closest};
 use super::mcp::{self, Server};
 use super::places::{Places, lexical};
-use super::raw::RawSettings;
-use crate::source::{Scope, Source};
+use super::raw::{RawRule, RawSettings};
+use crate::hooks;
+use crate::rule::Rule;
+use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
 
 /// The longest settings file, in bytes.
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// How many warnings about settings are kept; the rest is counted.
 pub const WARNINGS_MAX: usize = 100;
+/// How many files the folder of managed pieces may hold.
+const MANAGED_PIECES_MAX: usize = 200;
 /// How many characters of an unknown key are shown.
 const KEY_CHARS_MAX: usize = 80;
+/// How many characters of a rule that can't be understood are shown.
+const RULE_CHARS_MAX: usize = 200;
 
 /// What flags say about settings.
 #[derive(Debug, Clone, Default)]
@@ -192,6 +199,12 @@ impl Reading<'_> {
         if let Some(managed) = &places.managed {
             self.file(Scope::Managed, managed, &folder_of(managed), Needed::No);
         }
+        if let Some(folder) = &places.claude_managed_dir {
+            let anchor: Arc<Path> = folder.as_path().into();
+            for path in self.managed_pieces(folder) {
+                self.file(Scope::Managed, &path, &anchor, Needed::No);
+            }
+        }
         // Of two flags the later one is stronger.
         for given in flags.settings.iter().rev() {
             if given.trim_start().starts_with('{') {
@@ -199,7 +212,12 @@ impl Reading<'_> {
                 self.understand(Scope::CommandLine, None, shown, &cwd, given);
             } else {
                 let path = lexical(&places.cwd, Path::new(given));
-                self.file(Scope::CommandLine, &path, &folder_of(&path), Needed::Yes);
+                self.file(
+                    Scope::CommandLine,
+                    &path,
+                    &folder_of(&path),
+                    Needed::Yes(", or JSON that begins with `{`"),
+                );
             }
         }
         let users: Vec<PathBuf> = [&places.config_dir, &places.claude_dir]
@@ -227,6 +245,43 @@ impl Reading<'_> {
         }
     }
 
+    /// The machine owner's files for Claude Code, strongest first: of the pieces in a folder a later name has the last
+    /// word, and all of them have it over the file.
+    fn managed_pieces(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let pieces = folder.join("managed-settings.d");
+        let mut found = Vec::new();
+        match std::fs::read_dir(&pieces) {
+            Ok(entries) => {
+                for entry in entries {
+                    match entry {
+                        Ok(entry) => found.push(entry.path()),
+                        Err(error) => self.no_folder(&pieces, &error),
+                    }
+                }
+            }
+            Err(_) if pieces.symlink_metadata().is_err() => {}
+            Err(error) => self.no_folder(&pieces, &error),
+        }
+        found.retain(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".json") && !name.starts_with('.')
+        });
+        if found.len() > MANAGED_PIECES_MAX {
+            let file = pieces.display().to_string();
+            let message = format!("there are more than {MANAGED_PIECES_MAX} files in it");
+            self.problems.push(Problem { file, at: None, message });
+        }
+        found.sort();
+        found.reverse();
+        found.push(folder.join("managed-settings.json"));
+        found
+    }
+
+    fn no_folder(&mut self, folder: &Path, error: &std::io::Error) {
+        let message = format!("can't be listed: {error}");
+        self.problems.push(Problem { file: folder.display().to_string(), at: None, message });
+    }
+
     fn file(&mut self, scope: Scope, path: &Path, anchor: &Arc<Path>, needed: Needed) {
         if let Some((text, shown)) = self.text(path, needed) {
             self.understand(scope, Some(path.to_owned()), shown, anchor, &text);
@@ -236,15 +291,17 @@ impl Reading<'_> {
     /// The text of a file, and its name for people.
     fn text(&mut self, path: &Path, needed: Needed) -> Option<(String, Arc<Path>)> {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
-        let message = match (input::text(path, SETTINGS_BYTES_MAX), needed) {
+        let read = input::text(path, SETTINGS_BYTES_MAX);
+        let (at, message) = match (read, needed) {
             (Ok(Some(text)), _) => return Some((text, shown)),
-            (Ok(None), Needed::No) => return None,
-            (Ok(None), Needed::Yes) => {
-                "there is no such file; give one that exists, or JSON that begins with `{`".to_owned()
-            }
-            (Err(Unreadable(why)), _) => format!("can't be read: {why}"),
+            (Ok(None), Needed::No) => match input::folder_fault(path) {
+                None => return None,
+                Some(Unreadable { why, at }) => (at, format!("can't be read: {why}")),
+            },
+            (Ok(None), Needed::Yes(or)) => (None, format!("there is no such file; give one that exists{or}")),
+            (Err(Unreadable { why, at }), _) => (at, format!("can't be read: {why}")),
         };
-        self.problems.push(Problem { file: shown.display().to_string(), at: None, message });
+        self.problems.push(Problem { file: shown.display().to_string(), at, message });
         None
     }
 
@@ -270,13 +327,27 @@ impl Reading<'_> {
             Ok(layer)
         });
         match layer {
-            Ok(layer) => self.layers.push(layer),
+            Ok(layer) => {
+                self.rules(&layer);
+                self.layers.push(layer);
+            }
             Err(fault) => self.problem(file, &fault),
         }
     }
 
     fn problem(&mut self, file: String, fault: &Fault) {
         self.problems.push(Problem { file, at: fault.at, message: fault.to_string() });
+    }
+
+    /// Every rule has to be understood, whether or not it counts today: a file with one that isn't is wrong.
+    fn rules(&mut self, layer: &Layer) {
+        let bad = rules_of(layer).filter_map(|(at, rule)| Some((at, Rule::parse(rule).err()?)));
+        let problems = bad.map(|(at, bad)| Problem {
+            file: layer.shown.display().to_string(),
+            at: Some(at),
+            message: format!("bad rule `{}`: {}", cut(&bad.rule), bad.what),
+        });
+        self.problems.extend(problems);
     }
 
     fn note_unknown(&mut self, layer: &Layer, unknown: Vec<Unknown>) {
@@ -307,13 +378,16 @@ impl Reading<'_> {
                 continue;
             }
             for group in groups {
+                if let Some(matcher) = &group.value.matcher {
+                    hooks::check_matcher(&matcher.value).map_err(|words| Fault::new(matcher.at, words))?;
+                }
                 let handlers = group.value.hooks.iter().map(|handler| {
                     let handler = handler.value.understand(handler.at, layer.source(handler.at));
                     handler.map_err(|(at, words)| Fault::new(at, words))
                 });
                 all.push(HookGroup {
                     event: event.value.clone(),
-                    matcher: group.value.matcher.clone(),
+                    matcher: group.value.matcher.as_ref().map(|matcher| matcher.value.clone()),
                     handlers: handlers.collect::<Result<_, _>>()?,
                 });
             }
@@ -322,40 +396,92 @@ impl Reading<'_> {
     }
 
     fn servers(&mut self, flags: &Flags) -> Vec<Server> {
-        let cwd = &self.places.cwd;
-        let mut files: Vec<_> = flags
-            .mcp_config
-            .iter()
-            .map(|path| (Scope::CommandLine, lexical(cwd, path), Needed::Yes))
-            .collect();
-        files.push((Scope::Project, cwd.join(".mcp.json"), Needed::No));
-        let anchor: Arc<Path> = cwd.as_path().into();
+        let places = self.places;
+        let anchor: Arc<Path> = places.cwd.as_path().into();
         let mut servers: Vec<Server> = Vec::new();
-        for (scope, path, needed) in files {
-            let Some((text, shown)) = self.text(&path, needed) else { continue };
-            match mcp::read(&text, scope, &shown, &anchor) {
-                Ok((found, odd)) => {
-                    servers.extend(found);
-                    for (at, message) in odd {
-                        let source = Source::in_file(scope, &*shown, at.line, &*anchor);
-                        self.warnings.push(Warning { source, message });
-                    }
+        // Of two flags the later one is stronger.
+        for path in flags.mcp_config.iter().rev() {
+            let path = lexical(&places.cwd, path);
+            servers.extend(self.servers_in(Scope::CommandLine, &path, &anchor, Needed::Yes("")));
+        }
+        let added = places.claude_json.as_deref().map(|path| self.added_servers(path, &anchor));
+        let (local, user) = added.unwrap_or_default();
+        servers.extend(local);
+        servers.extend(self.servers_in(Scope::Project, &places.cwd.join(".mcp.json"), &anchor, Needed::No));
+        servers.extend(user);
+        servers
+    }
+
+    fn servers_in(&mut self, scope: Scope, path: &Path, anchor: &Arc<Path>, needed: Needed) -> Vec<Server> {
+        let Some((text, shown)) = self.text(path, needed) else { return Vec::new() };
+        match mcp::read(&text, scope, &shown, anchor) {
+            Ok((found, odd)) => {
+                for (at, message) in odd {
+                    let source = Source::in_file(scope, &*shown, at.line, &**anchor);
+                    self.warnings.push(Warning { source, message });
                 }
-                Err(fault) => self.problem(shown.display().to_string(), &fault),
+                found
+            }
+            Err(fault) => {
+                self.problem(shown.display().to_string(), &fault);
+                Vec::new()
             }
         }
-        servers
+    }
+
+    /// Servers that the user added for this workspace, and for all. The file is another program's and holds no rules, so
+    /// one that can't be read loosens nothing and is told.
+    fn added_servers(&mut self, path: &Path, anchor: &Arc<Path>) -> (Vec<Server>, Vec<Server>) {
+        let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
+        let roots = [Some(self.places.cwd.as_path()), self.places.git_root.as_deref()];
+        let roots: Vec<&Path> = roots.into_iter().flatten().collect();
+        let source = |scope| Source { scope, file: Some(shown.clone()), line: None, anchor: anchor.clone() };
+        match added::read(path, &roots, &source) {
+            Ok(Added { local, user, odd }) => {
+                self.warnings
+                    .extend(odd.into_iter().map(|message| Warning { source: source(Scope::User), message }));
+                (local, user)
+            }
+            Err(words) => {
+                let message = format!("{words}; the servers in it are left out");
+                self.warnings.push(Warning { source: source(Scope::User), message });
+                (Vec::new(), Vec::new())
+            }
+        }
     }
 }
 
+/// Whether a file has to be there.
 #[derive(Clone, Copy)]
 enum Needed {
-    Yes,
+    /// A flag names it; what else the flag takes.
+    Yes(&'static str),
     No,
 }
 
 fn folder_of(path: &Path) -> Arc<Path> {
     path.parent().unwrap_or(Path::new("/")).into()
+}
+
+/// So much of a rule as a message has room for: a pasted page is no help to anybody.
+pub(crate) fn cut(rule: &str) -> String {
+    match rule.char_indices().nth(RULE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &rule[..end]),
+        None => rule.to_owned(),
+    }
+}
+
+/// The rules of a file, each with the place of its text.
+pub(crate) fn rules_of(layer: &Layer) -> impl Iterator<Item = (Spot, WrittenRule)> {
+    let lists = layer.raw.permissions.iter().flat_map(|permissions| {
+        [(List::Deny, &permissions.deny), (List::Ask, &permissions.ask), (List::Allow, &permissions.allow)]
+    });
+    let each = lists.flat_map(|(list, given)| given.iter().flatten().map(move |rule| (list, rule)));
+    each.map(|(list, given)| {
+        let RawRule { rule, at, matches, not_matches, message } = given.value.clone();
+        let source = layer.source(given.at);
+        (at.unwrap_or(given.at), WrittenRule { rule, list, matches, not_matches, message, source })
+    })
 }
 
 /// What types alone don't say.

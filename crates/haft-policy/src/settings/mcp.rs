@@ -34,6 +34,8 @@ pub struct Server {
     pub timeout_ms: Option<u64>,
     /// Whether its tools are always shown whole.
     pub always_load: Option<bool>,
+    /// Whether it came with the files of the workspace, and so counts once that is trusted.
+    pub of_workspace: bool,
     /// Where it stands.
     pub source: Source,
 }
@@ -134,9 +136,10 @@ pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path
 }
 
 /// A server, and what is odd about it; or where and why it is none.
-type Understood = Result<(Server, Vec<(Spot, String)>), (Spot, String)>;
+pub(crate) type Understood = Result<(Server, Vec<(Spot, String)>), (Spot, String)>;
 
-fn server(name: &str, node: &Node, source: Source) -> Understood {
+/// Understands one server.
+pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let refuse = |words: String| Err((node.at, words));
     if RESERVED.contains(&name) {
@@ -183,8 +186,15 @@ fn server(name: &str, node: &Node, source: Source) -> Understood {
     if raw.timeout.is_some() && timeout_ms.is_none() {
         notes.push((node.at, format!("a `timeout` below {SERVER_TIMEOUT_MS_MIN} ms doesn't count")));
     }
-    let server =
-        Server { name: name.to_owned(), transport, timeout_ms, always_load: raw.always_load, source };
+    let of_workspace = source.scope == Scope::Project;
+    let server = Server {
+        name: name.to_owned(),
+        transport,
+        timeout_ms,
+        always_load: raw.always_load,
+        of_workspace,
+        source,
+    };
     Ok((server, notes))
 }
 

@@ -7,15 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::de::Spanned;
 use super::hook::HookGroup;
 use super::known::is_refused_variable;
-use super::layer::{Layer, Layers, Warning, bound, is_workspaces};
+use super::layer::{Layer, Layers, Warning, bound, rules_of};
 use super::mcp::Server;
 use super::places::lexical;
-use super::raw::{Classifier, DeclaredEffects, RawSandbox, RawServerMatch, RepetitionGuard};
+use super::raw::{Classifier, DeclaredEffects, RawServerMatch, RepetitionGuard};
+use super::sandbox::{May, RawSandbox, Sandbox};
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
 
@@ -49,7 +48,7 @@ pub struct Settings {
     /// Effects of tools that declare none, by name or glob; the strongest first.
     pub effects: Vec<At<ToolEffects>>,
     /// The sandbox.
-    pub sandbox: SandboxSettings,
+    pub sandbox: Sandbox,
     /// Servers.
     pub mcp: McpSettings,
     /// The command that decides before the user is asked.
@@ -116,41 +115,10 @@ pub struct ToolEffects {
     pub effects: DeclaredEffects,
 }
 
-/// The sandbox.
-#[derive(Debug, Clone, Default)]
-pub struct SandboxSettings {
-    /// Whether commands run in it.
-    pub enabled: Option<At<bool>>,
-    /// Whether commands run unasked because they run in it.
-    pub auto_allow_bash: Option<At<bool>>,
-    /// Whether a session ends where it can't be had.
-    pub fail_if_unavailable: Option<At<bool>>,
-    /// Whether a command may ask to run without it.
-    pub allow_unsandboxed: Option<At<bool>>,
-    /// Commands that run without it.
-    pub excluded_commands: Vec<At<String>>,
-    /// Paths that may be written.
-    pub allow_write: Vec<At<String>>,
-    /// Paths that are never written.
-    pub deny_write: Vec<At<String>>,
-    /// Paths that may be read.
-    pub allow_read: Vec<At<String>>,
-    /// Paths that are never read.
-    pub deny_read: Vec<At<String>>,
-    /// Hosts that may be reached.
-    pub allowed_domains: Vec<At<String>>,
-    /// Hosts that are never reached.
-    pub denied_domains: Vec<At<String>>,
-    /// Presets of hosts.
-    pub presets: Vec<At<String>>,
-    /// Each layer's object as given, the strongest first, for what isn't named above.
-    pub given: Vec<At<Value>>,
-}
-
 /// Servers.
 #[derive(Debug, Clone, Default)]
 pub struct McpSettings {
-    /// Servers that may be started, the strongest scope first; of two with one name the first counts.
+    /// Servers that may be started, the strongest scope first; no two have one name.
     pub servers: Vec<Server>,
     /// Servers that may not, and why.
     pub withheld: Vec<(Server, Withheld)>,
@@ -173,6 +141,8 @@ pub enum Withheld {
     Untrusted,
     /// Settings turn it off.
     Disabled(Source),
+    /// A stronger file names one that is called the same.
+    Hidden(Source),
 }
 
 /// Which servers are meant.
@@ -347,7 +317,8 @@ impl<'a> Merge<'a> {
             let may_allow = (self.standing == Standing::Trusted || !layer.is_workspaces())
                 && (!managed_only || layer.scope == Scope::Managed);
             let list = if layer.scope == Scope::Managed { &mut rules } else { &mut weaker };
-            list.extend(rules_of(layer).filter(|rule| may_allow || rule.list != List::Allow));
+            let rules = rules_of(layer).map(|(_, rule)| rule);
+            list.extend(rules.filter(|rule| may_allow || rule.list != List::Allow));
         }
         rules.append(&mut flagged);
         rules.append(&mut weaker);
@@ -475,18 +446,28 @@ impl<'a> Merge<'a> {
         env
     }
 
-    fn sandbox(&self) -> SandboxSettings {
-        let mut sandbox = SandboxSettings::default();
-        for layer in self.all() {
-            let Some(Spanned { value: raw, at }) = &layer.raw.sandbox else { continue };
-            let source = layer.source(*at);
-            tighten(&mut sandbox, raw, &source);
-            if layer.is_workspaces() && self.standing == Standing::Untrusted {
-                continue;
-            }
-            loosen(&mut sandbox, raw, &source);
-            sandbox.given.push(At { value: layer.given["sandbox"].clone(), source });
+    fn sandbox(&mut self) -> Sandbox {
+        fn raw(layer: &Layer) -> Option<&RawSandbox> {
+            layer.raw.sandbox.as_ref().map(|given| &given.value)
         }
+        let mut sandbox = Sandbox::default();
+        for layer in self.all() {
+            let Some(raw) = raw(layer) else { continue };
+            let may = match (layer.is_workspaces(), self.standing) {
+                (false, _) => May::Everything,
+                (true, Standing::Trusted) => May::Loosen,
+                (true, Standing::Untrusted) => May::Tighten,
+            };
+            for (source, words) in sandbox.take(raw, may, |at| layer.source(at)) {
+                self.warn(source, words);
+            }
+        }
+        let reads = self
+            .managed_only("allowManagedReadPathsOnly", |layer| raw(layer)?.managed_reads_only())
+            .is_some();
+        let domains =
+            self.managed_only("allowManagedDomainsOnly", |layer| raw(layer)?.managed_domains_only());
+        sandbox.keep_managed(reads, domains);
         sandbox
     }
 
@@ -522,15 +503,20 @@ impl<'a> Merge<'a> {
             ..McpSettings::default()
         };
         for server in &self.layers.servers {
-            let of_workspace = is_workspaces(server.source.scope);
-            let off = disabled.iter().find(|name| of_workspace && name.value == server.name);
-            match off {
-                Some(off) => mcp.withheld.push((server.clone(), Withheld::Disabled(off.source.clone()))),
-                None if of_workspace && self.standing == Standing::Untrusted => {
-                    mcp.withheld.push((server.clone(), Withheld::Untrusted));
+            let off = disabled.iter().find(|name| server.of_workspace && name.value == server.name);
+            let same = mcp.servers.iter().find(|known| known.name == server.name);
+            let why = match (off, same) {
+                (Some(off), _) => Withheld::Disabled(off.source.clone()),
+                (None, _) if server.of_workspace && self.standing == Standing::Untrusted => {
+                    Withheld::Untrusted
                 }
-                None => mcp.servers.push(server.clone()),
-            }
+                (None, Some(stronger)) => Withheld::Hidden(stronger.source.clone()),
+                (None, None) => {
+                    mcp.servers.push(server.clone());
+                    continue;
+                }
+            };
+            mcp.withheld.push((server.clone(), why));
         }
         mcp.disabled = disabled;
         mcp
@@ -551,18 +537,6 @@ impl<'a> Merge<'a> {
     }
 }
 
-fn rules_of(layer: &Layer) -> impl Iterator<Item = WrittenRule> {
-    let lists = layer.raw.permissions.iter().flat_map(|permissions| {
-        [(List::Deny, &permissions.deny), (List::Ask, &permissions.ask), (List::Allow, &permissions.allow)]
-    });
-    let each = lists.flat_map(|(list, given)| given.iter().flatten().map(move |rule| (list, rule)));
-    each.map(|(list, given)| {
-        let raw = given.value.clone();
-        let (rule, matches, not_matches, message) = (raw.rule, raw.matches, raw.not_matches, raw.message);
-        WrittenRule { rule, list, matches, not_matches, message, source: layer.source(given.at) }
-    })
-}
-
 /// Adds a group without the handlers that are there already for the same event and matcher.
 fn add(groups: &mut Vec<HookGroup>, group: &HookGroup) {
     let known = |handler: &super::hook::Handler| {
@@ -578,39 +552,6 @@ fn add(groups: &mut Vec<HookGroup>, group: &HookGroup) {
     if !handlers.is_empty() {
         groups.push(HookGroup { event: group.event.clone(), matcher: group.matcher.clone(), handlers });
     }
-}
-
-fn texts(list: &mut Vec<At<String>>, given: Option<&Vec<String>>, source: &Source) {
-    list.extend(given.into_iter().flatten().map(|value| At { value: value.clone(), source: source.clone() }));
-}
-
-/// What any layer may add.
-fn tighten(sandbox: &mut SandboxSettings, raw: &RawSandbox, source: &Source) {
-    let files = raw.filesystem.as_ref();
-    texts(&mut sandbox.deny_read, files.and_then(|files| files.deny_read.as_ref()), source);
-    texts(&mut sandbox.deny_write, files.and_then(|files| files.deny_write.as_ref()), source);
-    let network = raw.network.as_ref();
-    texts(&mut sandbox.denied_domains, network.and_then(|network| network.denied_domains.as_ref()), source);
-}
-
-/// What only a layer adds that may loosen. Layers come strongest first: a scalar that is set stays.
-fn loosen(sandbox: &mut SandboxSettings, raw: &RawSandbox, source: &Source) {
-    let set = |to: &mut Option<At<bool>>, given: Option<bool>| {
-        if let (None, Some(value)) = (&to, given) {
-            *to = Some(At { value, source: source.clone() });
-        }
-    };
-    set(&mut sandbox.enabled, raw.enabled);
-    set(&mut sandbox.auto_allow_bash, raw.auto_allow_bash_if_sandboxed);
-    set(&mut sandbox.fail_if_unavailable, raw.fail_if_unavailable);
-    set(&mut sandbox.allow_unsandboxed, raw.allow_unsandboxed_commands);
-    texts(&mut sandbox.excluded_commands, raw.excluded_commands.as_ref(), source);
-    texts(&mut sandbox.presets, raw.presets.as_ref(), source);
-    let files = raw.filesystem.as_ref();
-    texts(&mut sandbox.allow_read, files.and_then(|files| files.allow_read.as_ref()), source);
-    texts(&mut sandbox.allow_write, files.and_then(|files| files.allow_write.as_ref()), source);
-    let network = raw.network.as_ref();
-    texts(&mut sandbox.allowed_domains, network.and_then(|network| network.allowed_domains.as_ref()), source);
 }
 
 fn which(raw: &RawServerMatch) -> Option<ServerMatch> {

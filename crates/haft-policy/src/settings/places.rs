@@ -16,6 +16,9 @@ pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 /// The settings of the machine's owner.
 pub const MANAGED_SETTINGS: &str = "/etc/haft/settings.json";
 
+/// Where Claude Code's settings of the machine's owner lie: `managed-settings.json`, and a folder of more.
+pub const CLAUDE_MANAGED_DIR: &str = "/etc/claude-code";
+
 /// How many bytes a `.git` file, or one that it names, may have.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
@@ -24,10 +27,14 @@ const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 pub struct Places {
     /// The file of the machine's owner.
     pub managed: Option<PathBuf>,
+    /// The machine owner's folder of settings for Claude Code.
+    pub claude_managed_dir: Option<PathBuf>,
     /// The user's folder of settings.
     pub config_dir: Option<PathBuf>,
     /// The user's folder of settings for Claude Code.
     pub claude_dir: Option<PathBuf>,
+    /// The file in which Claude Code keeps the servers that the user added.
+    pub claude_json: Option<PathBuf>,
     /// The folder for trust and remembered answers.
     pub state_dir: Option<PathBuf>,
     /// Where these folders are when nothing moves them: read by the next session that isn't moved.
@@ -73,13 +80,17 @@ impl Places {
         let usual_claude = home.as_ref().map(|home| home.join(".claude"));
         let unmoved = |name: &str| lookup(name).filter(|_| !movers.contains(&name));
         let usual = [haft::env::config_dir(&unmoved), haft::env::state_dir(&unmoved), usual_claude.clone()];
+        let usual_json = home.as_ref().map(|home| home.join(".claude.json"));
+        let claude_json = set(CLAUDE_CONFIG_DIR).map(|dir| dir.join(".claude.json"));
         let claude_dir = set(CLAUDE_CONFIG_DIR).or(usual_claude);
         let real = cwd.canonicalize();
         let cwd = real.map_err(|error| BadPlace(format!("the directory `{}`: {error}", cwd.display())))?;
         Ok(Places {
             managed: Some(MANAGED_SETTINGS.into()),
             config_dir: haft::env::config_dir(lookup),
+            claude_managed_dir: Some(CLAUDE_MANAGED_DIR.into()),
             claude_dir,
+            claude_json: claude_json.or(usual_json),
             state_dir: haft::env::state_dir(lookup),
             usual: usual.into_iter().flatten().collect(),
             home,
@@ -216,6 +227,10 @@ mod tests {
         }
         let usual = places("-", "").unwrap();
         assert_eq!(usual.config_dir, Some("/home/me/.config/haft".into()));
+        assert_eq!(usual.claude_json, Some("/home/me/.claude.json".into()));
+        let moved = places(CLAUDE_CONFIG_DIR, "/moved").unwrap();
+        assert_eq!(moved.claude_dir, Some("/moved".into()));
+        assert_eq!(moved.claude_json, Some("/moved/.claude.json".into()), "it moves with the folder");
         assert_eq!(usual.claude_dir, Some("/home/me/.claude".into()));
         let home = ["/home/me/.config/haft", "/home/me/.local/state/haft", "/home/me/.claude"];
         for name in [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR] {

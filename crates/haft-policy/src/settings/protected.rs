@@ -73,7 +73,14 @@ pub struct Protected {
 impl Protected {
     /// The names above, the user's own folders, also where they usually are, and files that run for the workspace.
     pub fn new(places: &Places, scripts: impl IntoIterator<Item = PathBuf>) -> Protected {
-        let folders = [&places.config_dir, &places.claude_dir, &places.state_dir, &places.managed];
+        let folders = [
+            &places.config_dir,
+            &places.claude_dir,
+            &places.claude_json,
+            &places.state_dir,
+            &places.managed,
+            &places.claude_managed_dir,
+        ];
         let mut never: Vec<PathBuf> = Vec::new();
         for path in folders.into_iter().flatten().chain(&places.usual) {
             never.extend(path.canonicalize().ok().filter(|real| real != path));
@@ -147,6 +154,8 @@ mod tests {
     fn protected() -> Protected {
         let places = Places {
             managed: Some("/etc/haft/settings.json".into()),
+            claude_managed_dir: None,
+            claude_json: None,
             config_dir: Some("/home/me/.config/haft".into()),
             claude_dir: Some("/home/me/.claude".into()),
             state_dir: Some("/moved/state".into()),

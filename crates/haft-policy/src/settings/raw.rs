@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::de::{Spanned, Table};
 use super::hook::RawGroup;
+use super::jsonc::Spot;
+use super::sandbox::RawSandbox;
 use haft::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
@@ -97,7 +99,9 @@ pub(crate) enum Disable {
 /// A rule: its text, or an object with examples and words.
 #[derive(Debug, Clone)]
 pub(crate) struct RawRule {
+    /// Its text, and where that stands; none where the whole rule is its text.
     pub(crate) rule: String,
+    pub(crate) at: Option<Spot>,
     pub(crate) matches: Vec<Value>,
     pub(crate) not_matches: Vec<Value>,
     pub(crate) message: Option<String>,
@@ -132,11 +136,11 @@ impl<'de> Deserialize<'de> for RawRule {
 
             fn visit_str<E: serde::de::Error>(self, rule: &str) -> Result<RawRule, E> {
                 let (matches, not_matches) = (Vec::new(), Vec::new());
-                Ok(RawRule { rule: rule.to_owned(), matches, not_matches, message: None })
+                Ok(RawRule { rule: rule.to_owned(), at: None, matches, not_matches, message: None })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawRule, A::Error> {
-                let mut rule = None;
+                let mut rule: Option<Spanned<String>> = None;
                 let (mut matches, mut not_matches, mut message) = (None, None, None);
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
@@ -150,7 +154,8 @@ impl<'de> Deserialize<'de> for RawRule {
                 let rule = rule.ok_or_else(|| A::Error::missing_field("rule"))?;
                 let examples = |given: Option<Vec<Value>>| given.unwrap_or_default();
                 let (matches, not_matches) = (examples(matches), examples(not_matches));
-                Ok(RawRule { rule, matches, not_matches, message })
+                let Spanned { value: rule, at } = rule;
+                Ok(RawRule { rule, at: Some(at), matches, not_matches, message })
             }
         }
         // Named as a struct so that keys which it doesn't have are noted.
@@ -238,77 +243,6 @@ pub struct DeclaredEffects {
     pub runs: Vec<String>,
     /// Hosts that it reaches.
     pub reaches: Vec<String>,
-}
-
-/// The sandbox of commands. What is not named here is kept as it is given.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-#[schemars(extend("additionalProperties" = false))]
-pub(crate) struct RawSandbox {
-    /// Whether commands run in the sandbox. Default: yes; `false` counts only where the user says so.
-    pub(crate) enabled: Option<bool>,
-    /// Whether commands run unasked because they run in the sandbox. Default: no.
-    pub(crate) auto_allow_bash_if_sandboxed: Option<bool>,
-    /// Whether a session ends where the sandbox can't be had.
-    pub(crate) fail_if_unavailable: Option<bool>,
-    /// Whether a command may ask to run without the sandbox.
-    pub(crate) allow_unsandboxed_commands: Option<bool>,
-    /// Commands that run without the sandbox.
-    pub(crate) excluded_commands: Option<Vec<String>>,
-    /// Files.
-    pub(crate) filesystem: Option<RawSandboxFiles>,
-    /// The network.
-    pub(crate) network: Option<RawSandboxNetwork>,
-    /// Presets of hosts that are allowed together.
-    pub(crate) presets: Option<Vec<String>>,
-    /// Refusals that are not reported, by command.
-    pub(crate) ignore_violations: Option<Value>,
-    /// A weaker sandbox inside of containers.
-    pub(crate) enable_weaker_nested_sandbox: Option<bool>,
-    /// A weaker separation from the network.
-    pub(crate) enable_weaker_network_isolation: Option<bool>,
-}
-
-/// Files in the sandbox.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-#[schemars(extend("additionalProperties" = false))]
-pub(crate) struct RawSandboxFiles {
-    /// Paths that may be written beside the workspace.
-    pub(crate) allow_write: Option<Vec<String>>,
-    /// Paths that are never written.
-    pub(crate) deny_write: Option<Vec<String>>,
-    /// Paths that may be read beside what is readable.
-    pub(crate) allow_read: Option<Vec<String>>,
-    /// Paths that are never read.
-    pub(crate) deny_read: Option<Vec<String>>,
-    /// Managed settings only: no readable paths but managed ones.
-    pub(crate) allow_managed_read_paths_only: Option<bool>,
-}
-
-/// The network in the sandbox.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-#[schemars(extend("additionalProperties" = false))]
-pub(crate) struct RawSandboxNetwork {
-    /// Hosts that may be reached.
-    pub(crate) allowed_domains: Option<Vec<String>>,
-    /// Hosts that are never reached.
-    pub(crate) denied_domains: Option<Vec<String>>,
-    /// Managed settings only: no hosts but managed ones.
-    pub(crate) allow_managed_domains_only: Option<bool>,
-    /// Sockets of the machine that are visible.
-    pub(crate) allow_unix_sockets: Option<Vec<String>>,
-    /// Whether all sockets of the machine are visible.
-    pub(crate) allow_all_unix_sockets: Option<bool>,
-    /// Whether ports of this machine may be listened on.
-    pub(crate) allow_local_binding: Option<bool>,
-    /// The port of a proxy of one's own for HTTP.
-    pub(crate) http_proxy_port: Option<u16>,
-    /// The port of a proxy of one's own for SOCKS.
-    pub(crate) socks_proxy_port: Option<u16>,
-    /// Services of macOS that may be looked up; means nothing here.
-    pub(crate) allow_mach_lookup: Option<Vec<String>>,
 }
 
 /// Which servers are meant; one of the keys.

@@ -19,5 +19,34 @@ pub fn schema() -> Value {
     }
     let events: Vec<_> = super::hook::EVENTS.iter().map(|(event, _)| *event).collect();
     schema["properties"]["hooks"]["propertyNames"] = json!({"enum": events});
+    without_null(&mut schema);
     schema
+}
+
+/// Takes `null` out of every type: what need not be given is left out, never empty.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(keys) => {
+            if let Some(Value::Array(types)) = keys.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = &types[..] {
+                    keys["type"] = only.clone();
+                }
+            }
+            if let Some(Value::Array(ways)) = keys.get_mut("anyOf") {
+                ways.retain(|way| way != &json!({"type": "null"}));
+                if let [Value::Object(only)] = &ways[..] {
+                    let only = only.clone();
+                    keys.remove("anyOf");
+                    keys.extend(only);
+                }
+            }
+            if keys.get("default") == Some(&Value::Null) {
+                keys.remove("default");
+            }
+            keys.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
 }

@@ -3,30 +3,38 @@
 //! The settings are the parsed ones that will be used, not a second reading. What never counts (refused variables, a
 //! looser mode) and what only tightens isn't listed: there is nothing to say yes to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::digest::Digest;
-use super::inventory::{Item, Kind, shown};
+use super::inventory::{Item, Kind, Named, shown};
 use super::{files, named};
 use crate::settings::{
     EVENTS, Layer, Layers, Places, RepetitionGuard, Server, Spot, Transport, input, is_refused_variable,
-    is_workspaces,
 };
 
 /// How many bytes of a skill or command are read for its tools.
 const SKILL_BYTES_MAX: u64 = 1024 * 1024;
 
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) items: Vec<Item>,
+    /// What can't be hashed, in words.
+    pub(crate) obstacles: Vec<String>,
+    /// The scripts that something names, by its key.
+    pub(crate) scripts: BTreeMap<String, BTreeSet<PathBuf>>,
+}
+
 /// All items, and what can't be hashed.
-pub(crate) fn collect(layers: &Layers) -> (Vec<Item>, Vec<String>) {
-    let mut collect =
-        Collect { places: &layers.places, items: Vec::new(), seen: BTreeSet::new(), obstacles: Vec::new() };
+pub(crate) fn collect(layers: &Layers) -> Found {
+    let mut collect = Collect { places: &layers.places, found: Found::default(), seen: BTreeSet::new() };
     for layer in layers.layers.iter().filter(|layer| layer.is_workspaces()) {
         collect.settings(layer);
     }
-    for server in layers.servers.iter().filter(|server| is_workspaces(server.source.scope)) {
+    for server in layers.servers.iter().filter(|server| server.of_workspace) {
         collect.server(server);
     }
     collect.tools();
@@ -35,7 +43,7 @@ pub(crate) fn collect(layers: &Layers) -> (Vec<Item>, Vec<String>) {
         collect.skills(&layers.places.cwd.join(folder).join("skills"), "SKILL.md");
         collect.skills(&layers.places.cwd.join(folder).join("commands"), ".md");
     }
-    (collect.items, collect.obstacles)
+    collect.found
 }
 
 /// The digest of an item that is a file.
@@ -47,10 +55,9 @@ pub(crate) fn file_digest(name: &str, content: Result<Option<Digest>, String>) -
 
 struct Collect<'a> {
     places: &'a Places,
-    items: Vec<Item>,
+    found: Found,
     /// Files that are among the items already.
     seen: BTreeSet<(Kind, PathBuf)>,
-    obstacles: Vec<String>,
 }
 
 impl Collect<'_> {
@@ -59,7 +66,7 @@ impl Collect<'_> {
         let place = layer.source(at).to_string();
         let file = layer.path.as_deref().map(|path| self.name(path));
         let content = haft::canonical::to_string(&json!([file, content]));
-        self.items.push(Item::new(kind, name, text, place, &content));
+        self.found.items.push(Item::new(kind, name, text, place, &content));
     }
 
     fn settings(&mut self, layer: &Layer) {
@@ -125,7 +132,7 @@ impl Collect<'_> {
             }
             let given = layer.given["hooks"][&event.value].as_array();
             for (group, given) in groups.iter().zip(given.into_iter().flatten()) {
-                let matcher = group.value.matcher.as_deref().unwrap_or("*");
+                let matcher = group.value.matcher.as_ref().map_or("*", |matcher| matcher.value.as_str());
                 let handlers = given["hooks"].as_array().into_iter().flatten();
                 for (handler, given) in group.value.hooks.iter().zip(handlers) {
                     let text = format!("{} {matcher}: {}", event.value, action(given));
@@ -134,7 +141,7 @@ impl Collect<'_> {
                     if given["onFailure"] == "continue" {
                         self.add(layer, handler.at, Kind::FailingOpen, &text, &text, &content);
                     }
-                    self.scripts_of(given);
+                    self.scripts_of(&Named::Hook(&layer.source(handler.at)), given);
                 }
             }
         }
@@ -151,7 +158,7 @@ impl Collect<'_> {
     }
 
     /// The files that a handler names.
-    fn scripts_of(&mut self, handler: &Value) {
+    fn scripts_of(&mut self, hook: &Named<'_>, handler: &Value) {
         let bases: [&Path; 1] = [&self.places.cwd];
         let command = handler["command"].as_str().unwrap_or_default();
         let found = match handler["args"].as_array() {
@@ -161,6 +168,7 @@ impl Collect<'_> {
             }
             None => named::in_line(command, self.places, &bases),
         };
+        self.found.scripts.entry(hook.key()).or_default().extend(found.iter().cloned());
         self.scripts(found);
     }
 
@@ -180,25 +188,20 @@ impl Collect<'_> {
             Ok(digest) => {
                 let (place, text) = (shown(&name), shown(&name));
                 // The name stays whole: it is part of the digest.
-                self.items.push(Item { kind, name, text, place, digest, file: Some(path.to_owned()) });
+                self.found.items.push(Item { kind, name, text, place, digest, file: Some(path.to_owned()) });
             }
-            Err(words) => self.obstacles.push(format!("`{}` can't be hashed: {words}", shown(&name))),
+            Err(words) => self.found.obstacles.push(format!("`{}` can't be hashed: {words}", shown(&name))),
         }
     }
 
-    /// Keys of the sandbox but for those that only deny.
+    /// What the sandbox would let through that it doesn't by itself.
     fn sandbox(&mut self, layer: &Layer) {
-        let (Some(raw), Value::Object(given)) = (&layer.raw.sandbox, &layer.given["sandbox"]) else { return };
-        for (key, value) in given {
-            let mut value = value.clone();
-            if let Value::Object(inner) = &mut value {
-                inner.retain(|key, _| !["denyRead", "denyWrite", "deniedDomains"].contains(&key.as_str()));
-                if inner.is_empty() {
-                    continue;
-                }
-            }
-            let text = format!("{key}: {value}");
-            self.add(layer, raw.at, Kind::Sandbox, key, &text, &value);
+        for (key, value, at) in layer.raw.sandbox.iter().flat_map(|raw| raw.value.loosening()) {
+            let text = match &value {
+                Value::String(value) => format!("{key}: {value}"),
+                value => format!("{key}: {value}"),
+            };
+            self.add(layer, at, Kind::Sandbox, &text, &text, &value);
         }
     }
 
@@ -235,7 +238,7 @@ impl Collect<'_> {
             Transport::Remote { kind, url, headers, headers_helper, oauth } => {
                 if let Some(helper) = headers_helper {
                     let text = format!("{}: {helper}", server.name);
-                    self.items.push(Item::new(
+                    self.found.items.push(Item::new(
                         Kind::HeadersHelper,
                         &server.name,
                         &text,
@@ -250,7 +253,7 @@ impl Collect<'_> {
             }
         };
         let content = haft::canonical::to_string(&content);
-        self.items.push(Item::new(Kind::Server, &server.name, &text, place, &content));
+        self.found.items.push(Item::new(Kind::Server, &server.name, &text, place, &content));
     }
 
     /// Everything in the folders of script tools, and what their commands name outside of them.
@@ -267,7 +270,10 @@ impl Collect<'_> {
                     tool["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let own = path.parent().unwrap_or(&folder).to_owned();
                 let found = named::in_args(command, self.places, &[&own, &self.places.cwd]);
-                self.scripts(found.into_iter().filter(|path| !path.starts_with(&folder)).collect());
+                let found: Vec<_> = found.into_iter().filter(|path| !path.starts_with(&folder)).collect();
+                let tool = Named::Tool(&own).key();
+                self.found.scripts.entry(tool).or_default().extend(found.iter().cloned());
+                self.scripts(found);
             }
         }
     }
@@ -288,12 +294,12 @@ impl Collect<'_> {
                     let Some(head) = head_with_tools(&text) else { continue };
                     let own = path.parent().unwrap_or(folder).to_owned();
                     let found = named::in_line(&head, self.places, &[&own, &self.places.cwd]);
-                    self.items.push(Item::new(Kind::SkillTools, &name, &name, shown(&name), &head));
+                    self.found.items.push(Item::new(Kind::SkillTools, &name, &name, shown(&name), &head));
                     self.scripts(found.into_iter().filter(|path| path.exists()).collect());
                 }
                 Ok(None) => {}
-                Err(input::Unreadable(words)) => {
-                    self.obstacles.push(format!("`{}` can't be read: {words}", shown(&name)));
+                Err(input::Unreadable { why: words, .. }) => {
+                    self.found.obstacles.push(format!("`{}` can't be read: {words}", shown(&name)));
                 }
             }
         }
@@ -302,7 +308,7 @@ impl Collect<'_> {
     fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
         files::below(folder).unwrap_or_else(|words| {
             let name = shown(&self.places.show(folder));
-            self.obstacles.push(format!("`{name}` can't be listed: {words}"));
+            self.found.obstacles.push(format!("`{name}` can't be listed: {words}"));
             Vec::new()
         })
     }

@@ -18,7 +18,7 @@ pub const FOLDER_DEPTH_MAX: usize = 8;
 
 /// The digest of a file's bytes; nothing where there is none.
 pub(crate) fn digest(path: &Path) -> Result<Option<Digest>, String> {
-    let words = |Unreadable(words)| words;
+    let words = |Unreadable { why, .. }| why;
     let Some((file, size)) = input::open(path).map_err(words)? else { return Ok(None) };
     let too_long = || format!("it is longer than {FILE_BYTES_MAX} bytes");
     if size > FILE_BYTES_MAX {

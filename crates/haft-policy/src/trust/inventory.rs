@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::collect::{self, Found};
 use super::digest::Digest;
-use super::{collect, files};
+use super::files;
 use crate::settings::Layers;
+use crate::source::Source;
 
 /// How many items one workspace may have.
 pub const ITEMS_MAX: usize = 10_000;
@@ -108,6 +110,13 @@ impl Item {
     }
 }
 
+impl Item {
+    /// The file whose bytes count, where it is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.kind.words().0, self.text)
@@ -134,12 +143,14 @@ pub(crate) fn shown(text: &str) -> String {
 pub struct Inventory {
     items: Vec<Item>,
     obstacles: Vec<String>,
+    /// The scripts that something names, by where that stands.
+    scripts: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
 impl Inventory {
     /// Finds it in what was read, and in the files that this names.
     pub fn of(layers: &Layers) -> Inventory {
-        let (mut items, mut obstacles) = collect::collect(layers);
+        let Found { mut items, mut obstacles, scripts } = collect::collect(layers);
         items.sort();
         // One rule in two files is one item each; one script of two hooks is one.
         items.dedup_by(|a, b| a.kind == b.kind && a.name == b.name && a.digest == b.digest);
@@ -147,7 +158,7 @@ impl Inventory {
             items.truncate(ITEMS_MAX);
             obstacles.push(format!("there are more than {ITEMS_MAX} items; nobody can read them all"));
         }
-        Inventory { items, obstacles }
+        Inventory { items, obstacles, scripts }
     }
 
     /// The items, in the order of showing.
@@ -205,6 +216,14 @@ impl Inventory {
             }
         }
         changes
+    }
+
+    /// Which scripts of one hook, or of the tool in one folder, have changed on disk since they were hashed.
+    pub fn stale_scripts(&self, of: &Named<'_>) -> Vec<Change> {
+        let Some(named) = self.scripts.get(&of.key()) else { return Vec::new() };
+        self.stale(|item| {
+            item.kind == Kind::Script && item.file.as_ref().is_some_and(|file| named.contains(file))
+        })
     }
 
     /// What is different from another inventory, which came before.
@@ -270,6 +289,25 @@ pub(crate) mod hex {
     }
 }
 
+/// What names scripts.
+#[derive(Debug, Clone, Copy)]
+pub enum Named<'a> {
+    /// A hook, by where it stands.
+    Hook(&'a Source),
+    /// A script tool, by its folder.
+    Tool(&'a Path),
+}
+
+impl Named<'_> {
+    /// Two hooks on one line share a key, and each then answers for the scripts of both.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Named::Hook(source) => format!("hook {source}"),
+            Named::Tool(folder) => format!("tool {}", folder.display()),
+        }
+    }
+}
+
 /// What is different since the user said yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -328,7 +366,7 @@ mod tests {
     fn inventory(items: &[(Kind, &str, &str)]) -> Inventory {
         let items =
             items.iter().map(|(kind, name, content)| Item::new(*kind, name, name, String::new(), content));
-        Inventory { items: items.collect(), obstacles: Vec::new() }
+        Inventory { items: items.collect(), ..Inventory::default() }
     }
 
     #[test]

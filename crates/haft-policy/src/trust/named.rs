@@ -138,6 +138,8 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", cwd.join("link")).unwrap();
         let places = Places {
             managed: None,
+            claude_managed_dir: None,
+            claude_json: None,
             config_dir: None,
             claude_dir: None,
             state_dir: None,

@@ -71,7 +71,7 @@ impl Remembered {
                 Ok(()) => bytes,
                 Err(words) => return (Vec::new(), vec![say(words)]),
             },
-            Err(Unreadable(words)) => return (Vec::new(), vec![say(words)]),
+            Err(Unreadable { why, .. }) => return (Vec::new(), vec![say(why)]),
         };
         let file: Arc<Path> = self.file.as_path().into();
         let (mut rules, mut bad) = (Vec::new(), Vec::new());
@@ -144,14 +144,15 @@ impl Remembered {
         file.sync_all()
     }
 
-    /// Removes all answers of this workspace; says whether there were any.
+    /// Removes all answers of this workspace; says how many there were. A file that can't be read is removed as well.
     ///
     /// # Errors
     /// The disk's.
-    pub fn forget(&self) -> io::Result<bool> {
+    pub fn forget(&self) -> io::Result<usize> {
+        let (rules, _) = self.rules();
         match std::fs::remove_file(&self.file) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(()) => Ok(rules.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(error),
         }
     }

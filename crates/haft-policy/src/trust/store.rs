@@ -188,7 +188,7 @@ impl TrustStore {
         let Ok(workspace) = workspace.canonicalize() else { return Ok(None) };
         let path = self.file(&workspace);
         let say = |words: String| format!("{}: {words}", path.display());
-        let bytes = input::bytes(&path, STORE_BYTES_MAX).map_err(|Unreadable(words)| say(words))?;
+        let bytes = input::bytes(&path, STORE_BYTES_MAX).map_err(|Unreadable { why, .. }| say(why))?;
         let Some(bytes) = bytes else { return Ok(None) };
         write::is_ours(&path).map_err(say)?;
         let record: Record =

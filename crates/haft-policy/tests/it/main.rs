@@ -9,5 +9,6 @@ mod room;
 mod rules;
 mod schema;
 mod settings;
+mod settings_files;
 mod trust;
 mod trust_advisories;

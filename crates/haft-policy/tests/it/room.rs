@@ -44,6 +44,8 @@ impl Room {
         let git_root = git_root(&cwd).filter(|root| root.starts_with(&self.root));
         Places {
             managed: Some(self.at("etc/settings.json")),
+            claude_managed_dir: Some(self.at("etc/claude-code")),
+            claude_json: Some(self.at("home/.claude.json")),
             config_dir: Some(self.at("config")),
             claude_dir: Some(self.at("home/.claude")),
             state_dir: Some(self.at("state")),

@@ -95,9 +95,9 @@ fn untrusted_tightens_and_nothing_else() {
     let settings = &loaded.settings;
     assert_eq!(loaded.judgement, Judgement::Untrusted(Untrusted::Never));
     assert_eq!(rules(&settings.permissions.rules), "-Read(.env) ?WebFetch");
-    assert_eq!(settings.sandbox.denied_domains.len(), 1);
+    assert_eq!(settings.sandbox.network.denied_domains.len(), 1);
     assert!(settings.hooks.groups.is_empty() && settings.env.is_empty() && settings.effects.is_empty());
-    assert!(settings.sandbox.auto_allow_bash.is_none() && settings.sandbox.given.is_empty());
+    assert!(settings.sandbox.auto_allow_bash.is_none());
     assert!(settings.classifier.is_none() && settings.repetition_guard.is_none());
     assert!(settings.permissions.additional_directories.is_empty());
     assert!(settings.mcp.servers.is_empty() && settings.mcp.enabled.is_empty());

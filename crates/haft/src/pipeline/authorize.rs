@@ -380,7 +380,8 @@ async fn ask_hooks(shared: &Shared, opened: &Opened, cx: &Context, seen: &Seen, 
     }
     let request = seen.request(shared, opened, cx);
     let proposed = guarded(|| shared.authorizer.propose(&request)).ok().flatten();
-    let asked = Asked { reason, proposed_rule: proposed.as_deref() };
+    let lasting = guarded(|| shared.authorizer.lasting(&request)).unwrap_or_default();
+    let asked = Asked { reason, proposed_rule: proposed.as_deref(), lasting_rules: &lasting };
     let (tool, input) = (opened.entry.name(), &*opened.attempt.input);
     let step = Step::Permission(reason.to_owned());
     for (place, known) in shared.hooks.permission.iter().enumerate() {

@@ -47,6 +47,15 @@ impl Author {
         Box::new(Author { step, hook, rewrote })
     }
 
+    /// A refusal of an input that a hook made, which the model should not take for its own mistake.
+    pub(super) fn refused(author: Option<&Author>, refused: ToolResult) -> ToolResult {
+        let Some(author) = author else { return refused };
+        let by = author.rewrote.by.as_ref().map_or_else(|| "a hook".to_owned(), |by| format!("hook `{by}`"));
+        let words =
+            format!("this is not the input that was given: {by} rewrote it; this is a fault of the hook");
+        refused.with(|parts| parts.notes.push(words))
+    }
+
     /// What this hook said when it made the input, if it did.
     pub(super) fn rewrote<'a>(author: Option<&'a Author>, step: &Step, hook: usize) -> Option<&'a Rewrote> {
         author.filter(|author| author.step == *step && author.hook == hook).map(|author| &author.rewrote)

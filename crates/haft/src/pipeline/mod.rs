@@ -161,7 +161,10 @@ pub(crate) async fn prepare(
         // 3 check
         match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
             Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => return Err(opened.refused(senseless(opened.entry.name(), error))),
+            Some(Ok(Err(error))) => {
+                let refused = opened.refused(senseless(opened.entry.name(), error));
+                return Err(Author::refused(opened.author.as_deref(), refused));
+            }
             Some(Err(_)) => return Err(opened.refused(panicked(opened.entry.name()))),
             None => {
                 let words = format!("{} was not run: checking its input took too long", opened.entry.name());
@@ -173,7 +176,7 @@ pub(crate) async fn prepare(
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
                 Hooked::Same(decided) => opened.decision = decided,
                 Hooked::Rewritten(input, author) => {
-                    opened.reread(input)?;
+                    opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                     opened.author = author;
                     continue;
                 }
@@ -187,7 +190,7 @@ pub(crate) async fn prepare(
                 return Ok(());
             }
             Decided::Edited(input, author) => {
-                opened.reread(input)?;
+                opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                 opened.author = author;
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use haft_policy::hooks::Hooks;
 use serde_json::{Value, json};
 
 use super::{Scene, run};
@@ -192,7 +193,11 @@ fn hooks_that_cannot_be_understood() {
         let settings = json!({"hooks": hooks});
         scene.try_hooks(&settings, scene.session()).map(|_| ()).expect_err("bad hooks").to_string()
     };
-    let words = bad(json!({"PreToolUse": [{"matcher": "Edit(", "hooks": [hook]}]}));
+    // The reader of files finds it; settings can come from elsewhere.
+    let mut settings = scene.settings(&json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}));
+    settings.hooks.groups[0].matcher = Some("Edit(".to_owned());
+    let read = Hooks::from_settings(&settings, scene.processes.clone(), scene.session());
+    let words = read.map(|_| ()).expect_err("bad hooks").to_string();
     assert!(words.contains("the matcher `Edit(` is neither names nor a regular expression"), "{words}");
     let many: Vec<Value> =
         (0..129).map(|n| json!({"hooks": [{"type": "command", "command": format!("true {n}")}]})).collect();

@@ -47,6 +47,8 @@ impl Scene {
     pub(crate) fn settings(&self, settings: &Value) -> Settings {
         let places = Places {
             managed: None,
+            claude_managed_dir: None,
+            claude_json: None,
             config_dir: None,
             claude_dir: None,
             state_dir: None,

@@ -107,6 +107,13 @@ async fn an_agent_would_stop() {
     assert!(hooks.subagent_stop("a-1", "Plan", &StopInput::default()).await.go_on.is_none());
     assert!(hooks.subagent_stop("a-1", "Explore", &StopInput::default()).await.go_on.is_some());
     assert_eq!(scene.read_json("sub.json")["agent_id"], "a-1");
+    for _ in 0..7 {
+        assert!(hooks.subagent_stop("a-1", "Explore", &StopInput::default()).await.go_on.is_some());
+    }
+    let stopped = hooks.subagent_stop("a-1", "Explore", &StopInput::default()).await;
+    assert!(stopped.go_on.is_none() && stopped.outcome.warnings[0].contains("8 times"), "{stopped:?}");
+    let other = hooks.subagent_stop("a-2", "Explore", &StopInput::default()).await;
+    assert!(other.go_on.is_some(), "each is counted for itself");
 }
 
 #[tokio::test]
@@ -127,4 +134,26 @@ async fn notifications_and_shortening() {
     assert!(hooks.pre_compact("manual", "").await.blocked.is_none());
     assert_eq!(hooks.pre_compact("auto", "").await.blocked.expect("blocked").reason, "later");
     assert_eq!(scene.read_json("compact.json")["trigger"], "auto");
+}
+
+/// Whoever gives an event up leaves nothing running.
+#[tokio::test]
+async fn an_event_that_is_given_up_ends_its_hooks() {
+    let scene = Scene::new();
+    let begun = scene.dir().join("begun");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &begun, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let hooks = scene.hooks(json!({"Stop": run("echo $$ > begun; exec sleep 300")}));
+    let firing = tokio::spawn(async move { hooks.stop(&StopInput::new("done")).await });
+    let process = tokio::task::spawn_blocking(move || std::fs::read_to_string(begun).unwrap()).await.unwrap();
+    firing.abort();
+    assert!(firing.await.unwrap_err().is_cancelled());
+    let stat = format!("/proc/{}/stat", process.trim());
+    // The process is ended in the background; a zombie has ended too.
+    let ended = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    let waiting = async {
+        while !ended() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it ends");
 }
