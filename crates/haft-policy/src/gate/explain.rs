@@ -258,6 +258,10 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
     let decided_by = by.filter(|_| judged.by_rule).map(deciding);
     let mut others: Vec<OtherRule> =
         judged.decision.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
+    if let Some(rule) = judged.unknown.flatten().map(|id| rules.rule(id)) {
+        let why = "could speak of what isn't known".to_owned();
+        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+    }
     if let Some(rule) = by.filter(|_| !judged.by_rule) {
         let why = match &judged.outcome {
             Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => {
@@ -280,6 +284,7 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
         mode: mode.to_string(),
         verdict,
         reason: if case.commands.len() > 1
+            && judged.unknown.is_none()
             && !judged.by_rule
             && matches!(judged.outcome, Outcome::Undecided(_))
             && verdict == VerdictName::Ask
@@ -573,7 +578,9 @@ impl fmt::Display for Explanation {
         }
         writeln!(f)?;
         if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
-            writeln!(f, "decided   {} {} ({})", rule.list, one_line(&rule.rule), rule.source)?;
+            let perhaps = rule.list == VerdictName::Deny && *verdict != VerdictName::Deny;
+            let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
+            writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.rule), rule.source)?;
         }
         for (at, rule) in other_rules.iter().enumerate() {
             let head = if at == 0 { "others" } else { "" };

@@ -153,7 +153,10 @@ impl Declaration {
         for (kind, access, template) in self.entries() {
             let texts = template.fill(arguments, kind == Kind::Runs).map_err(Unfilled::into_violation);
             let filled = texts.and_then(|texts| {
-                texts.into_iter().map(|text| template.effect(kind, access, text)).collect::<Result<Vec<_>, _>>()
+                texts
+                    .into_iter()
+                    .map(|text| template.effect(kind, access, text))
+                    .collect::<Result<Vec<_>, _>>()
             });
             match filled {
                 Ok(all) => told.effects = all.into_iter().fold(told.effects, Effects::and),
@@ -543,7 +546,11 @@ mod tests {
         check(json!({"a": "x", "b": "y", "list": ["p.io", "https://q.io/x"]}), &[], both.clone().and(hosts));
         check(json!({"a": "x", "b": "y", "list": []}), &[], both.clone());
         check(json!({"a": "x", "b": "y"}), &[(Kind::Reaches, "/list: isn't given")], both.clone());
-        check(json!({"a": "x", "b": null, "list": []}), &[(Kind::Writes, "/b: isn't given")], Effects::reads("x"));
+        check(
+            json!({"a": "x", "b": null, "list": []}),
+            &[(Kind::Writes, "/b: isn't given")],
+            Effects::reads("x"),
+        );
         check(
             json!({"a": {"deep": 1}, "b": "y", "list": "a b"}),
             &[
