@@ -201,6 +201,11 @@ impl Segment {
         text
     }
 
+    /// Whether some `[…]` in it is one of several characters.
+    pub(super) fn has_class(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Class { .. }))
+    }
+
     /// The same for folded names.
     pub(super) fn folded(&self) -> Segment {
         let fold = |token: &Token| match token {

@@ -125,6 +125,8 @@ impl RuleSet {
             Some(ways.into_iter().map(|way| format!("{name}({way})")).collect())
         };
         match effect.touch {
+            // The name of a shell is for every command, and more than an empty one needs.
+            Touch::Call if tool::kind(subject.tool) == tool::Kind::Command => None,
             Touch::Call => by_name(subject).map(|rule| vec![rule]),
             Touch::Anything => None,
             Touch::Runs => {
@@ -136,7 +138,9 @@ impl RuleSet {
             Touch::Writes => place(&touches.writes, "Edit"),
             Touch::Deletes => place(&touches.deletes, "Edit"),
             Touch::Reaches => {
-                Some(vec![format!("WebFetch(domain:{})", host::canonical(touches.hosts.get(effect.index)?))])
+                // A star is allowed in a host, and would be more than itself in a rule.
+                let host = host::canonical(touches.hosts.get(effect.index)?);
+                (!host.contains('*')).then(|| vec![format!("WebFetch(domain:{host})")])
             }
         }
     }

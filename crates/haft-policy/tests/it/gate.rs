@@ -5,8 +5,10 @@ mod answers;
 mod check;
 mod classifier;
 mod declared;
+mod fetches;
 mod meaning;
 mod modes;
+mod proposed;
 mod shells;
 mod unknown;
 

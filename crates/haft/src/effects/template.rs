@@ -419,6 +419,11 @@ fn reach(text: &str, arguments: Option<&[&str]>) -> Result<(Access, Template), S
 pub fn host(text: &str) -> Option<String> {
     match Url::parse(text) {
         Ok(url) if url.has_host() => url.host_str().and_then(host_name),
+        // The parser forgets the host of a file behind a drive's letter, which the standard keeps.
+        Ok(url) if url.scheme() == "file" => {
+            let place = text.split_once("://")?.1;
+            host_name(place.split(['/', '\\', '?', '#']).next()?)
+        }
         // `localhost:80` has the form of a scheme and a path.
         Ok(url) => {
             let (name, port) = text.trim().rsplit_once(':')?;
@@ -590,6 +595,8 @@ mod tests {
             ("a b", None),
             ("x.io/path", None),
             ("mailto:x", None),
+            ("file:///etc/passwd", None),
+            ("file://x.io/C:/", Some("x.io")),
             ("", None),
         ] {
             assert_eq!(host(text).as_deref(), expected, "{text}");

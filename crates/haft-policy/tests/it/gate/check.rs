@@ -135,7 +135,7 @@ async fn powershell_has_rules_of_its_own() {
 
 #[tokio::test]
 async fn explanations_fit_their_schema() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas/check.schema.json");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-cli/schemas/check.schema.json");
     let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let session = with(rules("+Bash(npm test); -Edit(locked/in/**)")).open();

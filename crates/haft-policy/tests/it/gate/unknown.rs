@@ -4,14 +4,15 @@ use serde_json::json;
 
 use super::{rules, with};
 
-/// Each of these has something that isn't known before it runs, of the kinds that stand before it.
+/// Each of these has something that isn't known before it runs, of the kinds that stand before it: reads, writes, hosts,
+/// commands. A file of a redirection may be a host, for bash.
 const OPEN: &[(&str, &str)] = &[
     ("r", "cat $X"),
     ("r", "cat \"$DIR/x\""),
     ("r", "head -n1 a.txt \"$(pwd)/b\""),
-    ("r", "cat < $X"),
+    ("rh", "cat < $X"),
     ("r", "for f in a b; do grep x \"$f\"; done"),
-    ("w", "echo a > \"$DIR/x\""),
+    ("wh", "echo a > \"$DIR/x\""),
     ("w", "echo a > sec*/a"),
     ("w", "touch $X"),
     ("w", "mkdir -p \"$X\""),
