@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::verdict::{self, Judged, Outcome};
-use super::{Inner, Policy};
+use super::{Inner, Policy, unknown};
 use crate::conventions;
 use crate::rule::{Rule, Touch, Why};
 use crate::source::List;
@@ -371,10 +371,15 @@ pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) 
         }
         Outcome::Deny(_) if mode == PermissionMode::Plan => words("leave the mode `plan`".to_owned()),
         Outcome::Deny(_) => words("nothing allows it".to_owned()),
-        Outcome::Ask(_) if case.critical.is_some() => words("nothing but a yes each time".to_owned()),
+        Outcome::Ask(_) if judged.unknown.is_some() || case.critical.is_some() => {
+            words("nothing but a yes each time".to_owned())
+        }
         Outcome::Ask(_) => words("nothing but a yes each time, or mode `bypassPermissions`".to_owned()),
         Outcome::Undecided(_) => {
             let rules = inner.proposals(case);
+            if rules.is_empty() && judged.unknown.is_some() {
+                return words("nothing but a yes each time, or a call of which this is known".to_owned());
+            }
             if rules.is_empty() {
                 return words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
             }
@@ -449,7 +454,9 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
     words.extend(case.declared.asks_user.then(|| "asks you".to_owned()));
     if view.unknown {
-        let what = if view.writes.is_empty() && !view.runs.is_empty() {
+        let what = if unknown::only_reads(case) {
+            "reads unknown"
+        } else if view.writes.is_empty() && !view.runs.is_empty() {
             "writes unknown"
         } else {
             "may touch anything"
@@ -475,6 +482,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         } else if let (Some(why), Outcome::Undecided(_)) = (command.exact_only, &judged.outcome) {
             reason = format!("{why}; only an exact rule allows it");
         } else if matches!(judged.outcome, Outcome::Undecided(_))
+            && judged.unknown.is_none()
             && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
         {
             reason = "no rule matches".to_owned();

@@ -6,9 +6,12 @@
 //!
 //! Not known are the words of a command that the shell puts in when it runs, files that a redirection finds then,
 //! commands that nobody can read, arguments that the `effects` of settings need and a call doesn't give, paths that can't
-//! be resolved, and addresses without a host. What a program does that nobody describes (`make`, a server's tool) isn't
-//! meant: there the name is what rules speak of. A rule for exactly this command lets it through, since whoever wrote it
-//! has seen it; a block of the working directories is lifted by nothing.
+//! be resolved, and addresses without a host. What a program does by itself that nobody describes (`make`, a server's tool)
+//! isn't meant: there the name is what rules speak of, and for a command its words, of which none may name what a rule
+//! stops. A rule for exactly this command lets it through, since whoever wrote it has seen it; a block of the working
+//! directories is lifted by nothing.
+
+use std::path::Path;
 
 use haft::effects::template::Kind;
 use haft::ports::Because;
@@ -18,7 +21,8 @@ use super::Inner;
 use super::case::Case;
 use super::effects::Given;
 use super::mode::Blocks;
-use crate::rule::{RuleId, RuleSet, Touch};
+use crate::rule::{Place, RuleId, RuleSet, Touch};
+use crate::settings::lexical;
 use crate::source::{List, Source};
 
 /// Something that isn't known, and what could speak of it.
@@ -140,8 +144,12 @@ impl Search<'_, '_> {
     fn commands(&self, exact: bool) -> Option<Unknown> {
         let (case, tool) = (self.case, self.case.subject.tool);
         for (command, subject) in case.commands.iter().zip(&case.subject.commands) {
-            let open = command.effects.as_ref().is_some_and(|effects| effects.unknown);
-            if !open && subject.open.is_empty() {
+            let described = command.effects.is_some();
+            let open = match &command.effects {
+                Some(effects) => effects.unknown,
+                None => !subject.open.is_empty(),
+            };
+            if described && !open && subject.open.is_empty() {
                 continue;
             }
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
@@ -149,6 +157,10 @@ impl Search<'_, '_> {
             if let Some(rule) = self.rules.may_run(tool, subject).filter(|_| !exact) {
                 let why = format!("what the words of `{text}` are is known only when it runs");
                 return Some(self.rule(rule, why));
+            }
+            let named = if described { None } else { self.named(command, exact) };
+            if named.is_some() {
+                return named;
             }
             for touch in kinds(command).iter().copied().filter(|_| open) {
                 let verb = match touch {
@@ -163,6 +175,56 @@ impl Search<'_, '_> {
             }
         }
         None
+    }
+
+    /// Words of a program that nobody describes: it may do with them what a rule stops.
+    fn named(&self, command: &SubCommand, exact: bool) -> Option<Unknown> {
+        let words = command.layers.iter().flat_map(|layer| layer.argv.iter().skip(1));
+        let words = words.filter_map(|word| word.literal()).take(WORDS_MAX);
+        let names = words.flat_map(inner_names);
+        let why =
+            |name: &str| format!("nobody knows what `{}` does with `{}`", shown(&command.text), shown(name));
+        for name in names {
+            let found = self.stops_name(name).filter(|_| !exact).map(|rule| self.rule(rule, why(name)));
+            if found.is_some() {
+                return found;
+            }
+            // A path that says itself that it leads out.
+            let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");
+            let block = [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| {
+                let block = self.block_of(touch).filter(|_| outer)?;
+                let path = lexical(self.case.workspace.cwd(), Path::new(name));
+                (!self.case.is_inside(touch, &Place::at(&path))).then_some(block)
+            });
+            if let Some((key, source)) = block {
+                return Some(self.block(key, source, why(name)));
+            }
+        }
+        None
+    }
+
+    /// The rule that stops whatever has this name, a file or a host.
+    fn stops_name(&self, name: &str) -> Option<RuleId> {
+        let (rules, tool) = (self.rules, self.case.subject.tool);
+        let counts = |touch: Touch| {
+            let kept = is_kept(touch, self.caged);
+            move |rule: &RuleId| !(kept && rules.rule(*rule).list() == List::Deny)
+        };
+        let has_paths =
+            [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+        if has_paths {
+            let given = lexical(self.case.workspace.cwd(), Path::new(name));
+            // Only what is there can be a link.
+            let real = given.canonicalize().unwrap_or_else(|_| given.clone());
+            let place = Place::linked(&given, &real);
+            let stops = |touch: Touch| rules.stops(tool, touch, &place).filter(counts(touch));
+            let found = stops(Touch::Reads).or_else(|| stops(Touch::Writes));
+            if found.is_some() {
+                return found;
+            }
+        }
+        let may_be_host = rules.may_stop(Touch::Reaches, false).is_some() && name.contains(['.', ':']);
+        rules.stops_host(name).filter(|_| may_be_host).filter(counts(Touch::Reaches))
     }
 
     /// What isn't known of a call that is no command.
@@ -197,6 +259,20 @@ impl Search<'_, '_> {
     }
 }
 
+/// How many words of a command are held against rules.
+const WORDS_MAX: usize = 64;
+
+/// A word, and what it may hold: `if=name`, `@name`, `-fname`, `me@host`, `host:name`.
+fn inner_names(word: &str) -> impl Iterator<Item = &str> {
+    let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let short = short.and_then(|rest| rest.get(1..));
+    let plain = (!word.starts_with('-')).then_some(word);
+    let after = |sign: char| word.split_once(sign).map(|(_, after)| after);
+    let before = word.split_once(':').map(|(before, _)| before.rsplit('@').next().unwrap_or(before));
+    let all = [plain, short, after('='), after('@'), after(':'), before];
+    all.into_iter().flatten().filter(|name| !name.is_empty())
+}
+
 /// What a command may do with words that aren't known, of a program that does what its words say.
 fn kinds(command: &SubCommand) -> &'static [Touch] {
     // What stands before a program may do something of its own.
@@ -208,6 +284,14 @@ fn kinds(command: &SubCommand) -> &'static [Touch] {
         Some(name) if COPIERS.contains(&name) => &[Touch::Reads, Touch::Writes],
         _ => &[Touch::Reads, Touch::Writes, Touch::Reaches],
     }
+}
+
+/// Whether nothing but what is read isn't known.
+pub(super) fn only_reads(case: &Case<'_>) -> bool {
+    let reads = |command: &SubCommand| {
+        command.read_only.is_ok() || (command.effects.is_some() && kinds(command) == [Touch::Reads])
+    };
+    case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
 }
 
 /// How much of a command is shown.

@@ -279,13 +279,14 @@ impl RuleSet {
     pub fn may_stop(&self, touch: Touch, asks_only: bool) -> Option<RuleId> {
         let MayStop { reads, writes, hosts, commands } = &self.may_stop;
         let [deny, ask] = match touch {
-            Touch::Reads => reads,
-            Touch::Writes | Touch::Deletes => writes,
-            Touch::Reaches => hosts,
-            Touch::Runs => commands,
+            Touch::Reads => *reads,
+            // What may not be read may not be changed either.
+            Touch::Writes | Touch::Deletes => [writes[0].or(reads[0]), writes[1]],
+            Touch::Reaches => *hosts,
+            Touch::Runs => *commands,
             Touch::Call | Touch::Anything => return None,
         };
-        deny.filter(|_| !asks_only).or(*ask).map(RuleId)
+        deny.filter(|_| !asks_only).or(ask).map(RuleId)
     }
 
     /// The first rule that could stop a command of which some words are known only when it runs.
@@ -335,6 +336,13 @@ impl RuleSet {
                 found = Some(found.map_or(id, |other| other.min(id)));
             }
         });
+        found.map(RuleId)
+    }
+
+    /// The rule that keeps every tool from reaching a host, if one does.
+    pub fn stops_host(&self, host: &str) -> Option<RuleId> {
+        let mut found: Option<u32> = None;
+        self.stop.hosts.each(host, |id| found = Some(found.map_or(id, |other| other.min(id))));
         found.map(RuleId)
     }
 
@@ -445,13 +453,7 @@ impl MayStop {
         };
         match &rule.spec {
             Spec::Path(_) if rule.tool == "Edit" => first(&mut self.writes),
-            Spec::Path(_) => {
-                first(&mut self.reads);
-                // What may not be read may not be changed either.
-                if rule.list() == List::Deny {
-                    first(&mut self.writes);
-                }
-            }
+            Spec::Path(_) => first(&mut self.reads),
             Spec::Host(_) => first(&mut self.hosts),
             Spec::Command(_) => first(&mut self.commands),
             _ if is_every_edit(rule) => first(&mut self.writes),
