@@ -216,7 +216,8 @@ impl Search<'_, '_> {
             let given = lexical(self.case.workspace.cwd(), Path::new(name));
             // Only what is there can be a link.
             let real = given.canonicalize().unwrap_or_else(|_| given.clone());
-            let place = Place::linked(&given, &real);
+            // It may be a folder, and then stands for what is in it.
+            let place = Place::linked(&given, &real).and_below();
             let stops = |touch: Touch| rules.stops(tool, touch, &place).filter(counts(touch));
             let found = stops(Touch::Reads).or_else(|| stops(Touch::Writes));
             if found.is_some() {

@@ -57,6 +57,8 @@ pub enum Why {
     Denied,
     /// An ask rule goes before it.
     Asked,
+    /// A deny rule that may apply goes before it.
+    MayBeDenied,
     /// It covers this, and another rule the rest.
     Covers(Effect),
     /// It covers this, and something else isn't covered.
@@ -85,6 +87,7 @@ impl fmt::Display for Why {
             Why::SaysTheSame => "says the same",
             Why::Denied => "a deny rule goes first",
             Why::Asked => "an ask rule goes first",
+            Why::MayBeDenied => "a deny rule that may apply goes first",
             Why::Covers(_) => "covers a part",
             Why::CoversOnly(_) => "covers a part, and the rest is not covered",
             Why::MayBeInside => "denies something that may be in this folder, so the call asks",
@@ -167,12 +170,14 @@ impl<'r, 's> Judge<'r, 's> {
         // What kept a rule from covering something says more than what it covers.
         notes.sort_by_key(|(rule, why)| (*rule, matches!(why, Why::Covers(_))));
         notes.dedup_by_key(|(rule, _)| *rule);
+        let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == List::Deny);
         let seen = |(rule, why): (u32, Why)| {
             let why = match (why, verdict) {
                 (Why::SaysTheSame, Verdict::Deny) if self.set.facts[rule as usize].list == List::Ask => {
                     Why::Denied
                 }
                 (Why::MayBeInside | Why::Covers(_), Verdict::Deny) => Why::Denied,
+                (Why::Covers(_), Verdict::Ask) if perhaps => Why::MayBeDenied,
                 (Why::Covers(_), Verdict::Ask) => Why::Asked,
                 (Why::Covers(effect), Verdict::Silent) => Why::CoversOnly(effect),
                 (why, _) => why,

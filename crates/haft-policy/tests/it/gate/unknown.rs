@@ -126,6 +126,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
                  ask Bash sudo tool .env
                  ask Bash tool locked/x
                  ask Bash tool fine/x
+                 ask Bash tar xf a.tar -C locked
                  ask Bash openssl x509 -in a.pem
                  ask Bash nc evil.io 80
                  ask Bash ssh me@EVIL.io
