@@ -3,8 +3,10 @@
 //! A rule can be checked against a call of `WebFetch` or `NotebookEdit` in a build that has no such tool. Where a tool is
 //! built, its own schema and its own effects are used, and nothing here.
 
+use haft::effects::template;
 use haft::{AnyTool, Effects, ToolError, dynamic_tool};
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use Kind::{Any, Flag, List, Number, Object, Text, Whole};
 
@@ -126,7 +128,11 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         "Grep" => Some(Effects::reads_tree(text("path").unwrap_or("."))),
         "Glob" => Some(Effects::reads_tree(glob_base(text("path"), text("pattern")?))),
         "Bash" | "Monitor" | "PowerShell" => Some(Effects::runs(text("command")?)),
-        "WebFetch" => Some(Effects::observes(haft::effects::template::host(text("url")?)?)),
+        "WebFetch" => {
+            let Address { host, plain } = Address::of(text("url")?);
+            let effects = host.map_or_else(Effects::unknown, Effects::observes);
+            Some(if plain { effects } else { effects.and(Effects::unknown()) })
+        }
         // A search goes to whom the host configured; it is asked for by its name.
         "WebSearch" => Some(Effects::observes("search")),
         "Agent" => Some(Effects::delegates()),
@@ -154,12 +160,47 @@ fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
     base
 }
 
+/// The address of a call that fetches one.
+pub fn fetched<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+    (tool == "WebFetch").then(|| input.get("url")?.as_str())?
+}
+
+/// What an address says of the host that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The host as it is sent, if one can be told; also of a text that is no address yet, as `example.com/x`.
+    pub host: Option<String>,
+    /// It is an address of the web with a host in it: `http` or `https`.
+    pub plain: bool,
+}
+
+impl Address {
+    /// Reads a text as a browser would.
+    pub fn of(text: &str) -> Address {
+        let found = Url::parse(text).ok();
+        let plain =
+            found.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let host = template::host(text).or_else(|| {
+            let assumed = found.is_none().then(|| format!("https://{}", text.trim_start()))?;
+            template::host(&assumed)
+        });
+        Address { plain: plain && host.is_some(), host }
+    }
+}
+
 /// The address of a fetch that carries a name or a password.
 pub fn url_with_user<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
-    let url = (tool == "WebFetch").then(|| input.get("url")?.as_str())??;
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let text = fetched(tool, input)?;
+    let parsed = Url::parse(text);
+    let has_user = |url: &Url| !url.username().is_empty() || url.password().is_some();
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
-    authority.contains('@').then_some(url)
+    let found = match &parsed {
+        // An empty name is written for nothing but to be overlooked.
+        Ok(url) if url.has_host() => has_user(url) || authority.contains('@'),
+        _ => authority.contains('@'),
+    };
+    found.then_some(text)
 }
 
 #[cfg(test)]
@@ -186,7 +227,10 @@ mod tests {
         check("Glob", json!({"pattern": "src/**/*.rs"}), "reads ./src");
         check("Glob", json!({"pattern": "/etc/*.conf", "path": "x"}), "reads /etc");
         check("WebFetch", json!({"url": "https://x.io:8080/a"}), "reaches x.io");
+        check("WebFetch", json!({"url": "https:X.io"}), "reaches x.io");
         check("WebFetch", json!({"url": "nonsense here"}), "may touch anything");
+        check("WebFetch", json!({"url": "ftp://x.io/"}), "may touch anything · reaches x.io");
+        check("WebFetch", json!({"url": "x.io/a"}), "may touch anything · reaches x.io");
         check("TaskStop", json!({"task_id": "1"}), "changes session:background");
         check("Workflow", json!({}), "may touch anything");
     }
@@ -195,6 +239,8 @@ mod tests {
     fn an_address_with_a_password_is_found() {
         let found = |url: &str| url_with_user("WebFetch", &json!({"url": url})).is_some();
         assert!(found("https://me:pw@x.io/") && found("https://me@x.io") && found("me@x.io"));
+        assert!(found("https:me@x.io") && found("https:/me@x.io/") && found("ht\ntps://me@x.io"));
+        assert!(found(r"https:\\me@x.io") && found("https://@x.io/"));
         assert!(!found("https://x.io/@me") && !found("https://x.io/?q=a@b") && !found("https://x.io"));
         assert!(url_with_user("Read", &json!({"url": "https://me@x.io"})).is_none());
     }

@@ -1,7 +1,7 @@
 //! The gate: rules, mode, settings and answers put together into the one that the engine asks.
 //!
 //! A call becomes a [`Subject`](crate::rule::Subject) (`case`), the rules speak (`rule`), then the mode of what they
-//! leave open (`mode`). That is one function, and [`Policy::check`] explains it with the same one, so that an
+//! leave open (`mode`), and what would run is held against what isn't known of it (`unknown`). That is one function, and [`Policy::check`] explains it with the same one, so that an
 //! explanation can't say something else than what happens. Asking, hooks and running are the engine's.
 //!
 //! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
@@ -14,6 +14,7 @@ mod live;
 mod meaning;
 mod mode;
 mod repeat;
+mod unknown;
 mod verdict;
 
 use std::fmt;
@@ -259,10 +260,15 @@ impl Inner {
             _ => return Vec::new(),
         }
         let rules = sets.of(mode);
-        if case.doubts().is_empty() {
-            return rules.propose(&case.subject);
-        }
-        case.whole_line().map(|line| rules.propose(&line)).unwrap_or_default()
+        let unclear = judged.unknown.is_some() || !case.doubts().is_empty();
+        let proposed = match unclear {
+            true => case.line().and_then(|_| rules.exactly(&case.subject)).into_iter().collect(),
+            false => rules.propose(&case.subject),
+        };
+        // What rules alone would cover may still meet something that isn't known of it.
+        let sets = self.live.with(&proposed, &self.surroundings);
+        let judged = verdict::judge(self, &sets, mode, case, false);
+        if matches!(judged.outcome, Outcome::Allow(_)) { proposed } else { Vec::new() }
     }
 }
 

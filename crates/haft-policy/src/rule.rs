@@ -48,6 +48,7 @@ mod tree;
 
 use std::fmt;
 
+pub(crate) use decide::BLANKS;
 pub use decide::{Decision, Verdict, Why};
 pub use examples::Examine;
 pub use lint::{Lint, LintKind};
@@ -166,11 +167,6 @@ impl Rule {
     /// Whether it stands there for nothing.
     pub(crate) fn is_never_looked_at(&self) -> bool {
         matches!(self.spec, Spec::Never(_))
-    }
-
-    /// Whether it speaks of some commands or of some files.
-    pub(crate) fn is_of_commands_or_files(&self) -> bool {
-        matches!(self.spec, Spec::Command(_) | Spec::Path(_))
     }
 
     /// Whether it is about every use of the tools that it names.

@@ -17,8 +17,8 @@ use haft::{Effects, Extent};
 use serde_json::Value;
 
 use super::Setup;
-use crate::conventions;
-use crate::rule::{Anchors, Command, Effect, Place, Subject, Touch, Touches};
+use crate::conventions::{self, Address};
+use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
 use crate::settings::lexical;
 use haft_shell::{Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
 
@@ -60,6 +60,22 @@ impl Surroundings {
             added: anchors.added.clone(),
         };
         Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined }
+    }
+
+    /// The anchors with where the paths of these rules lead. The disk is looked at once, when rules are compiled: a link
+    /// that is made or turned later is seen in the paths of a call, which are resolved each time.
+    pub(super) fn leading(&self, rules: &[Rule]) -> Anchors {
+        let mut anchors = self.anchors.clone();
+        for path in rules.iter().filter_map(|rule| rule.own_path(&self.anchors)) {
+            if let Ok(found) = resolve(&self.anchors.cwd, &path)
+                && found.real != path
+            {
+                anchors.leads.push((path, found.real));
+            }
+        }
+        anchors.leads.sort();
+        anchors.leads.dedup();
+        anchors
     }
 
     /// What a call of a tool of the conventions does, for the examples of rules. Looks at no disk.
@@ -105,6 +121,10 @@ pub(crate) struct Case<'a> {
     pub(crate) commands: Vec<SubCommand>,
     /// What isn't understood, in words. Not empty: it asks, whatever was found.
     doubts: Vec<String>,
+    /// The first of them for which anything may happen; the others are only about `targets`.
+    pub(super) unread: Option<String>,
+    /// Redirections whose file is known only when they run.
+    pub(super) targets: Vec<(FileAccess, String)>,
     /// What is removed that nobody may remove unasked.
     pub(crate) critical: Option<String>,
     /// A path that nobody can resolve, and why.
@@ -117,6 +137,8 @@ pub(crate) struct Case<'a> {
     pub(crate) held: bool,
     /// Its child can do no more than the call says.
     pub(crate) confined: bool,
+    /// The kernel keeps its child from what rules deny.
+    pub(super) caged: bool,
     pub(crate) workspace: &'a Workspace,
     pub(crate) declared: &'a Effects,
     pub(crate) judgement: &'a Judgement,
@@ -133,6 +155,7 @@ impl<'a> Case<'a> {
         // Whoever calls itself a shell from outside does with a command what it likes.
         let stranger = line.is_some() && request.external;
         let held = !stranger && (confined || surroundings.no_sandbox);
+        let caged = child && !stranger && confined && !surroundings.no_sandbox;
 
         let mut subject = Subject::new(name, input);
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
@@ -155,8 +178,22 @@ impl<'a> Case<'a> {
             }
         };
         let mut reader = Reader { place: &place, resolve: &look, failed: request.effects.failed.clone() };
-        let (mut commands, mut doubts) = (Vec::new(), Vec::new());
+        let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unread = None;
         let mut take = |analysis: Analysis| {
+            let other = analysis.doubts.iter().find(|doubt| !matches!(doubt, Doubt::Target(_)));
+            unread = unread.take().or(other.map(ToString::to_string));
+            let before = targets.len();
+            let open = analysis.redirects.iter().filter(|redirect| redirect.paths.is_none());
+            targets.extend(open.map(|redirect| (redirect.access, redirect.target.plain().to_owned())));
+            if targets.len() == before {
+                let named = analysis.doubts.iter().filter_map(|doubt| match doubt {
+                    Doubt::Target(text) => Some(text),
+                    _ => None,
+                });
+                let both = [FileAccess::Read, FileAccess::Write];
+                targets.extend(named.flat_map(|text| both.map(|access| (access, text.clone()))));
+            }
             doubts.extend(analysis.doubts.iter().map(ToString::to_string));
             commands.extend(analysis.commands);
         };
@@ -180,6 +217,14 @@ impl<'a> Case<'a> {
             }
         }
         subject.touches.hosts.extend(declared.reaches.iter().map(|reach| Cow::Borrowed(&*reach.host)));
+        if let Some(address) = conventions::fetched(name, input).map(Address::of) {
+            // However the tool reads it: rules go by what a browser would reach, and only an address of the web counts.
+            subject.open |= !address.plain;
+            let known = |host: &String| subject.touches.hosts.iter().any(|other| **other == **host);
+            if let Some(host) = address.host.filter(|host| !known(host)) {
+                subject.touches.hosts.push(Cow::Owned(host));
+            }
+        }
         let failed = reader.failed;
         if let Some((path, _)) = &failed {
             let path = lexical(workspace.cwd(), path);
@@ -203,12 +248,15 @@ impl<'a> Case<'a> {
             subject,
             commands,
             doubts,
+            unread,
+            targets,
             critical,
             failed,
             line,
             child,
             held,
             confined,
+            caged,
             workspace,
             declared,
             judgement,
@@ -232,9 +280,14 @@ impl<'a> Case<'a> {
         &self.doubts
     }
 
+    /// The whole line, for a shell.
+    pub(super) fn line(&self) -> Option<&'a str> {
+        Some(self.line?.trim_matches(BLANKS))
+    }
+
     /// The command line as one command that only an exact rule lets through, for what isn't understood.
     pub(super) fn whole_line(&self) -> Option<Subject<'a>> {
-        let line = self.line?.trim();
+        let line = self.line()?;
         let mut whole = Subject::new(self.subject.tool, self.subject.input);
         whole.commands.push(Command { exact_only: true, for_deny: Vec::new(), ..Command::plain(line) });
         Some(whole)
@@ -262,18 +315,22 @@ impl<'a> Case<'a> {
 
     fn with(&self, touches: Touches<'a>) -> Case<'a> {
         let subject = Subject { touches, commands: Vec::new(), ..self.subject.clone() };
-        let (commands, doubts, critical, failed) = (Vec::new(), Vec::new(), None, None);
-        let Case { child, held, confined, workspace, declared, judgement, .. } = *self;
+        let (commands, doubts, targets) = (Vec::new(), Vec::new(), Vec::new());
+        let (unread, critical, failed) = (None, None, None);
+        let Case { child, held, confined, caged, workspace, declared, judgement, .. } = *self;
         Case {
             subject,
             commands,
             doubts,
+            unread,
+            targets,
             critical,
             failed,
             line: None,
             child,
             held,
             confined,
+            caged,
             workspace,
             declared,
             judgement,
@@ -381,6 +438,7 @@ impl Reader<'_> {
                 read_only: command.read_only.is_ok(),
                 exact_only: command.exact_only.is_some(),
                 touches: command.effects.as_ref().map(|effects| self.touches(effects)).unwrap_or_default(),
+                open: command.layers.iter().filter_map(|layer| in_pieces(&layer.argv)).flatten().collect(),
             });
         }
         for redirect in &analysis.redirects {
@@ -422,6 +480,30 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// What is known of a command's text, in pieces, with the program by its path and by its name alone; none if all is known.
+fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
+    argv.iter().find(|word| word.literal().is_none())?;
+    let text = |words: &mut dyn Iterator<Item = Option<&str>>| {
+        let mut pieces = vec![String::new()];
+        for (at, word) in words.enumerate() {
+            let piece = pieces.last_mut().expect("there is always a piece");
+            match word {
+                Some(word) if at > 0 => piece.extend([" ", word]),
+                Some(word) => piece.push_str(word),
+                // It may be no word, and then there is no blank before it.
+                None => pieces.push(String::new()),
+            }
+        }
+        pieces
+    };
+    let mut texts = vec![text(&mut argv.iter().map(Word::literal))];
+    let name = argv[0].literal().and_then(|program| program.rsplit_once('/')).map(|(_, name)| name);
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        texts.push(text(&mut std::iter::once(Some(name)).chain(argv[1..].iter().map(Word::literal))));
+    }
+    Some(texts)
 }
 
 /// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not

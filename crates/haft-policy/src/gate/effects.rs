@@ -1,7 +1,7 @@
 //! Effects from settings, for tools that declare none.
 
 use haft::Effects;
-use haft::effects::template::{Declaration, Lists};
+use haft::effects::template::{Declaration, Lists, Told};
 use serde_json::Value;
 
 use crate::settings::{At, ToolEffects};
@@ -33,9 +33,14 @@ impl Given {
 
     /// What a call touches, if somebody said so.
     pub(super) fn of(&self, name: &str, input: &Value) -> Option<Effects> {
+        Some(self.told(name, input)?.effects)
+    }
+
+    /// The same with what the arguments of the call leave open.
+    pub(super) fn told(&self, name: &str, input: &Value) -> Option<Told> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
         let (_, declaration) = exact.or_else(|| self.0.iter().find(|(tool, _)| matches(tool, name)))?;
-        Some(declaration.effects(input).unwrap_or_else(|_| Effects::unknown()))
+        Some(declaration.told(input))
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::verdict::{self, Judged, Outcome};
-use super::{Inner, Policy};
+use super::{Inner, Policy, unknown};
 use crate::conventions;
 use crate::rule::{Rule, Touch, Why};
 use crate::source::List;
@@ -258,6 +258,10 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
     let decided_by = by.filter(|_| judged.by_rule).map(deciding);
     let mut others: Vec<OtherRule> =
         judged.decision.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
+    if let Some(rule) = judged.unknown.flatten().map(|id| rules.rule(id)) {
+        let why = "could speak of what isn't known".to_owned();
+        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+    }
     if let Some(rule) = by.filter(|_| !judged.by_rule) {
         let why = match &judged.outcome {
             Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => {
@@ -280,6 +284,7 @@ fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
         mode: mode.to_string(),
         verdict,
         reason: if case.commands.len() > 1
+            && judged.unknown.is_none()
             && !judged.by_rule
             && matches!(judged.outcome, Outcome::Undecided(_))
             && verdict == VerdictName::Ask
@@ -366,10 +371,15 @@ pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) 
         }
         Outcome::Deny(_) if mode == PermissionMode::Plan => words("leave the mode `plan`".to_owned()),
         Outcome::Deny(_) => words("nothing allows it".to_owned()),
-        Outcome::Ask(_) if case.critical.is_some() => words("nothing but a yes each time".to_owned()),
+        Outcome::Ask(_) if judged.unknown.is_some() || case.critical.is_some() => {
+            words("nothing but a yes each time".to_owned())
+        }
         Outcome::Ask(_) => words("nothing but a yes each time, or mode `bypassPermissions`".to_owned()),
         Outcome::Undecided(_) => {
             let rules = inner.proposals(case);
+            if rules.is_empty() && judged.unknown.is_some() {
+                return words("nothing but a yes each time, or a call of which this is known".to_owned());
+            }
             if rules.is_empty() {
                 return words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
             }
@@ -444,7 +454,9 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
     words.extend(case.declared.asks_user.then(|| "asks you".to_owned()));
     if view.unknown {
-        let what = if view.writes.is_empty() && !view.runs.is_empty() {
+        let what = if unknown::only_reads(case) {
+            "reads unknown"
+        } else if view.writes.is_empty() && !view.runs.is_empty() {
             "writes unknown"
         } else {
             "may touch anything"
@@ -470,6 +482,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         } else if let (Some(why), Outcome::Undecided(_)) = (command.exact_only, &judged.outcome) {
             reason = format!("{why}; only an exact rule allows it");
         } else if matches!(judged.outcome, Outcome::Undecided(_))
+            && judged.unknown.is_none()
             && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
         {
             reason = "no rule matches".to_owned();
@@ -573,7 +586,9 @@ impl fmt::Display for Explanation {
         }
         writeln!(f)?;
         if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
-            writeln!(f, "decided   {} {} ({})", rule.list, one_line(&rule.rule), rule.source)?;
+            let perhaps = rule.list == VerdictName::Deny && *verdict != VerdictName::Deny;
+            let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
+            writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.rule), rule.source)?;
         }
         for (at, rule) in other_rules.iter().enumerate() {
             let head = if at == 0 { "others" } else { "" };

@@ -16,22 +16,17 @@ pub(super) struct Sets {
     /// Without allow rules for any command, for the mode in which a classifier stands in for the user. None if there is
     /// no such rule.
     narrow: Option<RuleSet>,
-    /// Some rule denies or asks for some commands.
-    pub(super) stop_commands: bool,
 }
 
 impl Sets {
     fn compile(rules: Vec<Rule>, surroundings: &Surroundings) -> (Sets, Vec<Lint>) {
-        let anchors = &surroundings.anchors;
+        let anchors = &surroundings.leading(&rules);
         let examine: Box<Examine<'_>> = Box::new(|tool, input| surroundings.example(tool, input));
         let narrow: Vec<Rule> = rules.iter().filter(|rule| !is_broad(rule)).cloned().collect();
         let narrow =
             (narrow.len() < rules.len()).then(|| RuleSet::compile_with(narrow, anchors, &*examine).0);
-        let stops =
-            |rule: &Rule| rule.list() != List::Allow && super::is_shell(rule.tool()) && !rule.is_bare();
-        let stop_commands = rules.iter().any(stops);
         let (rules, lints) = RuleSet::compile_with(rules, anchors, &*examine);
-        (Sets { rules, narrow, stop_commands }, lints)
+        (Sets { rules, narrow }, lints)
     }
 
     /// The rules that hold in a mode.
@@ -43,49 +38,22 @@ impl Sets {
     }
 }
 
-/// Programs that run whatever they are given, so that a wildcard behind one allows everything.
+/// Programs that run whatever they are given, so that a wildcard behind one allows everything. A version behind the name
+/// makes no difference.
+#[rustfmt::skip]
 const INTERPRETERS: &[&str] = &[
-    "ash",
-    "awk",
-    "bash",
-    "bun",
-    "bunx",
-    "cmd",
-    "dash",
-    "deno",
-    "doas",
-    "docker",
-    "env",
-    "eval",
-    "exec",
-    "fish",
-    "gawk",
-    "ksh",
-    "lua",
-    "node",
-    "nodejs",
-    "npx",
-    "osascript",
-    "perl",
-    "php",
-    "pnpx",
-    "podman",
-    "powershell",
-    "pwsh",
-    "python",
-    "python2",
-    "python3",
-    "ruby",
-    "sh",
-    "ssh",
-    "su",
-    "sudo",
-    "tclsh",
-    "ts-node",
-    "tsx",
-    "uvx",
-    "xargs",
-    "zsh",
+    "ash", "awk", "bash", "bun", "bunx", "busybox", "chroot", "cmd", "csh", "dash", "deno", "doas", "docker", "elixir",
+    "env", "erl", "eval", "exec", "fish", "gawk", "groovy", "iex", "ipython", "irb", "jshell", "julia", "ksh", "lua",
+    "luajit", "mawk", "mksh", "node", "nodejs", "npx", "nsenter", "nu", "osascript", "perl", "php", "pnpx", "podman",
+    "powershell", "pwsh", "pypy", "python", "rscript", "ruby", "runuser", "sh", "ssh", "su", "sudo", "tclsh", "tcsh",
+    "ts-node", "tsx", "unshare", "uvx", "xargs", "zsh",
+];
+
+/// Programs that start the one that comes after their own options.
+#[rustfmt::skip]
+const WRAPPERS: &[&str] = &[
+    "builtin", "chrt", "command", "flock", "ionice", "nice", "noglob", "nohup", "setsid", "stdbuf", "time", "timeout",
+    "watch",
 ];
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
@@ -100,11 +68,29 @@ fn is_broad(rule: &Rule) -> bool {
     let inner = text.split_once('(').map_or("", |(_, inner)| inner).trim_end_matches(')').trim();
     let Some(star) = inner.find('*').filter(|at| !inner[..*at].ends_with('\\')) else { return false };
     let before = inner[..star].trim_end_matches(':');
-    let first = before.split_whitespace().next().unwrap_or("");
-    let program = first.rsplit('/').next().unwrap_or(first);
+    // Past what is put before a program: `X=1`, `timeout -k 5 60`.
+    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_lowercase();
+    let mut words = before.split_whitespace().peekable();
+    let mut wrapped = false;
+    while let Some(word) = words.peek() {
+        let number = word.starts_with(|c: char| c.is_ascii_digit());
+        let skipped = if wrapped { word.starts_with('-') || number } else { false };
+        let wraps = WRAPPERS.contains(&&*name(word));
+        if !(skipped || wraps || word.contains('=')) {
+            break;
+        }
+        wrapped |= wraps;
+        words.next();
+    }
+    let Some(first) = words.next() else { return true };
+    let program = name(first);
     // `py*` is for `python` too.
-    let whole = before.contains(char::is_whitespace) || inner[..star].ends_with(':');
-    INTERPRETERS.iter().any(|known| if whole { *known == program } else { known.starts_with(program) })
+    let whole =
+        words.next().is_some() || before.ends_with(char::is_whitespace) || inner[..star].ends_with(':');
+    let unversioned = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    INTERPRETERS
+        .iter()
+        .any(|known| *known == program || *known == unversioned || (!whole && known.starts_with(&*program)))
 }
 
 pub(super) struct Live {
@@ -136,6 +122,16 @@ impl Live {
 
     pub(super) fn sets(&self) -> Arc<Sets> {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The rules with these beside them in `allow`, for a look at what would be.
+    pub(super) fn with(&self, rules: &[String], surroundings: &Surroundings) -> Sets {
+        let source = Source::of(Scope::Session, &surroundings.anchors.cwd);
+        let written =
+            |text: &String| Rule::parse(WrittenRule::plain(text.clone(), List::Allow, source.clone())).ok();
+        let sets = self.sets();
+        let known = sets.rules.rules().map(|(_, rule)| rule.clone());
+        Sets::compile(known.chain(rules.iter().filter_map(written)).collect(), surroundings).0
     }
 
     /// Adds rules to a list, from the next call on, and says whether there is room for them; else none is added.
@@ -182,6 +178,18 @@ mod tests {
             "Bash(/usr/bin/node *)",
             "Bash(sudo *)",
             "Bash(npx *)",
+            "Bash(python3 *)",
+            "Bash(python3.11 *)",
+            "Bash(python3.11:*)",
+            "Bash(python3.*)",
+            "Bash(node20 *)",
+            "Bash(ruby3.2 -e *)",
+            "Bash(/opt/bin/lua-5.4 *)",
+            "Bash(Rscript *)",
+            "Bash(X=1 python *)",
+            "Bash(timeout *)",
+            "Bash(timeout -k 5 60 python *)",
+            "Bash(nice bash -c *)",
             "PowerShell",
             "Monitor",
         ] {
@@ -195,6 +203,12 @@ mod tests {
             "Read",
             "Edit(src/**)",
             "Bash(pytest *)",
+            "Bash(python3.11 a.py)",
+            "Bash(pythonic *)",
+            "Bash(node_exporter *)",
+            "Bash(timeout 60 npm run *)",
+            "Bash(shellcheck *)",
+            "Bash(X=1 make *)",
         ] {
             assert!(!broad(rule), "{rule}");
         }

@@ -1,13 +1,14 @@
 //! Which calls one rule means, for the `if` of a hook.
 //!
 //! The rule is a set of its own that denies, so that it reaches what a call does and not only what it is called: a hook
-//! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means a command that nobody
-//! understands: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
+//! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means what nobody knows and could
+//! be it, as in a command that isn't understood: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
 
 use haft::ports::Request;
 
 use super::Policy;
 use super::case::Case;
+use super::unknown;
 use crate::rule::{BadRule, Rule, RuleSet, Verdict};
 use crate::source::{List, Source, WrittenRule};
 
@@ -15,8 +16,6 @@ use crate::source::{List, Source, WrittenRule};
 pub struct Meaning {
     policy: Policy,
     set: RuleSet,
-    /// It speaks of commands or of files, so that a command that isn't understood may be meant.
-    doubtful: bool,
 }
 
 impl Policy {
@@ -30,9 +29,8 @@ impl Policy {
         if rule.is_never_looked_at() {
             rule = parse(rule.tool())?;
         }
-        let doubtful = rule.is_of_commands_or_files();
         let (set, _) = RuleSet::compile(vec![rule], &self.0.surroundings.anchors);
-        Ok(Meaning { policy: self.clone(), set, doubtful })
+        Ok(Meaning { policy: self.clone(), set })
     }
 }
 
@@ -42,6 +40,6 @@ impl Meaning {
         let case = Case::of(request, &self.policy.0.surroundings);
         let decision = self.set.decide(&case.subject);
         let meets = matches!(decision.verdict, Verdict::Deny | Verdict::Ask) || decision.leaves_out;
-        meets || (self.doubtful && !case.doubts().is_empty())
+        meets || unknown::may_mean(&self.policy.0, &self.set, &case)
     }
 }

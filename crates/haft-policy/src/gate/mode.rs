@@ -8,7 +8,7 @@
 //! | `plan` | as `default` | a change, a command not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
-//! | `bypassPermissions` | everything | a command that isn't understood asks where rules stop commands |
+//! | `bypassPermissions` | everything | |
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
@@ -37,6 +37,16 @@ impl Blocks {
         let PermissionSettings { block_reads_outside, block_writes_outside, .. } = permissions;
         Blocks { reads: block_reads_outside.clone(), writes: block_writes_outside.clone() }
     }
+
+    /// The block of what is touched so, by its key, and where it stands.
+    pub(super) fn of(&self, touch: Touch) -> Option<(&'static str, &Source)> {
+        let (block, key) = match touch {
+            Touch::Reads => (&self.reads, "blockReadsOutsideWorkingDirectories"),
+            Touch::Writes | Touch::Deletes => (&self.writes, "blockWritesOutsideWorkingDirectories"),
+            _ => return None,
+        };
+        block.as_ref().map(|source| (key, source))
+    }
 }
 
 /// Programs that are edits where `acceptEdits` holds.
@@ -54,7 +64,6 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
         let words = format!("`{url}` has a name or password in it; leave it out of the address");
         return Some(Because::by("the rule for addresses").saying(words));
     }
-    let Blocks { reads, writes } = &inner.blocks;
     for (effect, place) in case.places() {
         let reading = effect.touch == Touch::Reads;
         if !reading {
@@ -69,11 +78,8 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
                 }
             }
         }
-        let (block, key) = match reading {
-            true => (reads, "blockReadsOutsideWorkingDirectories"),
-            false => (writes, "blockWritesOutsideWorkingDirectories"),
-        };
-        if let Some(source) = block.as_ref().filter(|_| !case.is_inside(effect.touch, place)) {
+        let block = inner.blocks.of(effect.touch);
+        if let Some((key, source)) = block.filter(|_| !case.is_inside(effect.touch, place)) {
             let words = format!("`{}` lies outside of the working directories", place.given.display());
             return Some(Because::by(format!("`{key}` ({source})")).saying(words));
         }
@@ -81,15 +87,13 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
     None
 }
 
-/// What the mode says; `allowed` is the rule that covers all of the call, if one does, and with `stop_commands` some rule
-/// denies or asks for some commands.
+/// What the mode says; `allowed` is the rule that covers all of the call, if one does.
 pub(super) fn decide(
     inner: &Inner,
     mode: PermissionMode,
     case: &Case<'_>,
     decision: &Decision,
     allowed: Option<Because>,
-    stop_commands: bool,
 ) -> (Outcome, bool) {
     let uncovered = || if allowed.is_some() { Vec::new() } else { decision.uncovered.clone() };
     if let Some(because) = denies(mode, case, uncovered) {
@@ -100,10 +104,6 @@ pub(super) fn decide(
         return (Outcome::Ask(Because::by(words)), false);
     }
     if mode == PermissionMode::BypassPermissions {
-        // Nobody can say that what a rule stops isn't in there.
-        if let Some(doubt) = case.doubts().first().filter(|_| stop_commands && allowed.is_none()) {
-            return (Outcome::Undecided(Because::by(not_understood(doubt))), false);
-        }
         return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
     }
     if let Some(name) = protected(inner, case) {

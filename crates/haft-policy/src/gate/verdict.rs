@@ -1,9 +1,10 @@
-//! The one function that decides: hard denials, rules, then the mode of what rules leave open.
+//! The one function that decides: hard denials, rules, then the mode of what rules leave open, and last what isn't known.
 
 use haft::ports::{Because, PermissionMode};
 
 use super::case::Case;
 use super::live::Sets;
+use super::unknown::{self, Unknown};
 use super::{Inner, mode};
 use crate::rule::{Decision, RuleId, RuleSet, Verdict, Why};
 use crate::source::List;
@@ -27,6 +28,8 @@ pub(super) struct Judged {
     pub(super) decision: Decision,
     /// The mode or something else decided, and not a rule.
     pub(super) by_rule: bool,
+    /// It would run but for something that isn't known of it; with the rule that could speak of that, if it is one.
+    pub(super) unknown: Option<Option<RuleId>>,
 }
 
 /// Decides. With `explain` every rule that had something to say is in the decision; the outcome is the same.
@@ -40,13 +43,11 @@ pub(super) fn judge(
     let rules = sets.of(mode);
     let mut decision = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
     let allows = matches!(decision.verdict, Verdict::Silent | Verdict::Allow);
-    if allows && !case.doubts().is_empty() {
-        if let Some(exact) = exact_rule(rules, case) {
-            (decision.verdict, decision.by) = (Verdict::Allow, Some(exact));
-        } else if sets.stop_commands {
-            // A rule for every use doesn't say that what was denied isn't in there.
-            decision.verdict = Verdict::Silent;
-        }
+    if allows
+        && !case.doubts().is_empty()
+        && let Some(exact) = exact_rule(rules, case)
+    {
+        (decision.verdict, decision.by) = (Verdict::Allow, Some(exact));
     }
     let by = |decision: &Decision| {
         let Some(rule) = decision.by.map(|id| rules.rule(id)) else { return Because::by("the rules") };
@@ -67,11 +68,22 @@ pub(super) fn judge(
             },
             verdict => {
                 let allowed = (verdict == Verdict::Allow).then(|| by(&decision));
-                mode::decide(inner, mode, case, &decision, allowed, sets.stop_commands)
+                mode::decide(inner, mode, case, &decision, allowed)
             }
         }
     };
-    Judged { outcome, decision, by_rule }
+    let unknown = match &outcome {
+        Outcome::Allow(_) => unknown::find(inner, rules, case),
+        _ => None,
+    };
+    match unknown {
+        None => Judged { outcome, decision, by_rule, unknown: None },
+        Some(Unknown { because, rule }) => {
+            // Nothing but a yes lifts a block.
+            let outcome = if rule.is_some() { Outcome::Undecided(because) } else { Outcome::Ask(because) };
+            Judged { outcome, decision, by_rule: false, unknown: Some(rule) }
+        }
+    }
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.

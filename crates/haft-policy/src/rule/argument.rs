@@ -1,7 +1,8 @@
 //! Arguments of a call in `Tool(argument:value)`: top-level fields, and nested ones with dots between the names.
 //!
-//! The input is the one that the model sent. An absent argument never matches. Of a list every element counts: one is
-//! enough to stop a call, all are needed to let it through.
+//! The input is the one that the model sent. An absent argument never matches. Of a list every element counts, also of one
+//! on the way to a nested argument: one is enough to stop a call, all are needed to let it through. Numbers are compared
+//! by value: `1.0` is `1`.
 
 use serde_json::Value;
 
@@ -32,32 +33,97 @@ impl ArgumentSpec {
     }
 
     pub(super) fn matches(&self, input: &Value, needs: Needs) -> bool {
-        // A field may have a dot in its own name; then both readings count.
-        let mut places = [input.get(&self.name), None];
-        if self.name.contains('.') {
-            places[1] = self.name.split('.').try_fold(input, |value, name| value.as_object()?.get(name));
-        }
         let mut values = Vec::new();
-        places.into_iter().flatten().for_each(|place| scalars(place, &mut values));
-        let matches =
-            |value: &Option<String>| value.as_deref().is_some_and(|value| self.value.matches(value));
+        // A field may have a dot in its own name; then both readings count.
+        input.get(&self.name).into_iter().for_each(|place| scalars(place, &mut values));
+        if let Some((first, rest)) = self.name.split_once('.')
+            && let Some(place) = input.get(first)
+        {
+            nested(place, rest, &mut values);
+        }
+        let matches = |value: &Option<&Value>| value.is_some_and(|value| self.is_met(value));
         match needs {
             Needs::One => values.iter().any(matches),
             Needs::All => !values.is_empty() && values.iter().all(matches),
         }
     }
+
+    fn is_met(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.value.matches(text),
+            Value::Number(number) => {
+                let number = number.to_string();
+                let same = |rule: &str| decimal(rule).is_some_and(|rule| Some(rule) == decimal(&number));
+                self.value.matches(&number) || self.value.exact().is_some_and(same)
+            }
+            Value::Bool(value) => self.value.matches(if *value { "true" } else { "false" }),
+            _ => false,
+        }
+    }
 }
 
-/// A scalar as text; nothing for what has no text.
-fn scalars(value: &Value, into: &mut Vec<Option<String>>) {
+/// Collects the values of a nested argument; nothing stands for one that isn't there where a list is on the way, so that
+/// not every element has it.
+fn nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v Value>>) {
+    match place {
+        Value::Object(fields) => {
+            // Here too a name may have dots in it.
+            let whole = fields.get(names);
+            whole.into_iter().for_each(|value| scalars(value, into));
+            let inner = names.split_once('.').and_then(|(first, rest)| Some((fields.get(first)?, rest)));
+            if let Some((inner, rest)) = inner {
+                nested(inner, rest, into);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                let before = into.len();
+                nested(item, names, into);
+                if into.len() == before {
+                    into.push(None);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A scalar, or those of a list; nothing for what has no text.
+fn scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
     match value {
-        Value::String(text) => into.push(Some(text.clone())),
-        Value::Bool(_) | Value::Number(_) => into.push(Some(value.to_string())),
+        Value::String(_) | Value::Bool(_) | Value::Number(_) => into.push(Some(value)),
         Value::Array(items) => items.iter().for_each(|item| match item {
             Value::Array(_) => into.push(None),
             item => scalars(item, into),
         }),
         Value::Null | Value::Object(_) => into.push(None),
+    }
+}
+
+/// A decimal number in the one form that it has: whether it is negative, its digits without zeros around them, and the
+/// power of ten behind the last one. No rounding: two large numbers that differ in the last digit differ.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (rest, 0),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let is_number =
+        !whole.is_empty() && [whole, part].iter().all(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    if !is_number {
+        return None;
+    }
+    let digits = format!("{whole}{part}");
+    let kept = digits.trim_end_matches('0');
+    let power = i64::from(exponent) - i64::try_from(part.len()).ok()?
+        + i64::try_from(digits.len() - kept.len()).ok()?;
+    match kept.trim_start_matches('0') {
+        "" => Some((false, String::new(), 0)),
+        kept => Some((negative, kept.to_owned(), power)),
     }
 }
 
@@ -90,6 +156,26 @@ mod tests {
         check("a:*", json!({"a": ["x", {"b": 1}]}), true, false);
         check("a:*", json!({"a": []}), false, false);
         check("a:*", json!({"a": {"b": 1}}), false, false);
+        // A list on the way.
+        check("a.b:x", json!({"a": [{"b": "x"}, {"b": "x"}]}), true, true);
+        check("a.b:x", json!({"a": [{"b": "y"}, {"b": "x"}]}), true, false);
+        check("a.b:x", json!({"a": [{"b": "x"}, {}]}), true, false);
+        check("a.b:x", json!({"a": [{"b": "y"}, 1]}), false, false);
+        check("a.b:x", json!({"a": []}), false, false);
+        check("a.b.c:x", json!({"a": [{"b": [{"c": "x"}, {"c": ["x", "y"]}]}]}), true, false);
+        check("a.b.c:x", json!({"a": {"b.c": "x"}}), true, true);
+        check("a.b:x", json!({"a": [[{"b": "x"}]]}), true, true);
+        // Numbers by their value.
+        check("n:1", json!({"n": 1.0}), true, true);
+        check("n:1.0", json!({"n": 1}), true, true);
+        check("n:1000", json!({"n": 1e3}), true, true);
+        check("n:1e-3", json!({"n": 0.001}), true, true);
+        check("n:0", json!({"n": -0.0}), true, true);
+        check("n:-1", json!({"n": 1}), false, false);
+        check("n:1", json!({"n": 1.5}), false, false);
+        check("n:9007199254740993", json!({"n": 9007199254740992_i64}), false, false);
+        check("n:1.0", json!({"n": "1"}), false, false);
+        check("n:1*", json!({"n": 15}), true, true);
         check("url:http://x*", json!({"url": "http://x.y"}), true, true);
     }
 

@@ -57,6 +57,8 @@ pub enum Why {
     Denied,
     /// An ask rule goes before it.
     Asked,
+    /// A deny rule that may apply goes before it.
+    MayBeDenied,
     /// It covers this, and another rule the rest.
     Covers(Effect),
     /// It covers this, and something else isn't covered.
@@ -75,6 +77,8 @@ pub enum Why {
     NeedsExact(Effect),
     /// It names the tool, and this lies outside of the working directories.
     Outside(Effect),
+    /// It is for addresses of the web, and this is none.
+    NoAddress,
 }
 
 impl fmt::Display for Why {
@@ -83,6 +87,7 @@ impl fmt::Display for Why {
             Why::SaysTheSame => "says the same",
             Why::Denied => "a deny rule goes first",
             Why::Asked => "an ask rule goes first",
+            Why::MayBeDenied => "a deny rule that may apply goes first",
             Why::Covers(_) => "covers a part",
             Why::CoversOnly(_) => "covers a part, and the rest is not covered",
             Why::MayBeInside => "denies something that may be in this folder, so the call asks",
@@ -92,6 +97,7 @@ impl fmt::Display for Why {
             Why::NotUnderstood(_) => "the command is not understood",
             Why::NeedsExact(_) => "this command needs an exact rule",
             Why::Outside(_) => "this lies outside of the working directories",
+            Why::NoAddress => "this is no address with `http` or `https` and a host",
         })
     }
 }
@@ -164,12 +170,14 @@ impl<'r, 's> Judge<'r, 's> {
         // What kept a rule from covering something says more than what it covers.
         notes.sort_by_key(|(rule, why)| (*rule, matches!(why, Why::Covers(_))));
         notes.dedup_by_key(|(rule, _)| *rule);
+        let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == List::Deny);
         let seen = |(rule, why): (u32, Why)| {
             let why = match (why, verdict) {
                 (Why::SaysTheSame, Verdict::Deny) if self.set.facts[rule as usize].list == List::Ask => {
                     Why::Denied
                 }
                 (Why::MayBeInside | Why::Covers(_), Verdict::Deny) => Why::Denied,
+                (Why::Covers(_), Verdict::Ask) if perhaps => Why::MayBeDenied,
                 (Why::Covers(_), Verdict::Ask) => Why::Asked,
                 (Why::Covers(effect), Verdict::Silent) => Why::CoversOnly(effect),
                 (why, _) => why,
@@ -280,7 +288,7 @@ impl<'r> Judge<'r, '_> {
     /// The whole command line of a shell tool, as the model sent it.
     fn line(&self) -> Option<&'r str> {
         let is_shell = tool::kind(self.subject.tool) == tool::Kind::Command;
-        Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim())
+        Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim_matches(BLANKS))
     }
 
     /// Whether rules for every use of `Bash` speak of this call too.
@@ -289,17 +297,21 @@ impl<'r> Judge<'r, '_> {
     }
 }
 
+/// What a shell takes for nothing around a line. Other white space is part of a word.
+pub(crate) const BLANKS: [char; 3] = [' ', '\t', '\n'];
+
 /// What a rule for the tool or the command says of all that it touches.
 #[derive(Debug, Clone, Copy)]
 enum Grant {
     /// Nothing: each thing needs a rule of its own.
     Nothing,
-    /// A command by a wildcard: hosts, and places in the working directories.
+    /// A command by a wildcard, or a tool by its name that nothing keeps to what it declares: hosts, and places in the
+    /// working directories.
     Inside(u32),
     /// A tool that the engine keeps to what it declares, by its name: hosts, reads, and writes in the working
     /// directories.
     Named(u32),
-    /// Everything.
+    /// A shell by its name, or a command word by word: everything.
     Whole(u32),
 }
 
@@ -317,10 +329,15 @@ impl Judge<'_, '_> {
     fn allow(&mut self) {
         let subject = self.subject;
         let call = Effect { touch: Touch::Call, command: None, index: 0 };
-        let of_files = subject.enforced && subject.commands.is_empty();
+        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let grant = match self.by_name(call) {
-            Some(rule) if of_files => Grant::Named(rule),
-            Some(rule) => Grant::Whole(rule),
+            Some(rule) if is_shell => Grant::Whole(rule),
+            Some(rule) if subject.open && subject.tool == "WebFetch" => {
+                self.note(rule, Why::NoAddress);
+                Grant::Nothing
+            }
+            Some(rule) if subject.enforced => Grant::Named(rule),
+            Some(rule) => Grant::Inside(rule),
             None => self.by_whole_command(call).map_or(Grant::Nothing, Grant::Whole),
         };
         if subject.open {
@@ -332,14 +349,16 @@ impl Judge<'_, '_> {
         for (at, command) in subject.commands.iter().enumerate() {
             let runs = Effect { touch: Touch::Runs, command: Some(at), index: 0 };
             let own = self.by_command(command, runs);
-            let grant = if let Grant::Whole(_) = grant { grant } else { own };
+            let grant = if grant.rule().is_some() { grant } else { own };
             self.needs(grant.rule(), runs);
             let granted = grant.rule().is_some();
             all_granted &= granted;
             self.allow_touches(&command.touches, Some(at), grant, subject.enforced || granted);
         }
-        // A shell opens exactly what its redirections name, so with every command allowed path rules speak of them.
-        self.allow_touches(&subject.touches, None, grant, subject.enforced || all_granted);
+        // A shell opens exactly what its redirections name, so with every command allowed path rules speak of them. And
+        // who is allowed by name is believed.
+        let counts = subject.enforced || all_granted || grant.rule().is_some();
+        self.allow_touches(&subject.touches, None, grant, counts);
     }
 
     /// Something is done: a rule covers it, or none does.

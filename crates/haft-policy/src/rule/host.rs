@@ -1,7 +1,13 @@
 //! Host names in `WebFetch(domain:…)`, compared label by label and never as text: `example.com.evil.net` begins like
 //! `example.com` and is not below it.
+//!
+//! Both sides are brought into the form in which a browser sends them, so that no spelling of a host gets past a rule:
+//! `EXAMPLE.com.`, `ex%61mple.com` and full-width letters are one host, `0x7f.1` and `2130706433` one address.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use haft::effects::template;
 
 use super::pattern::{Shape, Wild};
 
@@ -35,19 +41,17 @@ impl HostSpec {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        if !rest.is_ascii() {
-            return Err(format!(
-                "`{text}` is not ASCII; write the host name as it is sent, with `xn--` labels"
-            ));
-        }
         let wanted = "a host name such as `example.com`, `*.example.com` or `*` is accepted";
-        let is_address = rest.starts_with('[') && rest.ends_with(']');
-        let plain =
-            |c: char| c.is_ascii_alphanumeric() || "-_.*".contains(c) || (is_address && ":[]".contains(c));
-        if rest.is_empty() || rest.len() > HOST_CHARS_MAX || !rest.chars().all(plain) {
-            return Err(format!("`{text}` is no host name; {wanted}, without scheme, port and path"));
+        let refused = || format!("`{text}` is no host name; {wanted}, without scheme, port and path");
+        // An address may end in a port, a rule may not.
+        let is_address = rest.parse::<std::net::Ipv6Addr>().is_ok() || rest.ends_with(']');
+        if rest.len() > HOST_CHARS_MAX || rest.contains(['/', '@']) || (rest.contains(':') && !is_address) {
+            return Err(refused());
         }
-        let host = canonical(rest);
+        let host = match rest.contains('*') {
+            true => wild(rest).ok_or_else(refused)?,
+            false => template::host(rest).ok_or_else(refused)?,
+        };
         if host.split('.').any(str::is_empty) {
             return Err(format!("`{text}` has an empty label; {wanted}"));
         }
@@ -55,11 +59,29 @@ impl HostSpec {
     }
 }
 
-/// Small letters, no dot at the end, no brackets.
-pub(super) fn canonical(host: &str) -> String {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.to_ascii_lowercase()
+/// A name with wildcards in it, label by label: those without one as they are sent.
+fn wild(text: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
+    let label = |label: &str| match label.contains('*') {
+        true => label.chars().all(plain).then(|| label.to_ascii_lowercase()),
+        false if label.chars().all(plain) => Some(label.to_ascii_lowercase()),
+        false => template::host(label),
+    };
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let labels: Option<Vec<String>> = text.split('.').map(label).collect();
+    labels.map(|labels| labels.join("."))
+}
+
+/// The form in which rules compare; what is no host at all only in small letters.
+pub(super) fn canonical(host: &str) -> Cow<'_, str> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+    let last = host.rsplit('.').next().unwrap_or("");
+    // A number at the end makes an address of it, and there are many ways to write one.
+    let is_name = last.starts_with(|c: char| c.is_ascii_lowercase());
+    if is_name && host.bytes().all(plain) && !host.contains("xn--") {
+        return Cow::Borrowed(host);
+    }
+    template::host(host).map_or_else(|| Cow::Owned(host.to_ascii_lowercase()), Cow::Owned)
 }
 
 /// Rules by host.
@@ -88,7 +110,8 @@ impl Hosts {
     pub(super) fn each(&self, host: &str, mut found: impl FnMut(u32)) {
         let host = canonical(host);
         self.all.iter().for_each(|rule| found(*rule));
-        self.exact.get(&host).into_iter().flatten().for_each(|rule| found(*rule));
+        let host = &*host;
+        self.exact.get(host).into_iter().flatten().for_each(|rule| found(*rule));
         if !self.below.is_empty() {
             for (dot, _) in host.match_indices('.').filter(|(dot, _)| *dot > 0) {
                 self.below.get(&host[dot + 1..]).into_iter().flatten().for_each(|rule| found(*rule));

@@ -10,7 +10,7 @@ use std::fmt;
 
 use haft::spelling::edits;
 
-use super::pattern::Shape;
+use super::pattern::{Segment, Shape};
 use super::tool::{self, Kind};
 use super::{Names, Never, Rule, RuleId, RuleSet, Spec};
 use crate::source::{List, Source};
@@ -49,6 +49,10 @@ pub enum LintKind {
     TooWide,
     /// A path that seems to begin elsewhere than it does.
     OddPath,
+    /// A path with characters that mean less here than they seem to.
+    OddPattern,
+    /// A rule for one tool where others do the same.
+    OneToolOnly,
     /// An allow rule for commands that begin with anything.
     LeadingWildcard,
     /// One of its examples says otherwise.
@@ -115,6 +119,9 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
                 if let Some(words) = odd_path(rule) {
                     say(LintKind::OddPath, words);
                 }
+                if let Some(words) = odd_pattern(rule) {
+                    say(LintKind::OddPattern, words);
+                }
             }
             Spec::Command(spec) if allows && !spec.exact && spec.has_operator() && !quotes(rule) => say(
                 LintKind::NeverConsulted,
@@ -130,6 +137,9 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
             Some(words) if allows => say(LintKind::TooWide, words.to_owned()),
             _ => {}
         }
+        if let Some(words) = one_tool_only(rules, rule) {
+            say(LintKind::OneToolOnly, words);
+        }
         if let Some(first) = stricter.before(rules, rule) {
             let (list, place) = (name_of(first.list()), first.source());
             say(
@@ -144,6 +154,60 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
 /// Whether an operator may stand in quotes.
 fn quotes(rule: &Rule) -> bool {
     rule.to_string().contains(['\'', '"', '\\'])
+}
+
+/// Who forbids `Write` may think that nothing is written then.
+fn one_tool_only(rules: &[Rule], rule: &Rule) -> Option<String> {
+    let every = |name: &str| {
+        let same = |other: &Rule| other.list() == rule.list() && other.is_bare() && other.tool == name;
+        rules.iter().any(same)
+    };
+    if rule.list() == List::Allow || !rule.is_bare() || rule.names != Names::One {
+        return None;
+    }
+    match &*rule.tool {
+        "Write" if !every("Edit") => Some(
+            "is for the tool `Write` alone; other tools still write: `Edit` is for every change".to_owned(),
+        ),
+        "Read" => Some(
+            "is for the tool `Read` alone; other tools still read: `Read(//**)` is for every file".to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// What stands in a path and isn't what it seems to be.
+fn odd_pattern(rule: &Rule) -> Option<String> {
+    let text = rule.to_string();
+    let path = text.split_once('(')?.1.strip_suffix(')')?;
+    let plain = unescaped(path);
+    let count = |c: char| plain.chars().filter(|other| *other == c).count();
+    if count('(') != count(')') {
+        return Some(format!("names a path with a parenthesis in it, `{}`", path.trim()));
+    }
+    let braces = plain.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    if braces.is_some_and(|(inside, _)| inside.contains(',')) {
+        return Some("braces stand for themselves; write a rule for each name".to_owned());
+    }
+    if plain.split('/').any(|segment| segment.contains('[') && !Segment::new(segment).has_class()) {
+        return Some("`[` is never closed and stands for itself; a class is written `[ab]`".to_owned());
+    }
+    let stars = plain.split('/').find(|segment| segment.contains("**") && *segment != "**")?;
+    Some(format!("`**` crosses folders only as a whole segment; in `{stars}` it is one `*`"))
+}
+
+/// A text without what a backslash makes literal.
+fn unescaped(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(c) = letters.next() {
+        if c == '\\' {
+            letters.next();
+        } else {
+            kept.push(c);
+        }
+    }
+    kept
 }
 
 /// A path that was probably meant to begin elsewhere.
@@ -201,7 +265,7 @@ impl<'a> Stricter<'a> {
         };
         lists.iter().find_map(|list| {
             let same = |text: String| self.same.get(&(text, *list)).map(|id| &rules[*id]);
-            // `Edit(src/**)` speaks of `Write` too, which `Edit` doesn't.
+            // `Edit(src/**)` in `allow` lets read too, which `Edit` in `deny` leaves alone.
             let by_tool = !matches!(rule.spec, Spec::Path(_)) && rule.names == Names::One;
             let bare = || if by_tool { same(rule.tool.clone()) } else { None };
             let covers = |other: &&&Rule| other.list() == *list && by_tool && names(other, &rule.tool);

@@ -118,7 +118,12 @@ impl PathSpec {
 impl PathSpec {
     /// The names with which it begins, before the first wildcard.
     pub(super) fn names(&self) -> Vec<&str> {
-        let steps = self.steps.iter();
+        self.names_after(0)
+    }
+
+    /// The names after so many segments, before the next wildcard.
+    pub(super) fn names_after(&self, skipped: usize) -> Vec<&str> {
+        let steps = self.steps.iter().skip(skipped);
         steps.map_while(|step| if let Step::One(segment) = step { segment.exact() } else { None }).collect()
     }
 }

@@ -88,6 +88,21 @@ impl Wild {
         self.parts.iter().any(|part| part.contains(letters))
     }
 
+    /// Whether a text in pieces, with nothing or a blank and anything between two, could be one that it matches.
+    pub(super) fn may_match(&self, pieces: &[String]) -> bool {
+        let [first, .., last] = pieces else { return pieces.iter().any(|text| self.matches(text)) };
+        let goes_on = |text: &str| {
+            text.strip_prefix(&**first).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        if let Some(text) = self.exact() {
+            let open = Wild { parts: pieces.iter().map(|piece| (**piece).into()).collect() };
+            return goes_on(text) && open.matches(text);
+        }
+        // Both have room in the middle for whatever the other wants there.
+        let (head, tail) = (self.head(), self.tail());
+        (goes_on(head) || first.starts_with(head)) && (tail.ends_with(&**last) || last.ends_with(tail))
+    }
+
     /// Whether it matches every text.
     pub(super) fn is_all(&self) -> bool {
         self.parts.len() == 2 && self.parts.iter().all(|part| part.is_empty())
@@ -184,6 +199,11 @@ impl Segment {
             text.push(c);
         }
         text
+    }
+
+    /// Whether some `[…]` in it is one of several characters.
+    pub(super) fn has_class(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Class { .. }))
     }
 
     /// The same for folded names.
@@ -355,6 +375,28 @@ mod tests {
             let segment = Segment::new(&Segment::escape(&text));
             prop_assert!(segment.matches(&text));
             prop_assert_eq!(segment.matches(&other), text == other);
+        }
+
+        /// What a text may become, it may match; and what it may match, some text that it may become does.
+        #[test]
+        fn what_may_match_is_found(
+            pattern in "[ab *]{0,4}", first in "[ab]{1,2}", last in "( [ab]{1,2})?", between in "( [ab ]{0,4})?",
+        ) {
+            let (wild, pieces) = (Wild::new(&pattern), [first.clone(), last.clone()]);
+            if wild.matches(&format!("{first}{between}{last}")) {
+                prop_assert!(wild.may_match(&pieces), "{} {:?} {}", pattern, pieces, between);
+            }
+            if wild.may_match(&pieces) {
+                let mut betweens = vec![String::new(), " ".to_owned()];
+                let mut found = false;
+                while let Some(between) = betweens.pop() {
+                    found |= wild.matches(&format!("{first}{between}{last}"));
+                    if !found && between.starts_with(' ') && between.len() < 6 {
+                        betweens.extend(["a", "b", " "].map(|c| format!("{between}{c}")));
+                    }
+                }
+                prop_assert!(found, "{} {:?}", pattern, pieces);
+            }
         }
 
         /// Both kinds agree where they mean the same.

@@ -2,7 +2,7 @@
 //!
 //! Each proposal is tried before it is made: rules that would not cover the call are never proposed.
 
-use super::decide::Verdict;
+use super::decide::{BLANKS, Verdict};
 use super::path;
 use super::pattern::Wild;
 use super::set::RuleSet;
@@ -22,13 +22,22 @@ impl RuleSet {
             return Vec::new();
         }
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
-        let tries = [
-            self.by_effects(subject, &uncovered),
-            if is_shell { whole_command(subject) } else { by_name(subject).map(|rule| vec![rule]) },
-        ];
+        let effects = self.by_effects(subject, &uncovered);
+        let named = by_name(subject).filter(|_| !is_shell);
+        let both =
+            effects.iter().zip(&named).map(|(rules, name)| [&[name.clone()], &**rules].concat()).next();
+        let whole = self.exactly(subject).filter(|_| is_shell).map(|rule| vec![rule]);
+        let tries = [effects, whole, named.map(|rule| vec![rule]), both];
         let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
         let found = tries.into_iter().flatten().find(fits).unwrap_or_default();
         self.fewest(found, subject)
+    }
+
+    /// The rule for exactly this command line; none for what is no command.
+    pub fn exactly(&self, subject: &Subject<'_>) -> Option<String> {
+        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
+        let text = subject.input.get("command").filter(|_| is_shell)?.as_str()?;
+        Some(command_rule(subject.tool, text))
     }
 
     /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
@@ -116,6 +125,8 @@ impl RuleSet {
             Some(ways.into_iter().map(|way| format!("{name}({way})")).collect())
         };
         match effect.touch {
+            // The name of a shell is for every command, and more than an empty one needs.
+            Touch::Call if tool::kind(subject.tool) == tool::Kind::Command => None,
             Touch::Call => by_name(subject).map(|rule| vec![rule]),
             Touch::Anything => None,
             Touch::Runs => {
@@ -127,7 +138,9 @@ impl RuleSet {
             Touch::Writes => place(&touches.writes, "Edit"),
             Touch::Deletes => place(&touches.deletes, "Edit"),
             Touch::Reaches => {
-                Some(vec![format!("WebFetch(domain:{})", host::canonical(touches.hosts.get(effect.index)?))])
+                // A star is allowed in a host, and would be more than itself in a rule.
+                let host = host::canonical(touches.hosts.get(effect.index)?);
+                (!host.contains('*')).then(|| vec![format!("WebFetch(domain:{host})")])
             }
         }
     }
@@ -162,11 +175,5 @@ fn by_name(subject: &Subject<'_>) -> Option<String> {
 
 fn command_rule(tool: &str, text: &str) -> String {
     let tool = if tool == "PowerShell" { tool } else { "Bash" };
-    format!("{tool}({})", Wild::escape(text.trim()))
-}
-
-/// The whole command line in one rule, for what no rule for a part covers.
-fn whole_command(subject: &Subject<'_>) -> Option<Vec<String>> {
-    let text = subject.input.get("command")?.as_str()?;
-    Some(vec![command_rule(subject.tool, text)])
+    format!("{tool}({})", Wild::escape(text.trim_matches(BLANKS)))
 }

@@ -13,11 +13,11 @@ use super::examples::Examine;
 use super::host::Hosts;
 use super::index::Index;
 use super::lint::{self, Lint};
-use super::path::{Anchor, End, Names as PathNames};
+use super::path::{Anchor, End, Names as PathNames, PathSpec, Step};
 use super::pattern::Wild;
-use super::subject::{Place, Subject, Touch};
+use super::subject::{Command, Place, Subject, Touch};
 use super::tree::{Meets, Tree};
-use super::{Names, Rule, RuleId, Spec, examples};
+use super::{Names, Rule, RuleId, Spec, examples, tool};
 use crate::source::List;
 
 /// The directories that paths in rules start from, and those in which a session works.
@@ -32,12 +32,21 @@ pub struct Anchors {
     /// Directories that are reached through a link, each with where it really is. A rule that is anchored in one is
     /// anchored in the other too.
     pub links: Vec<(PathBuf, PathBuf)>,
+    /// Paths of rules that lead through a link, each with where that really is. A rule in `deny` or `ask` speaks of both;
+    /// one in `allow` of what it names, as both paths of a call have to be allowed.
+    pub leads: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Anchors {
     /// Two directories, with nothing added and no links.
     pub fn new(home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Anchors {
-        Anchors { home: home.into(), cwd: cwd.into(), added: Vec::new(), links: Vec::new() }
+        Anchors {
+            home: home.into(),
+            cwd: cwd.into(),
+            added: Vec::new(),
+            links: Vec::new(),
+            leads: Vec::new(),
+        }
     }
 
     /// Adds a working directory.
@@ -63,6 +72,11 @@ impl Anchors {
         std::iter::once(path.to_owned()).chain(linked.filter(move |way| way != path))
     }
 
+    /// Where a rule's own path really leads, if elsewhere.
+    fn lead(&self, path: &Path) -> Option<&Path> {
+        self.leads.iter().find(|(given, _)| given == path).map(|(_, real)| &**real)
+    }
+
     /// Every working directory, both ways.
     fn working(&self) -> Vec<PathBuf> {
         std::iter::once(&self.cwd).chain(&self.added).flat_map(|directory| self.ways(directory)).collect()
@@ -80,6 +94,16 @@ pub struct RuleSet {
     pub(super) allow: Indexes,
     pub(super) anchors: Anchors,
     working: Vec<PathBuf>,
+    may_stop: MayStop,
+}
+
+/// The first rule of each list that stops something of a kind: `deny`, then `ask`.
+#[derive(Debug, Clone, Copy, Default)]
+struct MayStop {
+    reads: [Option<u32>; 2],
+    writes: [Option<u32>; 2],
+    hosts: [Option<u32>; 2],
+    commands: [Option<u32>; 2],
 }
 
 /// What is asked of a rule while a call is judged.
@@ -153,6 +177,7 @@ impl RuleSet {
             anchors: anchors.clone(),
             rules: Vec::new(),
             used: Vec::new(),
+            may_stop: MayStop::default(),
         };
         for (id, rule) in (0..).zip(&rules) {
             if used[id as usize] && !lint::is_skipped(rule) {
@@ -166,6 +191,7 @@ impl RuleSet {
     }
 
     fn insert(&mut self, id: u32, rule: &Rule) {
+        self.may_stop.see(id, rule);
         let indexes = if rule.list() == List::Allow { &mut self.allow } else { &mut self.stop };
         match &rule.spec {
             Spec::Every | Spec::Called(_) | Spec::Argument(_) => {
@@ -183,23 +209,29 @@ impl RuleSet {
                 spec.patterns.iter().for_each(|pattern| index.insert(pattern.clone(), id));
             }
             Spec::Path(spec) => {
-                let anchor: &Path = match spec.anchor {
-                    Anchor::Root => Path::new("/"),
-                    Anchor::Home => &self.anchors.home,
-                    Anchor::Source => &rule.source().anchor,
-                    Anchor::Cwd => &self.anchors.cwd,
-                };
                 // The names after the anchor may lead through a link as well.
                 let names = spec.names();
-                let mut start = anchor.to_owned();
+                let mut start = anchored(&self.anchors, rule, spec).to_owned();
                 start.extend(&names);
+                let after = &spec.steps[names.len()..];
                 for way in self.anchors.ways(&start) {
                     let way = PathNames::of(&way, indexes.paths.folded());
-                    indexes.paths.insert(&way, &spec.steps[names.len()..], spec.end, id);
+                    indexes.paths.insert(&way, after, spec.end, id);
+                }
+                if rule.list() != List::Allow
+                    && let Some((own, after)) = own_path(&self.anchors, rule, spec)
+                    && let Some(real) = self.anchors.lead(&own)
+                {
+                    let real = PathNames::of(real, indexes.paths.folded());
+                    indexes.paths.insert(&real, after, spec.end, id);
                 }
             }
             Spec::Host(spec) => indexes.hosts.insert(spec, id),
             Spec::Never(_) => return,
+        }
+        // To stop, `Edit` alone is `Edit` of everything: who forbids it doesn't mean that `Write` is fine.
+        if rule.list() != List::Allow && is_every_edit(rule) {
+            indexes.paths.insert(&PathNames::default(), &[], End::Tree, id);
         }
         // For letting through, `Read` and `Edit` speak of the files of every tool: all of them, and the working
         // directories.
@@ -228,14 +260,71 @@ impl RuleSet {
 
     /// The rule that keeps a tool from being offered at all, if one does.
     pub fn hides(&self, tool: &str) -> Option<RuleId> {
-        let mut found: Option<u32> = None;
-        self.stop.names.each(tool, |id| {
-            let denies = self.facts[id as usize].list == List::Deny;
-            if denies && self.rules[id as usize].is_bare() {
-                found = Some(found.map_or(id, |other| other.min(id)));
+        let by = |name: &str, counts: fn(&Rule) -> bool| {
+            let mut found: Option<u32> = None;
+            self.stop.names.each(name, |id| {
+                let denies = self.facts[id as usize].list == List::Deny;
+                if denies && counts(&self.rules[id as usize]) {
+                    found = Some(found.map_or(id, |other| other.min(id)));
+                }
+            });
+            found
+        };
+        let edits = || (tool::kind(tool) == tool::Kind::PathOf("Edit")).then(|| by("Edit", is_every_edit));
+        by(tool, Rule::is_bare).or_else(|| edits().flatten()).map(RuleId)
+    }
+
+    /// The first rule that stops something of a kind (reads, writes, hosts or commands), whatever it names: where nobody
+    /// knows what is touched, it could be that. With `asks_only` rules that deny don't count.
+    pub fn may_stop(&self, touch: Touch, asks_only: bool) -> Option<RuleId> {
+        let MayStop { reads, writes, hosts, commands } = &self.may_stop;
+        let [deny, ask] = match touch {
+            Touch::Reads => *reads,
+            // What may not be read may not be changed either.
+            Touch::Writes | Touch::Deletes => [writes[0].or(reads[0]), writes[1]],
+            Touch::Reaches => *hosts,
+            Touch::Runs => *commands,
+            Touch::Call | Touch::Anything => return None,
+        };
+        deny.filter(|_| !asks_only).or(ask).map(RuleId)
+    }
+
+    /// The first rule that could stop a command of which some words are known only when it runs.
+    pub fn may_run(&self, tool: &str, command: &Command<'_>) -> Option<RuleId> {
+        if command.open.is_empty() || self.may_stop.commands == [None; 2] {
+            return None;
+        }
+        let speaks = |rule: &Rule| match &rule.spec {
+            // What has an operator in it is for whole lines.
+            Spec::Command(spec) if rule.list() != List::Allow && !spec.has_operator() => {
+                let of_tool = rule.tool == "Bash" || rule.tool == tool;
+                let may =
+                    |pieces: &Vec<String>| spec.patterns.iter().any(|pattern| pattern.may_match(pieces));
+                of_tool && command.open.iter().any(may)
             }
-        });
-        found.map(RuleId)
+            _ => false,
+        };
+        let found = |list: List| {
+            let mut rules = (0..).zip(&self.rules).filter(|(_, rule)| rule.list() == list);
+            rules.find(|(_, rule)| speaks(rule)).map(|(id, _)| RuleId(id))
+        };
+        found(List::Deny).or_else(|| found(List::Ask))
+    }
+
+    /// Whether a rule allows exactly this command, word by word.
+    pub fn allows_exactly(&self, tool: &str, text: &str) -> bool {
+        let mut found = false;
+        let mut see = |id: u32| found |= self.facts[id as usize].exact;
+        match tool {
+            "PowerShell" => self.allow.powershell.each(&text.to_lowercase(), see),
+            _ => {
+                self.allow.bash.each(text, &mut see);
+                if tool == "Monitor" {
+                    self.allow.monitor.each(text, see);
+                }
+            }
+        }
+        found
     }
 
     /// The rule that keeps a tool from touching a place so, if one does: for tools that walk a folder and leave out what
@@ -247,6 +336,13 @@ impl RuleSet {
                 found = Some(found.map_or(id, |other| other.min(id)));
             }
         });
+        found.map(RuleId)
+    }
+
+    /// The rule that keeps every tool from reaching a host, if one does.
+    pub fn stops_host(&self, host: &str) -> Option<RuleId> {
+        let mut found: Option<u32> = None;
+        self.stop.hosts.each(host, |id| found = Some(found.map_or(id, |other| other.min(id))));
         found.map(RuleId)
     }
 
@@ -303,6 +399,66 @@ impl RuleSet {
     /// All rules, those that are never looked at included, in the order in which they came.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         (0..).map(RuleId).zip(&self.rules)
+    }
+}
+
+/// The directory that a rule's path starts in.
+fn anchored<'a>(anchors: &'a Anchors, rule: &'a Rule, spec: &PathSpec) -> &'a Path {
+    match spec.anchor {
+        Anchor::Root => Path::new("/"),
+        Anchor::Home => &anchors.home,
+        Anchor::Source => &rule.source().anchor,
+        Anchor::Cwd => &anchors.cwd,
+    }
+}
+
+/// The path that a rule names before its first wildcard, and what comes after it; for a name at any depth the one where it
+/// starts. None if it names nothing.
+fn own_path<'r>(anchors: &Anchors, rule: &Rule, spec: &'r PathSpec) -> Option<(PathBuf, &'r [Step])> {
+    let skipped = usize::from(matches!(spec.steps.first(), Some(Step::Any)));
+    let names = spec.names_after(skipped);
+    // `**/a/b` isn't one place.
+    if names.is_empty() || (skipped == 1 && names.len() < spec.steps.len() - 1) {
+        return None;
+    }
+    let mut path = anchored(anchors, rule, spec).to_owned();
+    path.extend(&names);
+    Some((path, &spec.steps[skipped + names.len()..]))
+}
+
+impl Rule {
+    /// The path that a rule in `deny` or `ask` names before its first wildcard, for whoever looks where it leads.
+    pub fn own_path(&self, anchors: &Anchors) -> Option<PathBuf> {
+        match &self.spec {
+            Spec::Path(spec) if self.list() != List::Allow => Some(own_path(anchors, self, spec)?.0),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a rule is `Edit`, for every use.
+fn is_every_edit(rule: &Rule) -> bool {
+    rule.tool == "Edit" && rule.is_bare()
+}
+
+impl MayStop {
+    fn see(&mut self, id: u32, rule: &Rule) {
+        let place = match rule.list() {
+            List::Deny => 0,
+            List::Ask => 1,
+            List::Allow => return,
+        };
+        let first = |kind: &mut [Option<u32>; 2]| {
+            kind[place].get_or_insert(id);
+        };
+        match &rule.spec {
+            Spec::Path(_) if rule.tool == "Edit" => first(&mut self.writes),
+            Spec::Path(_) => first(&mut self.reads),
+            Spec::Host(_) => first(&mut self.hosts),
+            Spec::Command(_) => first(&mut self.commands),
+            _ if is_every_edit(rule) => first(&mut self.writes),
+            _ => {}
+        }
     }
 }
 

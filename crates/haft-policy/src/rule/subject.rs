@@ -70,6 +70,9 @@ pub struct Command<'a> {
     pub exact_only: bool,
     /// What it touches, as far as its text says.
     pub touches: Touches<'a>,
+    /// Texts that are known only when it runs: what is known of each, in pieces, with nothing or a blank and anything
+    /// between two of them. For [`RuleSet::may_run`](super::RuleSet::may_run).
+    pub open: Vec<Vec<String>>,
 }
 
 impl<'a> Subject<'a> {

@@ -5,9 +5,12 @@ mod answers;
 mod check;
 mod classifier;
 mod declared;
+mod fetches;
 mod meaning;
 mod modes;
+mod proposed;
 mod shells;
+mod unknown;
 
 use std::sync::{Arc, Mutex};
 
@@ -67,11 +70,12 @@ pub(crate) struct With {
     pub(crate) mode: &'static str,
     pub(crate) no_sandbox: bool,
     pub(crate) non_interactive: bool,
+    pub(crate) confined: bool,
 }
 
 /// Mode `default`, rules and mode alone, no rules.
 pub(crate) fn with(settings: Value) -> With {
-    With { settings, mode: "default", no_sandbox: true, non_interactive: false }
+    With { settings, mode: "default", no_sandbox: true, non_interactive: false, confined: false }
 }
 
 /// Rules in a line: `-deny ?ask +allow`, separated by `;`.
@@ -107,6 +111,7 @@ impl With {
         let setup = Setup {
             no_sandbox: self.no_sandbox,
             non_interactive: self.non_interactive,
+            confined: self.confined,
             ..Setup::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));

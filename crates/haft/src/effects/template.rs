@@ -1,12 +1,16 @@
 //! Effects declared as data, for tools that can't say in code what they touch: `{"reads": ["src/{file}"]}`.
 //!
-//! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of its items. An
-//! argument that isn't given, or is null, gives no text at all: what isn't asked for isn't touched. Whatever else can't be
-//! written as text makes the call one that can't be judged, and says which argument and what is accepted.
+//! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of its items.
 //!
-//! Script tools declare so for themselves, and users in settings for tools that declare nothing.
+//! Script tools declare so for themselves ([`Declaration::effects`]): an argument that isn't given, or is null, gives no
+//! text at all, since who wrote the script knows what it does without; whatever else can't be written as text refuses the
+//! call. Users declare in settings for tools that declare nothing ([`Declaration::told`]): there nobody knows what a
+//! server does without an argument, so what the list would name isn't known.
+//!
+//! Hosts are read as browsers read them ([`host`]), however they are spelt: rules for hosts compare what is reached.
 
 use serde_json::Value;
+use url::{Host, Url};
 
 use super::{Access, Effects, PathSet};
 use crate::schema::Violation;
@@ -45,6 +49,30 @@ pub struct Declaration {
     deletes: Vec<Template>,
     runs: Vec<Template>,
     reaches: Vec<(Access, Template)>,
+}
+
+/// A list of a declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// What is read.
+    Reads,
+    /// What is created or changed.
+    Writes,
+    /// What is removed.
+    Deletes,
+    /// What is run.
+    Runs,
+    /// What is reached.
+    Reaches,
+}
+
+/// What a declaration says of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// What is touched as far as the arguments say.
+    pub effects: Effects,
+    /// Lists of which something isn't known, each with the argument and what is wrong with it.
+    pub open: Vec<(Kind, Violation)>,
 }
 
 /// Reads one entry: a template, and whether it only looks.
@@ -99,32 +127,56 @@ impl Declaration {
         Declaration { reads: vec![here], ..Declaration::default() }
     }
 
-    /// What one call touches.
+    /// What one call touches. What isn't given isn't touched.
     ///
     /// # Errors
     /// An argument that doesn't say what the call would touch: anything may happen.
     pub fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
+        let lenient = |filled: Result<Vec<String>, Unfilled>| match filled {
+            Err(Unfilled::NotGiven(_)) => Ok(Vec::new()),
+            Err(Unfilled::Refused(violation)) => Err(violation),
+            Ok(texts) => Ok(texts),
+        };
         let mut effects = Effects::none();
-        effects.reads = paths(&self.reads, arguments)?;
-        effects.writes = paths(&self.writes, arguments)?;
-        effects.deletes = paths(&self.deletes, arguments)?;
-        for template in &self.runs {
-            for text in template.fill(arguments, true)? {
-                effects = effects.and(Effects::runs(text));
-            }
-        }
-        for (access, template) in &self.reaches {
-            for text in template.fill(arguments, false)? {
-                let no_host = || {
-                    let shown: String = text.chars().take(TEXT_SHOWN_CHARS).collect();
-                    template.refused(format!(
-                        "`{shown}` has no host; a host's name, its address or a URL is accepted"
-                    ))
-                };
-                effects = effects.and(reached(*access, host(&text).ok_or_else(no_host)?.to_owned()));
+        for (kind, access, template) in self.entries() {
+            for text in lenient(template.fill(arguments, kind == Kind::Runs))? {
+                effects = effects.and(template.effect(kind, access, text)?);
             }
         }
         Ok(effects)
+    }
+
+    /// What one call touches as far as its arguments say, and which of its lists aren't complete: for a tool whose maker
+    /// didn't write the declaration. Effects are unknown if one isn't.
+    pub fn told(&self, arguments: &Value) -> Told {
+        let mut told = Told { effects: Effects::none(), open: Vec::new() };
+        for (kind, access, template) in self.entries() {
+            let texts = template.fill(arguments, kind == Kind::Runs).map_err(Unfilled::into_violation);
+            let filled = texts.and_then(|texts| {
+                texts
+                    .into_iter()
+                    .map(|text| template.effect(kind, access, text))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            match filled {
+                Ok(all) => told.effects = all.into_iter().fold(told.effects, Effects::and),
+                Err(violation) => told.open.push((kind, violation)),
+            }
+        }
+        told.effects.unknown = !told.open.is_empty();
+        told
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (Kind, Access, &Template)> {
+        let lists = [
+            (Kind::Reads, &self.reads),
+            (Kind::Writes, &self.writes),
+            (Kind::Deletes, &self.deletes),
+            (Kind::Runs, &self.runs),
+        ];
+        let one = |kind: Kind| move |template| (kind, Access::Observe, template);
+        let paths = lists.into_iter().flat_map(move |(kind, templates)| templates.iter().map(one(kind)));
+        paths.chain(self.reaches.iter().map(|(access, template)| (Kind::Reaches, *access, template)))
     }
 
     /// Effects of the same shape, whatever the arguments.
@@ -157,6 +209,23 @@ struct Template(Vec<Piece>);
 enum Piece {
     Text(String),
     Argument(String),
+}
+
+/// Why a template gives no text.
+enum Unfilled {
+    /// An argument of this name isn't given, or is null.
+    NotGiven(String),
+    /// Something that is no text.
+    Refused(Violation),
+}
+
+impl Unfilled {
+    fn into_violation(self) -> Violation {
+        match self {
+            Unfilled::NotGiven(name) => Violation::new(pointer(&name), "isn't given".to_owned()),
+            Unfilled::Refused(violation) => violation,
+        }
+    }
 }
 
 impl Template {
@@ -217,27 +286,27 @@ impl Template {
     }
 
     /// The texts for these arguments, none of which is empty unless it may be.
-    ///
-    /// # Errors
-    /// An argument from which no text can be made.
-    fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, Violation> {
+    fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, Unfilled> {
         let mut texts = vec![String::new()];
         for piece in &self.0 {
             let values = match piece {
                 Piece::Text(text) => vec![text.clone()],
                 Piece::Argument(name) => match arguments.get(name) {
-                    None | Some(Value::Null) => return Ok(Vec::new()),
+                    None | Some(Value::Null) => return Err(Unfilled::NotGiven(name.clone())),
                     Some(Value::Array(items)) => {
                         let each = items.iter().enumerate();
                         let text =
                             |(at, item)| scalar(item, &format!("{}/{at}", pointer(name)), may_be_empty);
-                        each.map(text).collect::<Result<_, _>>()?
+                        each.map(text).collect::<Result<_, _>>().map_err(Unfilled::Refused)?
                     }
-                    Some(value) => vec![scalar(value, &pointer(name), may_be_empty)?],
+                    Some(value) => {
+                        vec![scalar(value, &pointer(name), may_be_empty).map_err(Unfilled::Refused)?]
+                    }
                 },
             };
             if texts.len() * values.len() > TEXTS_MAX {
-                return Err(self.refused(format!("gives too many texts; at most {TEXTS_MAX} are accepted")));
+                let words = format!("gives too many texts; at most {TEXTS_MAX} are accepted");
+                return Err(Unfilled::Refused(self.refused(words)));
             }
             texts = texts
                 .iter()
@@ -245,6 +314,29 @@ impl Template {
                 .collect();
         }
         Ok(texts)
+    }
+
+    /// What a text stands for.
+    ///
+    /// # Errors
+    /// A text that is no host.
+    fn effect(&self, kind: Kind, access: Access, text: String) -> Result<Effects, Violation> {
+        let mut effects = Effects::none();
+        match kind {
+            Kind::Reads => effects.reads.push(path_set(&text)),
+            Kind::Writes => effects.writes.push(path_set(&text)),
+            Kind::Deletes => effects.deletes.push(path_set(&text)),
+            Kind::Runs => effects = Effects::runs(text),
+            Kind::Reaches => {
+                let host = host(&text).ok_or_else(|| {
+                    let shown: String = text.chars().take(TEXT_SHOWN_CHARS).collect();
+                    let accepted = "a host's name, its address or a URL is accepted";
+                    self.refused(format!("`{shown}` has no host; {accepted}"))
+                })?;
+                effects = reached(access, host);
+            }
+        }
+        Ok(effects)
     }
 
     /// Something that is wrong with what the arguments gave, at the first of them.
@@ -284,14 +376,6 @@ fn reached(access: Access, host: String) -> Effects {
     }
 }
 
-fn paths(templates: &[Template], arguments: &Value) -> Result<Vec<PathSet>, Violation> {
-    let mut sets = Vec::new();
-    for template in templates {
-        sets.extend(template.fill(arguments, false)?.iter().map(|text| path_set(text)));
-    }
-    Ok(sets)
-}
-
 /// A file, or with `/` or `/**` at the end everything below a folder.
 fn path_set(text: &str) -> PathSet {
     match text.strip_suffix("/**").or_else(|| text.strip_suffix('/')) {
@@ -321,22 +405,57 @@ fn reach(text: &str, arguments: Option<&[&str]>) -> Result<(Access, Template), S
     Ok((access, template))
 }
 
-/// The host of an argument, which is often a whole address of the web.
-pub fn host(text: &str) -> Option<&str> {
-    let Some((_, rest)) = text.split_once("://") else { return is_host(text).then_some(text) };
-    let place = rest.split(['/', '\\', '?', '#']).next()?;
-    let place = place.rsplit('@').next()?;
-    let host = match place.strip_prefix('[') {
-        Some(address) => address.split_once(']')?.0,
-        None => place.split(':').next()?,
-    };
-    is_host(host).then_some(host)
+/// The host of a URL, of `host:port` or of a bare name or address, as browsers read it: small letters, `xn--` labels,
+/// addresses in their one form, no brackets, no dot at the end. Nothing if there is none.
+///
+/// ```
+/// use haft::effects::template::host;
+///
+/// for text in ["https:EXAMPLE.com", r"http:\\ex%61mple.com\x", "example.com.", "example.com:8080"] {
+///     assert_eq!(host(text).as_deref(), Some("example.com"));
+/// }
+/// assert_eq!(host("http://0x7f.1/").as_deref(), Some("127.0.0.1"));
+/// ```
+pub fn host(text: &str) -> Option<String> {
+    match Url::parse(text) {
+        Ok(url) if url.has_host() => url.host_str().and_then(host_name),
+        // The parser forgets the host of a file behind a drive's letter, which the standard keeps.
+        Ok(url) if url.scheme() == "file" => {
+            let place = text.split_once("://")?.1;
+            host_name(place.split(['/', '\\', '?', '#']).next()?)
+        }
+        // `localhost:80` has the form of a scheme and a path.
+        Ok(url) => {
+            let (name, port) = text.trim().rsplit_once(':')?;
+            (port.parse::<u16>().is_ok() && url.cannot_be_a_base()).then(|| host_name(name))?
+        }
+        Err(_) => host_name(text).or_else(|| {
+            let (name, port) = text.rsplit_once(':')?;
+            port.parse::<u16>().is_ok().then(|| host_name(name))?
+        }),
+    }
 }
 
+/// A host by itself.
+fn host_name(text: &str) -> Option<String> {
+    let host = match text.parse::<std::net::Ipv6Addr>() {
+        Ok(address) => Host::Ipv6(address),
+        Err(_) => Host::parse(text).ok()?,
+    };
+    let name = match host {
+        Host::Domain(name) => name,
+        Host::Ipv4(address) => return Some(address.to_string()),
+        Host::Ipv6(address) => return Some(address.to_string()),
+    };
+    let name = name.strip_suffix('.').unwrap_or(&name);
+    (!name.is_empty() && name.len() <= HOST_CHARS_MAX).then(|| name.to_ascii_lowercase())
+}
+
+/// The longest name of a host.
+const HOST_CHARS_MAX: usize = 253;
+
 fn is_host(text: &str) -> bool {
-    let name = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    let address = text.parse::<std::net::Ipv6Addr>().is_ok();
-    address || (!text.is_empty() && text.len() <= 253 && text.chars().all(name))
+    host_name(text).is_some() && !text.contains(['*', '%'])
 }
 
 #[cfg(test)]
@@ -351,6 +470,10 @@ mod tests {
     #[track_caller]
     fn check(template: &str, arguments: Value, expected: Result<&[&str], &str>) {
         let filled = Template::parse(template, Some(&ARGUMENTS)).unwrap().fill(&arguments, false);
+        let filled = match filled {
+            Err(Unfilled::NotGiven(_)) => Ok(Vec::new()),
+            filled => filled.map_err(Unfilled::into_violation),
+        };
         assert_eq!(
             filled.map_err(|violation| violation.to_string()),
             expected
@@ -392,7 +515,7 @@ mod tests {
         );
         let may_be_empty =
             Template::parse("git log {a}", Some(&ARGUMENTS)).unwrap().fill(&json!({"a": ""}), true);
-        assert_eq!(may_be_empty, Ok(vec!["git log ".to_owned()]));
+        assert_eq!(may_be_empty.ok(), Some(vec!["git log ".to_owned()]));
     }
 
     #[test]
@@ -408,20 +531,75 @@ mod tests {
         );
     }
 
+    /// Who declares for a stranger's tool doesn't know what it does without an argument.
+    #[test]
+    fn what_is_not_given_is_not_known_of_a_stranger() {
+        let texts = |text: &str| vec![text.to_owned()];
+        let (reads, writes, reaches) = (texts("{a}"), texts("out/{b}"), texts("{list}"));
+        let lists = Lists { reads: &reads, writes: &writes, reaches: &reaches, ..Lists::default() };
+        let declaration = Declaration::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
+        let check = |arguments: Value, open: &[(Kind, &str)], known: Effects| {
+            let told = declaration.told(&arguments);
+            let said: Vec<_> = told.open.iter().map(|(kind, why)| (*kind, why.to_string())).collect();
+            let expected: Vec<_> =
+                open.iter().map(|(kind, why)| (*kind, why.replace('…', ACCEPTED))).collect();
+            assert_eq!(said, expected, "{arguments}");
+            assert_eq!(told.effects, Effects { unknown: !open.is_empty(), ..known }, "{arguments}");
+        };
+        let both = Effects::reads("x").and(Effects::writes("out/y"));
+        let hosts = Effects::observes("p.io").and(Effects::observes("q.io"));
+        check(json!({"a": "x", "b": "y", "list": ["p.io", "https://q.io/x"]}), &[], both.clone().and(hosts));
+        check(json!({"a": "x", "b": "y", "list": []}), &[], both.clone());
+        check(json!({"a": "x", "b": "y"}), &[(Kind::Reaches, "/list: isn't given")], both.clone());
+        check(
+            json!({"a": "x", "b": null, "list": []}),
+            &[(Kind::Writes, "/b: isn't given")],
+            Effects::reads("x"),
+        );
+        check(
+            json!({"a": {"deep": 1}, "b": "y", "list": "a b"}),
+            &[
+                (Kind::Reads, "/a: is an object…"),
+                (Kind::Reaches, "/list: `a b` has no host; a host's name, its address or a URL is accepted"),
+            ],
+            Effects::writes("out/y"),
+        );
+    }
+
     #[test]
     fn the_host_of_an_address() {
         for (text, expected) in [
             ("x.io", Some("x.io")),
+            ("X.io.", Some("x.io")),
+            ("x.io:80", Some("x.io")),
+            ("localhost:80", Some("localhost")),
+            ("127.0.0.1:80", Some("127.0.0.1")),
+            ("[::1]:80", Some("::1")),
+            ("0:0:0:0:0:0:0:1", Some("::1")),
             ("https://x.io", Some("x.io")),
             ("https://me:pw@x.io:8080/a?b#c", Some("x.io")),
             ("http://[::1]:80/", Some("::1")),
             ("https://a@b@x.io/", Some("x.io")),
+            ("https://x.io\\@y.io/", Some("x.io")),
+            ("https:x.io", Some("x.io")),
+            ("https:/x.io", Some("x.io")),
+            ("https:\\\\x.io\\y", Some("x.io")),
+            ("http://\u{ff58}.\u{ff49}o/", Some("x.io")),
+            ("http://x\u{ad}.io/", Some("x.io")),
+            ("ht\ntp://x\t.io/", Some("x.io")),
+            ("http://%78.io/", Some("x.io")),
+            ("http://b\u{fc}cher.de/", Some("xn--bcher-kva.de")),
+            ("http://2130706433/", Some("127.0.0.1")),
+            ("http://0x7f.1/", Some("127.0.0.1")),
             ("https://", None),
             ("a b", None),
             ("x.io/path", None),
-            ("https://x.io\\@y.io/", Some("x.io")),
+            ("mailto:x", None),
+            ("file:///etc/passwd", None),
+            ("file://x.io/C:/", Some("x.io")),
+            ("", None),
         ] {
-            assert_eq!(host(text), expected, "{text}");
+            assert_eq!(host(text).as_deref(), expected, "{text}");
         }
     }
 }

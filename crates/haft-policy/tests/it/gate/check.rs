@@ -54,6 +54,22 @@ async fn the_rule_that_decided_and_those_that_did_not() {
     );
 }
 
+/// A rule that denies and may not be met at all asks, and nothing says that it denied.
+#[tokio::test]
+async fn a_denial_that_may_not_be_met_is_told_as_such() {
+    let session = with(rules("-Read(.env); +Bash")).open();
+    let file = session.room.at("config/settings.json").display().to_string();
+    let told =
+        session.explain("Bash", &json!({"command": "ls && grep -r x ."})).to_string().replace(&file, "@");
+    assert!(
+        told.contains("\ndecided   deny Read(.env) (@:1): what it denies may be touched, so the call asks\n")
+            && told.contains("\nothers    allow Bash (@:1): a deny rule that may apply goes first\n"),
+        "{told}"
+    );
+    let told = session.explain("Bash", &json!({"command": "ls && cat .env"})).to_string().replace(&file, "@");
+    assert!(told.contains("\ndecided   deny Read(.env) (@:1)\n"), "{told}");
+}
+
 /// The changes that are proposed do what they say.
 #[tokio::test]
 async fn proposed_changes_work() {
@@ -135,7 +151,7 @@ async fn powershell_has_rules_of_its_own() {
 
 #[tokio::test]
 async fn explanations_fit_their_schema() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas/check.schema.json");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-cli/schemas/check.schema.json");
     let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let session = with(rules("+Bash(npm test); -Edit(locked/in/**)")).open();

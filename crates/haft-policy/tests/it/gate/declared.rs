@@ -104,10 +104,42 @@ async fn both_paths_of_a_link_count() {
         .await;
 }
 
+/// A rule whose own path is a link: to stop, it speaks of the place that it leads to; to let through, of what it names.
 #[tokio::test]
-async fn an_address_with_a_password_is_refused() {
-    let session = with(rules("+WebFetch")).mode("bypassPermissions").open();
-    session.holds("deny WebFetch https://me:pw@x.io/\nallow WebFetch https://x.io/").await;
+async fn the_path_of_a_rule_may_be_a_link() {
+    let room = || {
+        let room = crate::room::Room::new();
+        for path in ["work/real/x", "work/other/x", "work/deep/real/x", "outside/key"] {
+            room.write(path, "x");
+        }
+        let link = |from: &str, to: &str| std::os::unix::fs::symlink(room.at(to), room.at(from)).unwrap();
+        link("work/link", "work/real");
+        link("work/deep/link", "work/deep/real");
+        link("work/.secret", "outside/key");
+        room
+    };
+    let open = |given: &str| with(rules(given)).mode("acceptEdits").open_in(room(), |setup| setup);
+    for list in ["-", "?"] {
+        let verdict = if list == "-" { "deny" } else { "ask" };
+        let session = open(&format!("{list}Edit(./link/**); {list}Edit(deep/link/*.txt)"));
+        session
+            .holds(&format!(
+                "{verdict} Write link/y
+                 {verdict} Write real/y
+                 {verdict} Bash touch real/y
+                 {verdict} Write deep/real/a.txt
+                 {verdict} Write deep/link/a.txt
+                 allow Write deep/real/a.md
+                 allow Write other/y"
+            ))
+            .await;
+    }
+    let session = open("-Read(.secret); +Read");
+    session.holds("deny Read .secret\ndeny Read @/outside/key\nallow Read @/outside/c.txt").await;
+    let session = with(rules("+Edit(./link/**)")).open_in(room(), |setup| setup);
+    session.holds("ask Write link/y\nask Write real/y\nask Write other/y").await;
+    let session = with(rules("+Edit(./link/**); +Edit(./real/**)")).open_in(room(), |setup| setup);
+    session.holds("allow Write link/y\nallow Write real/y\nask Write other/y").await;
 }
 
 /// A search isn't stopped by a rule for a file in the folder; the file isn't there for it.

@@ -54,7 +54,7 @@ fn what_can_not_be_told_is_a_yes() {
         "yes Bash(rm *) | Bash $(cat a.txt)
          yes Edit(src/**) | Bash $(cat a.txt)
          no Write | Bash $(cat a.txt)
-         no WebFetch(domain:x.io) | Bash $(cat a.txt)
+         yes WebFetch(domain:x.io) | Bash $(cat a.txt)
          yes Write(src/**) | Write src/b.txt",
     );
 }

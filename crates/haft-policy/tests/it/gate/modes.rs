@@ -218,7 +218,8 @@ async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
         ("?Bash(rm *)", "ask"),
         ("-Bash(rm *); +Bash", "ask"),
         ("-Bash(rm *); +Bash(env -S 'rm x')", "allow"),
-        ("-Read(keep/**); +Bash(rm *)", "allow"),
+        ("-Read(keep/**); +Bash(rm *)", "ask"),
+        ("-mcp__fs; +Bash(rm *)", "allow"),
         ("", "allow"),
     ] {
         let session = with(rules(given)).mode("bypassPermissions").open();

@@ -461,8 +461,12 @@ fn bad_rules_say_what_is_wrong() {
         "`https://a.b/c` is no host name; a host name such as `example.com`, `*.example.com` or `*` is accepted, \
          without scheme, port and path",
     );
-    check(
-        "WebFetch(domain:b\u{fc}cher.de)",
-        "`b\u{fc}cher.de` is not ASCII; write the host name as it is sent, with `xn--` labels",
-    );
+    let no_host = |host: &str| {
+        let accepted = "a host name such as `example.com`, `*.example.com` or `*` is accepted, without scheme, port and path";
+        check(&format!("WebFetch(domain:{host})"), &format!("`{host}` is no host name; {accepted}"));
+    };
+    for host in ["a.org:80", "a b", "me@a.org", "b\u{fc}*.de", "xn--\u{fc}", "1.2.3.4.5", "[::1]:80", "a%2fb"]
+    {
+        no_host(host);
+    }
 }

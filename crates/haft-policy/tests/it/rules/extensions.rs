@@ -53,7 +53,34 @@ fn a_bare_rule_is_about_the_tool_of_that_name() {
     // Who denies the shell to offer narrow scripts instead wants those to run.
     check(&["deny Bash", "allow script"], &["allow: script | runs make"]);
     check(&["deny WebFetch", "allow mcp__x"], &["allow: mcp__x__y | reaches a.org"]);
-    check(&["deny Edit"], &["deny: Edit a", "silent: Write a"]);
+    check(&["deny Write"], &["deny: Write a", "silent: Edit a"]);
+    check(&["deny Read"], &["deny: Read a", "silent: Grep a"]);
+}
+
+/// `Edit(p)` speaks of whatever changes `p`; who leaves the path out means no less.
+#[test]
+fn edit_alone_stops_every_change() {
+    for (list, word) in [("deny", "deny"), ("ask", "ask")] {
+        check(
+            &[&format!("{list} Edit"), "allow Bash", "allow script", "allow Write"],
+            &[
+                &format!("{word}: Edit a"),
+                &format!("{word}: Write /etc/a"),
+                &format!("{word}: NotebookEdit a"),
+                &format!("{word}: script | deletes a"),
+                &format!("{word}: Bash touch a | writes a"),
+                "allow: Bash ls | it-reads a",
+                "allow: script | reads a",
+                "silent: Read a",
+            ],
+        );
+    }
+    let set = set(&["deny Edit"]);
+    for hidden in ["Edit", "Write", "NotebookEdit", "MultiEdit"] {
+        assert!(set.hides(hidden).is_some(), "{hidden}");
+    }
+    assert!(set.hides("Read").is_none() && set.hides("Bash").is_none());
+    assert!(super::set(&["deny Edit(src/**)", "ask Edit"]).hides("Write").is_none());
 }
 
 #[test]
@@ -120,10 +147,21 @@ fn bare_edit_covers_the_working_directories() {
 }
 
 #[test]
-fn a_name_covers_whatever_a_stranger_does() {
+fn a_name_covers_what_a_stranger_does_in_the_working_directories() {
     check(
         &["allow mcp__x__y"],
-        &["allow: mcp__x__y | writes /etc/a | runs rm | reaches a.org", "allow: mcp__x__y | open"],
+        &[
+            "allow: mcp__x__y | writes a | runs rm | reaches a.org",
+            "allow: mcp__x__y | open",
+            "silent: mcp__x__y | writes /etc/a",
+            "silent: mcp__x__y | reads /etc/a",
+            "silent: mcp__x__y | writes a -> /etc/a",
+        ],
+    );
+    // A rule for the path does the rest, as nothing else has to be believed.
+    check(
+        &["allow mcp__x__y", "allow Edit(//etc/a)"],
+        &["allow: mcp__x__y | writes /etc/a", "silent: mcp__x__y | writes /etc/b"],
     );
 }
 
@@ -215,7 +253,8 @@ fn a_folder_with_something_denied_in_it() {
             "deny: script | writes-below secrets",
             "deny: script | writes-below secrets/x",
             "ask: script | deletes-below build",
-            "allow: script | deletes-below /p/other",
+            "silent: script | deletes-below /p/other",
+            "allow: script | deletes /p/w/other",
         ],
     );
     // A tool that leaves out what it may not read is not stopped, unless all of it is denied.

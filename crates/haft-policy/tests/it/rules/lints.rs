@@ -51,6 +51,65 @@ fn rules_that_are_never_consulted() {
 }
 
 #[test]
+fn patterns_that_mean_less_than_they_seem_to() {
+    let literal = "`[` is never closed and stands for itself; a class is written `[ab]`";
+    check(
+        &[
+            "deny Read(x))",
+            "deny Read([)",
+            "deny Read(src/[ab)",
+            "deny Edit(src/{a,b}/**)",
+            "deny Edit(src/a**b)",
+            r"deny Read(\[)",
+            "deny Read([ab]/[!c])",
+            "deny Read({a}/(b)/**/c)",
+            r"deny Read(x\))",
+        ],
+        &[
+            (0, OddPattern, "names a path with a parenthesis in it, `x)`"),
+            (1, OddPattern, literal),
+            (2, OddPattern, literal),
+            (3, OddPattern, "braces stand for themselves; write a rule for each name"),
+            (4, OddPattern, "`**` crosses folders only as a whole segment; in `a**b` it is one `*`"),
+        ],
+    );
+    // They mean what is said.
+    super::check(
+        &["deny Read(x))", "deny Read([)", "deny Edit({a,b})", "deny Edit(q**z)"],
+        &[
+            "deny: Read x)",
+            "silent: Read x",
+            "deny: Read [",
+            "deny: Write x/{a,b}",
+            "silent: Write a",
+            "deny: Write qxz",
+            "silent: Write q/z",
+        ],
+    );
+}
+
+#[test]
+fn rules_for_one_tool_where_others_do_the_same() {
+    check(
+        &["deny Write", "ask Read", "allow Write", "deny Grep"],
+        &[
+            (
+                0,
+                OneToolOnly,
+                "is for the tool `Write` alone; other tools still write: `Edit` is for every change",
+            ),
+            (
+                1,
+                OneToolOnly,
+                "is for the tool `Read` alone; other tools still read: `Read(//**)` is for every file",
+            ),
+            (2, Unreachable, "never takes effect; `Write` in `deny` (/p/.haft/settings.json:3) goes first"),
+        ],
+    );
+    check(&["deny Write", "deny Edit", "deny NotebookEdit", "deny Read(//**)"], &[]);
+}
+
+#[test]
 fn rules_for_several_commands_at_once() {
     check(
         &[

@@ -4,6 +4,7 @@ mod conventions;
 mod documented;
 mod explaining;
 mod extensions;
+mod hosts;
 mod lints;
 mod properties;
 mod proposals;

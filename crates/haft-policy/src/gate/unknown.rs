@@ -1,0 +1,303 @@
+//! What isn't known of a call, and the rules that could speak of it.
+//!
+//! A rule that denies `.env` doesn't see it in `cat $X`. Where something of a kind isn't known (what is read, written,
+//! reached or run) and some rule of that kind stops anything, nobody can say that it isn't just that: a call that would be
+//! let through asks, in every mode. Where no such rule exists nothing changes.
+//!
+//! Not known are the words of a command that the shell puts in when it runs, files that a redirection finds then,
+//! commands that nobody can read, arguments that the `effects` of settings need and a call doesn't give, paths that can't
+//! be resolved, and addresses without a host. What a program does by itself that nobody describes (`make`, a server's tool)
+//! isn't meant: there the name is what rules speak of, and for a command its words, of which none may name what a rule
+//! stops. A rule for exactly this command lets it through, since whoever wrote it has seen it; a block of the working
+//! directories is lifted by nothing.
+
+use std::path::Path;
+
+use haft::effects::template::Kind;
+use haft::ports::Because;
+use haft_shell::{FileAccess, SubCommand};
+
+use super::Inner;
+use super::case::Case;
+use super::effects::Given;
+use super::mode::Blocks;
+use crate::rule::{Place, RuleId, RuleSet, Touch};
+use crate::settings::lexical;
+use crate::source::{List, Source};
+
+/// Something that isn't known, and what could speak of it.
+pub(super) struct Unknown {
+    /// What isn't known, and what could speak of it, in words.
+    pub(super) because: Because,
+    /// The rule that could; none for a block of the working directories.
+    pub(super) rule: Option<RuleId>,
+}
+
+/// Whether the kernel keeps a child from what rules that deny speak of, so that not knowing needs no question: files that
+/// may not be touched aren't there for it, and hosts are reached only through the proxy that knows the rules. Which
+/// programs it starts nothing keeps it from; and a rule that asks wants to be asked.
+fn is_kept(touch: Touch, confined: bool) -> bool {
+    match touch {
+        Touch::Reads | Touch::Writes | Touch::Deletes | Touch::Reaches => confined,
+        Touch::Call | Touch::Anything | Touch::Runs => false,
+    }
+}
+
+/// Programs that do nothing but read what their arguments name, whatever their options.
+#[rustfmt::skip]
+const READERS: &[&str] = &[
+    "cat", "cksum", "cmp", "comm", "cut", "du", "egrep", "expand", "fgrep", "fmt", "fold", "grep", "head", "join", "jq",
+    "ls", "md5sum", "nl", "od", "paste", "readlink", "realpath", "rev", "sha1sum", "sha256sum", "sha512sum", "stat",
+    "strings", "tac", "tail", "unexpand", "wc",
+];
+/// Programs that do nothing but change what their arguments name, and reach nobody.
+const CHANGERS: &[&str] = &["mkdir", "rm", "rmdir", "tee", "touch"];
+/// Programs that read and change what their arguments name, and reach nobody.
+const COPIERS: &[&str] = &["cp", "ln", "mv", "sed"];
+
+/// The first thing that isn't known of a call and that a rule or a block could speak of.
+pub(super) fn find(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Option<Unknown> {
+    Search { blocks: Some(&inner.blocks), given: &inner.effects, rules, case, caged: case.caged }.run()
+}
+
+/// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
+pub(super) fn may_mean(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
+    Search { blocks: None, given: &inner.effects, rules, case, caged: false }.run().is_some()
+}
+
+struct Search<'s, 'a> {
+    blocks: Option<&'s Blocks>,
+    given: &'s Given,
+    rules: &'s RuleSet,
+    case: &'s Case<'a>,
+    caged: bool,
+}
+
+impl Search<'_, '_> {
+    fn run(&self) -> Option<Unknown> {
+        if !self.has_any() {
+            return None;
+        }
+        let tool = self.case.subject.tool;
+        let exact = self.case.line().is_some_and(|line| self.rules.allows_exactly(tool, line));
+        self.line(exact).or_else(|| self.commands(exact)).or_else(|| self.others())
+    }
+
+    fn block_of(&self, touch: Touch) -> Option<(&'static str, &Source)> {
+        self.blocks.and_then(|blocks| blocks.of(touch))
+    }
+
+    /// Whether anything could speak of something unknown.
+    fn has_any(&self) -> bool {
+        let kinds = [Touch::Reads, Touch::Writes, Touch::Reaches, Touch::Runs];
+        let blocks = self.block_of(Touch::Reads).or(self.block_of(Touch::Writes));
+        blocks.is_some() || kinds.iter().any(|touch| self.rules.may_stop(*touch, false).is_some())
+    }
+
+    /// Who could speak of something of this kind; with `exact` a rule names just this call.
+    fn of(&self, touch: Touch, exact: bool, why: &dyn Fn() -> String) -> Option<Unknown> {
+        let kept = is_kept(touch, self.caged);
+        // What lies outside is there to be read, so that no kernel keeps anybody from it.
+        if let Some((key, source)) = self.block_of(touch).filter(|_| !kept || touch == Touch::Reads) {
+            return Some(self.block(key, source, why()));
+        }
+        let rule = self.rules.may_stop(touch, kept).filter(|_| !exact)?;
+        Some(self.rule(rule, why()))
+    }
+
+    fn rule(&self, id: RuleId, why: String) -> Unknown {
+        let rule = self.rules.rule(id);
+        let verb = if rule.list() == List::Deny { "denies" } else { "asks for" };
+        let words = format!("{why}, and it could be what `{rule}` ({}) {verb}", rule.source());
+        Unknown { because: Because::by(words), rule: Some(id) }
+    }
+
+    fn block(&self, key: &str, source: &Source, why: String) -> Unknown {
+        let words = format!("{why}, and it could lie outside of the working directories (`{key}`, {source})");
+        Unknown { because: Because::by(words), rule: None }
+    }
+
+    /// What of a command line can't be read, and files that its redirections find when it runs.
+    fn line(&self, exact: bool) -> Option<Unknown> {
+        let case = self.case;
+        if let Some(doubt) = case.unread.as_deref() {
+            let why = || format!("the command is not understood: {doubt}");
+            let kinds = [Touch::Runs, Touch::Reads, Touch::Writes, Touch::Reaches];
+            return kinds.into_iter().find_map(|touch| self.of(touch, exact, &why));
+        }
+        case.targets.iter().find_map(|(access, target)| {
+            let touch = match access {
+                FileAccess::Read => Touch::Reads,
+                FileAccess::Write => Touch::Writes,
+            };
+            let why = || format!("which file `{}` is, is known only when it runs", shown(target));
+            // Some paths are hosts for bash; a relative one isn't.
+            let may_reach = target.trim_start_matches('"').starts_with(['$', '`', '/']);
+            self.of(touch, exact, &why)
+                .or_else(|| may_reach.then(|| self.of(Touch::Reaches, exact, &why)).flatten())
+                // As with all that isn't understood.
+                .or_else(|| self.of(Touch::Runs, exact, &why))
+        })
+    }
+
+    /// Words that are known only when a command runs.
+    fn commands(&self, exact: bool) -> Option<Unknown> {
+        let (case, tool) = (self.case, self.case.subject.tool);
+        for (command, subject) in case.commands.iter().zip(&case.subject.commands) {
+            let described = command.effects.is_some();
+            let open = match &command.effects {
+                Some(effects) => effects.unknown,
+                None => !subject.open.is_empty(),
+            };
+            if described && !open && subject.open.is_empty() {
+                continue;
+            }
+            let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
+            let text = shown(&command.text);
+            if let Some(rule) = self.rules.may_run(tool, subject).filter(|_| !exact) {
+                let why = format!("what the words of `{text}` are is known only when it runs");
+                return Some(self.rule(rule, why));
+            }
+            let named = if described { None } else { self.named(command, exact) };
+            if named.is_some() {
+                return named;
+            }
+            for touch in kinds(command).iter().copied().filter(|_| open) {
+                let verb = match touch {
+                    Touch::Reads => "reads",
+                    Touch::Reaches => "reaches",
+                    _ => "changes",
+                };
+                let found = self.of(touch, exact, &|| format!("what `{text}` {verb} isn't known"));
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    /// Words of a program that nobody describes: it may do with them what a rule stops.
+    fn named(&self, command: &SubCommand, exact: bool) -> Option<Unknown> {
+        let words = command.layers.iter().flat_map(|layer| layer.argv.iter().skip(1));
+        let words = words.filter_map(|word| word.literal()).take(WORDS_MAX);
+        let names = words.flat_map(inner_names);
+        let why =
+            |name: &str| format!("nobody knows what `{}` does with `{}`", shown(&command.text), shown(name));
+        for name in names {
+            let found = self.stops_name(name).filter(|_| !exact).map(|rule| self.rule(rule, why(name)));
+            if found.is_some() {
+                return found;
+            }
+            // A path that says itself that it leads out.
+            let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");
+            let block = [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| {
+                let block = self.block_of(touch).filter(|_| outer)?;
+                let path = lexical(self.case.workspace.cwd(), Path::new(name));
+                (!self.case.is_inside(touch, &Place::at(&path))).then_some(block)
+            });
+            if let Some((key, source)) = block {
+                return Some(self.block(key, source, why(name)));
+            }
+        }
+        None
+    }
+
+    /// The rule that stops whatever has this name, a file or a host.
+    fn stops_name(&self, name: &str) -> Option<RuleId> {
+        let (rules, tool) = (self.rules, self.case.subject.tool);
+        let counts = |touch: Touch| {
+            let kept = is_kept(touch, self.caged);
+            move |rule: &RuleId| !(kept && rules.rule(*rule).list() == List::Deny)
+        };
+        let has_paths =
+            [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+        if has_paths {
+            let given = lexical(self.case.workspace.cwd(), Path::new(name));
+            // Only what is there can be a link.
+            let real = given.canonicalize().unwrap_or_else(|_| given.clone());
+            // It may be a folder, and then stands for what is in it.
+            let place = Place::linked(&given, &real).and_below();
+            let stops = |touch: Touch| rules.stops(tool, touch, &place).filter(counts(touch));
+            let found = stops(Touch::Reads).or_else(|| stops(Touch::Writes));
+            if found.is_some() {
+                return found;
+            }
+        }
+        let may_be_host = rules.may_stop(Touch::Reaches, false).is_some() && name.contains(['.', ':']);
+        rules.stops_host(name).filter(|_| may_be_host).filter(counts(Touch::Reaches))
+    }
+
+    /// What isn't known of a call that is no command.
+    fn others(&self) -> Option<Unknown> {
+        let case = self.case;
+        if let Some((path, why)) = &case.failed {
+            let why = || format!("nobody can say what `{}` is: {why}", path.display());
+            let found =
+                [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| self.of(touch, false, &why));
+            if found.is_some() {
+                return found;
+            }
+        }
+        if !case.subject.open {
+            return None;
+        }
+        if case.subject.tool == "WebFetch" {
+            return self
+                .of(Touch::Reaches, false, &|| "which host the address leads to isn't known".to_owned());
+        }
+        let told = self.given.told(case.subject.tool, case.subject.input)?;
+        told.open.iter().find_map(|(kind, violation)| {
+            let (touch, verb) = match kind {
+                Kind::Reads => (Touch::Reads, "reads"),
+                Kind::Writes => (Touch::Writes, "changes"),
+                Kind::Deletes => (Touch::Writes, "removes"),
+                Kind::Runs => (Touch::Runs, "runs"),
+                Kind::Reaches => (Touch::Reaches, "reaches"),
+            };
+            self.of(touch, false, &|| format!("what it {verb} isn't known ({violation})"))
+        })
+    }
+}
+
+/// How many words of a command are held against rules.
+const WORDS_MAX: usize = 64;
+
+/// A word, and what it may hold: `if=name`, `@name`, `-fname`, `me@host`, `host:name`.
+fn inner_names(word: &str) -> impl Iterator<Item = &str> {
+    let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let short = short.and_then(|rest| rest.get(1..));
+    let plain = (!word.starts_with('-')).then_some(word);
+    let after = |sign: char| word.split_once(sign).map(|(_, after)| after);
+    let before = word.split_once(':').map(|(before, _)| before.rsplit('@').next().unwrap_or(before));
+    let all = [plain, short, after('='), after('@'), after(':'), before];
+    all.into_iter().flatten().filter(|name| !name.is_empty())
+}
+
+/// What a command may do with words that aren't known, of a program that does what its words say.
+fn kinds(command: &SubCommand) -> &'static [Touch] {
+    // What stands before a program may do something of its own.
+    let alone = command.layers.len() == 1;
+    match command.program().filter(|_| alone) {
+        _ if command.read_only.is_ok() => &[Touch::Reads],
+        Some(name) if READERS.contains(&name) => &[Touch::Reads],
+        Some(name) if CHANGERS.contains(&name) => &[Touch::Writes],
+        Some(name) if COPIERS.contains(&name) => &[Touch::Reads, Touch::Writes],
+        _ => &[Touch::Reads, Touch::Writes, Touch::Reaches],
+    }
+}
+
+/// Whether nothing but what is read isn't known.
+pub(super) fn only_reads(case: &Case<'_>) -> bool {
+    let reads = |command: &SubCommand| {
+        command.read_only.is_ok() || (command.effects.is_some() && kinds(command) == [Touch::Reads])
+    };
+    case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
+}
+
+/// How much of a command is shown.
+const SHOWN_CHARS: usize = 200;
+
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS).collect()
+}

@@ -1,0 +1,94 @@
+//! Addresses that are fetched.
+
+use serde_json::json;
+
+use super::{Session, rules, with};
+
+fn verdict(session: &Session, url: &str) -> String {
+    session.explain("WebFetch", &json!({"url": url})).verdict.to_string()
+}
+
+/// All of these lead to one host.
+const SPELLINGS: &[&str] = &[
+    "https://example.com/",
+    "https:example.com",
+    "https:/example.com",
+    "https:\\\\example.com\\x",
+    "HTTPS://EXAMPLE.COM",
+    "https://ex%61mple.com/",
+    "https://\u{ff45}xample.com/",
+    "https://ex\u{ad}ample.com/",
+    "ht\ntps://exa\tmple.com/",
+    "  https://example.com  ",
+    "https://example.com./",
+    "https://example.com:8443/x?y#z",
+    "http://example\u{3002}com",
+];
+
+#[tokio::test]
+async fn every_spelling_of_a_host_is_that_host() {
+    let denied = with(rules("-WebFetch(domain:example.com); +WebFetch")).open();
+    let allowed = with(rules("+WebFetch(domain:example.com)")).open();
+    for url in SPELLINGS {
+        assert_eq!(
+            (verdict(&denied, url), verdict(&allowed, url)),
+            ("deny".into(), "allow".into()),
+            "{url:?}"
+        );
+    }
+    for url in ["https://example.org/", "https://example.com.evil.net", "https://evil.net/example.com"] {
+        assert_eq!(
+            (verdict(&denied, url), verdict(&allowed, url)),
+            ("allow".into(), "ask".into()),
+            "{url:?}"
+        );
+    }
+    denied.holds("deny WebFetch https:example.com\nallow WebFetch https:example.org").await;
+    let local = with(rules("-WebFetch(domain:127.0.0.1); +WebFetch")).open();
+    for url in ["http://0x7f.1/", "http://2130706433", "http://127.1:80/", "http://%31%32%37.0.0.1"] {
+        assert_eq!(verdict(&local, url), "deny", "{url}");
+    }
+    assert_eq!(verdict(&local, "http://127.0.0.2/"), "allow");
+}
+
+/// Rules let through addresses of the web. What leads elsewhere is denied like any other, and else asks.
+#[tokio::test]
+async fn only_addresses_of_the_web_are_allowed() {
+    for given in ["+WebFetch", "+WebFetch(domain:example.com)", "+WebFetch(domain:*)"] {
+        let session = with(rules(given)).open();
+        assert_eq!(verdict(&session, "http://example.com/"), "allow", "{given}");
+        for url in
+            ["ftp://example.com/", "file:///etc/passwd", "example.com", "https://", "data:,x", "no address"]
+        {
+            assert_eq!(verdict(&session, url), "ask", "{given}: {url}");
+        }
+    }
+    let session = with(rules("-WebFetch(domain:example.com)")).mode("bypassPermissions").open();
+    for url in ["ftp://example.com/", "example.com/x", "wss://EXAMPLE.com", "//example.com"] {
+        assert_eq!(verdict(&session, url), "deny", "{url}");
+    }
+    for url in ["file:///etc/passwd", "no address", "https://"] {
+        assert_eq!(verdict(&session, url), "ask", "{url}");
+    }
+    assert_eq!(verdict(&session, "https://x.io"), "allow");
+    let session = with(json!({})).mode("bypassPermissions").open();
+    assert_eq!(verdict(&session, "no address"), "allow");
+}
+
+#[tokio::test]
+async fn a_name_or_password_is_refused_however_it_is_written() {
+    let session = with(rules("+WebFetch")).mode("bypassPermissions").open();
+    for url in [
+        "https://me:pw@x.io/",
+        "https:me@x.io",
+        "https:/me@x.io/",
+        "https:\\\\me@x.io",
+        "ht\ntps://m\te@x.io/",
+        "https://@x.io/",
+    ] {
+        assert_eq!(verdict(&session, url), "deny", "{url:?}");
+    }
+    for url in ["https://x.io/@me", "https://x.io/?a=b@c", "https://x.io/#@"] {
+        assert_eq!(verdict(&session, url), "allow", "{url}");
+    }
+}

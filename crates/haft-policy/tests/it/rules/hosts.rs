@@ -1,0 +1,95 @@
+//! Hosts, however they are spelt.
+
+use haft::effects::template::host;
+use haft_policy::rule::{Rule, RuleSet, Subject, Verdict};
+use haft_policy::source::{List, Scope, Source, WrittenRule};
+use serde_json::{Value, json};
+
+use super::anchors;
+
+fn rule(host: &str, list: List) -> Option<RuleSet> {
+    let written = WrittenRule::plain(format!("WebFetch(domain:{host})"), list, Source::of(Scope::User, "/u"));
+    Some(RuleSet::compile(vec![Rule::parse(written).ok()?], &anchors()).0)
+}
+
+fn verdict(set: &RuleSet, reached: &str) -> Verdict {
+    let input = json!({});
+    let subject = Subject::new("WebFetch", &input).reaching(reached.to_owned());
+    set.decide(&subject).verdict
+}
+
+/// One host in many dresses: a rule for any of them speaks of all.
+#[test]
+fn spellings_of_one_host_are_one() {
+    let groups: &[&[&str]] = &[
+        &[
+            "example.com",
+            "EXAMPLE.com",
+            "example.com.",
+            "ex%61mple.com",
+            "\u{ff45}xample.com",
+            "ex\u{ad}ample.com",
+            "example\u{3002}com",
+        ],
+        &["b\u{fc}cher.de", "xn--bcher-kva.de", "B\u{dc}CHER.de", "bu\u{308}cher.de"],
+        &["127.0.0.1", "0x7f.1", "2130706433", "0177.0.0.1", "127.1", "127.0.0.1."],
+        &["::1", "[::1]", "[0:0:0:0:0:0:0:1]", "0:0::1"],
+    ];
+    for group in groups {
+        for named in *group {
+            let (deny, allow) = (rule(named, List::Deny).unwrap(), rule(named, List::Allow).unwrap());
+            for reached in groups.iter().flat_map(|group| *group) {
+                let same = group.contains(reached);
+                let expected = |yes| if same { yes } else { Verdict::Silent };
+                assert_eq!(verdict(&deny, reached), expected(Verdict::Deny), "deny {named}: {reached}");
+                assert_eq!(verdict(&allow, reached), expected(Verdict::Allow), "allow {named}: {reached}");
+            }
+        }
+    }
+    for (reached, met) in
+        [("a.org:443", true), ("A.org.:80", true), ("b.org:443", false), ("a.org.b:443", false)]
+    {
+        let deny = rule("a.org", List::Deny).unwrap();
+        assert_eq!(verdict(&deny, reached) == Verdict::Deny, met, "{reached}");
+    }
+    let wild = rule("*.B\u{dc}CHER.de", List::Deny).unwrap();
+    assert_eq!(verdict(&wild, "a.xn--bcher-kva.de"), Verdict::Deny);
+    assert_eq!(verdict(&wild, "xn--bcher-kva.de"), Verdict::Silent);
+    let wild = rule("192.168.*.1", List::Deny).unwrap();
+    assert_eq!(verdict(&wild, "0xc0a80501"), Verdict::Deny);
+    assert_eq!(verdict(&wild, "192.168.5.2"), Verdict::Silent);
+}
+
+/// The tests that browsers are held to: whatever the standard reads as a host is met by a rule for that host.
+#[test]
+fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/wpt-url");
+    let Ok(text) = std::fs::read_to_string(data.join("urltestdata.json")) else {
+        #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+        {
+            eprintln!("skipped: {} is not there", data.display());
+        }
+        return;
+    };
+    let tests: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let (mut met, mut refused, mut missed) = (0, Vec::new(), Vec::new());
+    for test in &tests {
+        let field = |name: &str| test[name].as_str().unwrap_or_default();
+        // What needs another address to be read with isn't given to a tool by itself.
+        if test["base"].is_string() || test["failure"] == true || field("hostname").is_empty() {
+            continue;
+        }
+        // A port belongs to the address, brackets to the way it is written.
+        match rule(field("hostname"), List::Deny) {
+            None => refused.push(field("hostname").to_owned()),
+            Some(deny) => match host(field("input")).map(|host| verdict(&deny, &host)) {
+                Some(Verdict::Deny) => met += 1,
+                other => missed.push((field("input").to_owned(), field("hostname").to_owned(), other)),
+            },
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(met > 200, "only {met} addresses were met");
+    // A rule that can't be written is refused when it is loaded, and nothing runs.
+    assert!(refused.len() < 20, "{refused:#?}");
+}
