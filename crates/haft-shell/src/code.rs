@@ -20,15 +20,46 @@ struct Language {
 }
 
 const PYTHON: &[&str] = &[
-    "system", "popen", "spawn", "exec", "subprocess", "fork", "pty", "eval", "__import__", "importlib", "ctypes",
-    "getattr", "compile", "runpy",
+    "system",
+    "popen",
+    "spawn",
+    "exec",
+    "subprocess",
+    "fork",
+    "pty",
+    "eval",
+    "__import__",
+    "importlib",
+    "ctypes",
+    "getattr",
+    "compile",
+    "runpy",
 ];
-const PERL: &[&str] = &["system", "exec", "qx", "`", "fork", "eval", "popen", "open3", "open2", "\"|", "'|", "|\"", "|'", "require", "syscall"];
-const RUBY: &[&str] = &["system", "exec", "%x", "`", "fork", "spawn", "popen", "open3", "eval", "\"|", "'|", "send", "Fiddle", "load"];
-const NODE: &[&str] = &["child_process", "exec", "spawn", "fork", "eval", "Function(", "binding", "dlopen", "import(", "Worker"];
-const PHP: &[&str] = &["system", "exec", "passthru", "popen", "proc_open", "`", "eval", "pcntl", "assert", "dl("];
+const PERL: &[&str] = &[
+    "system", "exec", "qx", "`", "fork", "eval", "popen", "open3", "open2", "\"|", "'|", "|\"", "|'",
+    "require", "syscall",
+];
+const RUBY: &[&str] = &[
+    "system", "exec", "%x", "`", "fork", "spawn", "popen", "open3", "eval", "\"|", "'|", "send", "Fiddle",
+    "load",
+];
+const NODE: &[&str] = &[
+    "child_process",
+    "exec",
+    "spawn",
+    "fork",
+    "eval",
+    "Function(",
+    "binding",
+    "dlopen",
+    "import(",
+    "Worker",
+];
+const PHP: &[&str] =
+    &["system", "exec", "passthru", "popen", "proc_open", "`", "eval", "pcntl", "assert", "dl("];
 const LUA: &[&str] = &["execute", "popen", "load", "dofile", "require"];
-const OTHER: &[&str] = &["system", "shell", "exec", "run", "spawn", "popen", "eval", "process", "Command", "`"];
+const OTHER: &[&str] =
+    &["system", "shell", "exec", "run", "spawn", "popen", "eval", "process", "Command", "`"];
 
 const LANGUAGES: &[Language] = &[
     Language { name: "python", letters: "c", long: &[], valued: "WXm", starts: PYTHON },
@@ -58,8 +89,9 @@ pub(super) fn told(name: &str, arguments: &[Word], input: Option<&str>, told: &m
         _ => {}
     }
     let versioned = |language: &&Language| {
-        name.strip_prefix(language.name)
-            .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.') || rest == "js" || rest == "jit")
+        name.strip_prefix(language.name).is_some_and(|rest| {
+            rest.bytes().all(|b| b.is_ascii_digit() || b == b'.') || rest == "js" || rest == "jit"
+        })
     };
     let Some(language) = LANGUAGES.iter().find(versioned) else { return };
     let mut at = 0;
@@ -142,14 +174,19 @@ fn code(language: &Language, text: &str, told: &mut Told) {
 const STRINGS_MAX: usize = 8;
 const STRING_CHARS_MAX: usize = 400;
 
-/// The plain strings of a code that may be commands: what stands in quotes right after `(`, or between backticks.
+/// The plain strings of a code that may be commands: what stands in quotes right after `(` or beside a
+/// pipe, or between backticks.
 fn strings(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, quote) in text.char_indices().filter(|(_, c)| matches!(c, '"' | '\'' | '`')) {
         let before = text[..at].trim_end();
-        let opens = before.ends_with(['(', '`', '{']) || before.ends_with("system") || before.ends_with("exec") || quote == '`';
         let Some(end) = text[at + 1..].find(quote) else { continue };
         let inside = &text[at + 1..at + 1 + end];
+        let opens = before.ends_with(['(', '`', '{', '|', '&'])
+            || before.ends_with("system")
+            || before.ends_with("exec")
+            || quote == '`'
+            || text[at + end + 2..].trim_start().starts_with('|');
         let plain = !inside.is_empty()
             && inside.len() < STRING_CHARS_MAX
             && inside.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '.'))
@@ -278,7 +315,9 @@ fn sqlite(arguments: &[Word], input: Option<&str>, told: &mut Told) {
             let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
             if name.len() > 1 && ("shell".starts_with(name) || "system".starts_with(name)) {
                 told.text(rest);
-            } else if rest.contains('|') || ["load", "read", "excel", "import"].iter().any(|other| other.starts_with(name)) {
+            } else if rest.contains('|')
+                || ["load", "read", "excel", "import"].iter().any(|other| other.starts_with(name))
+            {
                 told.unknown();
             }
         } else if line.contains("load_extension") || line.contains("edit(") {
@@ -295,7 +334,11 @@ fn client(arguments: &[Word], input: Option<&str>, told: &mut Told) {
             told.text(command.trim());
         } else if let Some(command) = line.trim().strip_prefix("system ") {
             told.text(command);
-        } else if line.contains("PROGRAM") || line.contains("program '") || line.contains("\\o |") || line.contains("\\g |") {
+        } else if line.contains("PROGRAM")
+            || line.contains("program '")
+            || line.contains("\\o |")
+            || line.contains("\\g |")
+        {
             told.unknown();
         }
     }
@@ -307,7 +350,16 @@ mod tests {
 
     #[test]
     fn signs_of_awk() {
-        for text in ["/a|b/ {print}", "{print $1}", "{print $1/2}", "$1 > 3", "a || b", "{print \"|>\"}", "/[|]/", "NR>1{print}"] {
+        for text in [
+            "/a|b/ {print}",
+            "{print $1}",
+            "{print $1/2}",
+            "$1 > 3",
+            "a || b",
+            "{print \"|>\"}",
+            "/[|]/",
+            "NR>1{print}",
+        ] {
             let found = signs(text);
             assert!(!found.pipes && !found.writes, "{text}");
         }

@@ -232,7 +232,9 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
             if word.literal() == Some("--") {
                 break;
             }
-            if let Some((text, known)) = options.iter().find_map(|option| value(word, option, arguments.get(at + 1))) {
+            if let Some((text, known)) =
+                options.iter().find_map(|option| value(word, option, arguments.get(at + 1)))
+            {
                 match (known, shell) {
                     (false, _) => told.unknown(),
                     (true, true) => told.text(text),
@@ -243,14 +245,20 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
     };
     match name {
         "rebase" => each(&["-x", "--exec"], told, true),
-        "bisect" if arguments.first().and_then(Word::literal) == Some("run") => told.words(arguments[1..].to_vec()),
+        "bisect" if arguments.first().and_then(Word::literal) == Some("run") => {
+            told.words(arguments[1..].to_vec())
+        }
         "submodule" => submodule(arguments, told),
         "filter-branch" => {
             let filters = arguments.iter().enumerate().filter(|(_, word)| {
-                word.prefix().starts_with("--") && word.prefix().contains("-filter") || word.prefix() == "--setup"
+                word.prefix().starts_with("--") && word.prefix().contains("-filter")
+                    || word.prefix() == "--setup"
             });
             for (at, word) in filters {
-                match (word.literal().and_then(|text| text.split_once('=')), arguments.get(at + 1).and_then(Word::literal)) {
+                match (
+                    word.literal().and_then(|text| text.split_once('=')),
+                    arguments.get(at + 1).and_then(Word::literal),
+                ) {
                     (Some((_, text)), _) | (None, Some(text)) => told.text(text),
                     _ => told.unknown(),
                 }
@@ -276,9 +284,13 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         "archive" => each(&["--exec"], told, false),
         "remote" => addresses(arguments, told),
         "grep" => {
-            let attached = |word: &Word| word.prefix().strip_prefix("-O").filter(|rest| !rest.is_empty()).map(str::to_owned);
+            let attached = |word: &Word| {
+                word.prefix().strip_prefix("-O").filter(|rest| !rest.is_empty()).map(str::to_owned)
+            };
             for word in arguments {
-                if let Some(text) = attached(word).or_else(|| word.literal()?.strip_prefix("--open-files-in-pager=").map(str::to_owned)) {
+                if let Some(text) = attached(word)
+                    .or_else(|| word.literal()?.strip_prefix("--open-files-in-pager=").map(str::to_owned))
+                {
                     told.program(&text);
                 } else if word.prefix().starts_with("-O") || word.prefix().starts_with("--open") {
                     told.unknown();
@@ -292,7 +304,9 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         }
         "hook" if arguments.first().and_then(Word::literal) == Some("run") => told.unknown(),
         "for-each-repo" => told.words([&[Word::Literal("git".to_owned())], arguments].concat()),
-        "credential" | "web--browse" | "instaweb" | "mergetool" => told.exact = Some("starts another command"),
+        "credential" | "web--browse" | "instaweb" | "mergetool" => {
+            told.exact = Some("starts another command")
+        }
         // What a remote helper is given it runs.
         "remote-ext" => told.unknown(),
         _ => {}
@@ -314,7 +328,9 @@ fn short_of_names(name: &str, arguments: &[Word], told: &mut Told) {
     };
     let begins = |word: &Word| {
         let option = word.prefix().strip_prefix("--").map(|text| text.split('=').next().unwrap_or(text));
-        option.is_some_and(|option| option.len() > 1 && long.iter().any(|long| long.starts_with(option) && *long != option))
+        option.is_some_and(|option| {
+            option.len() > 1 && long.iter().any(|long| long.starts_with(option) && *long != option)
+        })
     };
     if arguments.iter().any(begins) {
         told.unknown();
@@ -341,7 +357,8 @@ fn front(words: &[Word], told: &mut Told) {
 
 fn settings(words: &[Word], options: &[&str], told: &mut Told) {
     for (at, word) in words.iter().enumerate() {
-        if let Some((text, known)) = options.iter().find_map(|option| value(word, option, words.get(at + 1))) {
+        if let Some((text, known)) = options.iter().find_map(|option| value(word, option, words.get(at + 1)))
+        {
             pair(text, known, told);
             told.exact = told.exact.or(Some("can be told to run another command"));
         }
@@ -350,7 +367,10 @@ fn settings(words: &[Word], options: &[&str], told: &mut Told) {
 
 fn templates(arguments: &[Word], told: &mut Told) {
     // A template brings hooks along.
-    if arguments.iter().any(|word| word.prefix().starts_with("--template") && word.literal() != Some("--template=")) {
+    if arguments
+        .iter()
+        .any(|word| word.prefix().starts_with("--template") && word.literal() != Some("--template="))
+    {
         told.unknown();
     }
 }
@@ -389,8 +409,8 @@ fn config(arguments: &[Word], told: &mut Told) {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.prefix() {
-            "--get" | "--get-all" | "--get-regexp" | "--list" | "-l" | "--unset" | "--unset-all" | "--get-urlmatch"
-            | "--remove-section" => return,
+            "--get" | "--get-all" | "--get-regexp" | "--list" | "-l" | "--unset" | "--unset-all"
+            | "--get-urlmatch" | "--remove-section" => return,
             "-f" | "--file" | "--blob" | "--type" | "--default" | "--comment" => {
                 words.next();
             }
@@ -429,7 +449,14 @@ mod tests {
 
     #[test]
     fn settings_that_run_and_settings_that_do_not() {
-        for key in ["core.pager", "CORE.Pager", "pager.log", "diff.x.textconv", "filter.lfs.smudge", "core.sshCommand"] {
+        for key in [
+            "core.pager",
+            "CORE.Pager",
+            "pager.log",
+            "diff.x.textconv",
+            "filter.lfs.smudge",
+            "core.sshCommand",
+        ] {
             assert_eq!(setting(key), Setting::Runs, "{key}");
         }
         assert_eq!(setting("alias.x"), Setting::Alias);
@@ -437,7 +464,9 @@ mod tests {
         for key in ["user.name", "color.ui", "core.quotePath", "commit.gpgSign", "advice.detachedHead"] {
             assert_eq!(setting(key), Setting::Harmless, "{key}");
         }
-        for key in ["core.hooksPath", "include.path", "x.y", "url.x.insteadOf", "core.worktree", "init.templateDir"] {
+        for key in
+            ["core.hooksPath", "include.path", "x.y", "url.x.insteadOf", "core.worktree", "init.templateDir"]
+        {
             assert_eq!(setting(key), Setting::Unknown, "{key}");
         }
     }

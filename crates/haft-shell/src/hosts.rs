@@ -38,7 +38,8 @@ impl Reached {
             Word::Dynamic(open) => {
                 // What is expanded behind the host doesn't matter: `https://x.io/$path`.
                 let start = open.shape.split(|c| c <= marks::GLOB).next().unwrap_or("");
-                let ended = start.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
+                let rest = start.split_once("://").map_or(start, |(_, rest)| rest);
+                let ended = rest.contains(['/', '?', '#']) && !rest.starts_with(['/', '.']);
                 if ended { self.text(start, access) } else { self.expanded(word) }
             }
         }
@@ -69,7 +70,8 @@ pub(super) fn host_of(text: &str) -> Option<String> {
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if let Some(inside) = host.strip_prefix('[') {
         let (address, _) = inside.split_once(']')?;
-        let plain = !address.is_empty() && address.bytes().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
+        let plain =
+            !address.is_empty() && address.bytes().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
         return plain.then(|| address.to_ascii_lowercase());
     }
     let port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
@@ -134,27 +136,148 @@ impl Client {
 }
 
 const CURL_FLAGS: &[&str] = &[
-    "silent", "show-error", "fail", "fail-with-body", "fail-early", "location", "location-trusted", "verbose", "head",
-    "include", "insecure", "compressed", "http0.9", "http1.0", "http1.1", "http2", "http2-prior-knowledge", "http3",
-    "ipv4", "ipv6", "globoff", "get", "progress-bar", "remote-name", "remote-name-all", "remote-header-name",
-    "remote-time", "parallel", "path-as-is", "create-dirs", "junk-session-cookies", "netrc", "netrc-optional", "anyauth",
-    "basic", "digest", "ntlm", "negotiate", "ssl", "ssl-reqd", "tlsv1", "tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3",
-    "tcp-nodelay", "tcp-fastopen", "raw", "tr-encoding", "post301", "post302", "post303", "list-only", "use-ascii",
-    "disable", "crlf", "append", "proxy-insecure", "proxytunnel", "xattr", "retry-all-errors", "retry-connrefused",
-    "styled-output", "manual", "help", "version", "next", "skip-existing", "trace-time", "doh-insecure", "ca-native",
+    "silent",
+    "show-error",
+    "fail",
+    "fail-with-body",
+    "fail-early",
+    "location",
+    "location-trusted",
+    "verbose",
+    "head",
+    "include",
+    "insecure",
+    "compressed",
+    "http0.9",
+    "http1.0",
+    "http1.1",
+    "http2",
+    "http2-prior-knowledge",
+    "http3",
+    "ipv4",
+    "ipv6",
+    "globoff",
+    "get",
+    "progress-bar",
+    "remote-name",
+    "remote-name-all",
+    "remote-header-name",
+    "remote-time",
+    "parallel",
+    "path-as-is",
+    "create-dirs",
+    "junk-session-cookies",
+    "netrc",
+    "netrc-optional",
+    "anyauth",
+    "basic",
+    "digest",
+    "ntlm",
+    "negotiate",
+    "ssl",
+    "ssl-reqd",
+    "tlsv1",
+    "tlsv1.0",
+    "tlsv1.1",
+    "tlsv1.2",
+    "tlsv1.3",
+    "tcp-nodelay",
+    "tcp-fastopen",
+    "raw",
+    "tr-encoding",
+    "post301",
+    "post302",
+    "post303",
+    "list-only",
+    "use-ascii",
+    "disable",
+    "crlf",
+    "append",
+    "proxy-insecure",
+    "proxytunnel",
+    "xattr",
+    "retry-all-errors",
+    "retry-connrefused",
+    "styled-output",
+    "manual",
+    "help",
+    "version",
+    "next",
+    "skip-existing",
+    "trace-time",
+    "doh-insecure",
+    "ca-native",
 ];
 const WGET_FLAGS: &[&str] = &[
-    "quiet", "verbose", "no-verbose", "recursive", "mirror", "page-requisites", "convert-links", "no-clobber",
-    "continue", "timestamping", "server-response", "spider", "no-check-certificate", "no-parent", "no-host-directories",
-    "no-directories", "force-directories", "adjust-extension", "content-disposition", "trust-server-names", "background",
-    "inet4-only", "inet6-only", "https-only", "no-cookies", "no-proxy", "span-hosts", "delete-after", "show-progress",
-    "no-dns-cache", "relative", "backup-converted", "help", "version", "force-html", "xattr", "debug", "no-hsts",
-    "no-config", "random-wait", "retry-connrefused", "auth-no-challenge", "ignore-length", "no-netrc", "no-cache",
+    "quiet",
+    "verbose",
+    "no-verbose",
+    "recursive",
+    "mirror",
+    "page-requisites",
+    "convert-links",
+    "no-clobber",
+    "continue",
+    "timestamping",
+    "server-response",
+    "spider",
+    "no-check-certificate",
+    "no-parent",
+    "no-host-directories",
+    "no-directories",
+    "force-directories",
+    "adjust-extension",
+    "content-disposition",
+    "trust-server-names",
+    "background",
+    "inet4-only",
+    "inet6-only",
+    "https-only",
+    "no-cookies",
+    "no-proxy",
+    "span-hosts",
+    "delete-after",
+    "show-progress",
+    "no-dns-cache",
+    "relative",
+    "backup-converted",
+    "help",
+    "version",
+    "force-html",
+    "xattr",
+    "debug",
+    "no-hsts",
+    "no-config",
+    "random-wait",
+    "retry-connrefused",
+    "auth-no-challenge",
+    "ignore-length",
+    "no-netrc",
+    "no-cache",
 ];
 
 const CLIENTS: &[Client] = &[
     client("aria2c", "dojxstkmTOlCbuUi", "", &["all-proxy", "http-proxy", "https-proxy"], Urls, Observe),
-    client("curl", "AbcCdDeEFhHKmoPQrtTuUwxXyYzZ", "x", &["url", "proxy", "preproxy", "socks4", "socks4a", "socks5", "socks5-hostname", "doh-url", "ipfs-gateway", "proxy1.0"], All, Observe).flags(CURL_FLAGS),
+    client(
+        "curl",
+        "AbcCdDeEFhHKmoPQrtTuUwxXyYzZ",
+        "x",
+        &[
+            "url",
+            "proxy",
+            "preproxy",
+            "socks4",
+            "socks4a",
+            "socks5",
+            "socks5-hostname",
+            "doh-url",
+            "ipfs-gateway",
+            "proxy1.0",
+        ],
+        All,
+        Observe,
+    )
+    .flags(CURL_FLAGS),
     client("dig", "bcfkmpqtxy", "", &[], Lookup, Observe),
     client("drill", "bcfikowp", "", &[], Lookup, Observe),
     client("ftp", "NoPrTuxsqw", "", &[], First, Change),
@@ -200,19 +323,39 @@ pub(super) fn reached(argv: &[Word]) -> Reached {
         "docker" | "podman" | "nerdctl" => images(argv, &mut found),
         "openssl" => option(argv, &["-connect", "-proxy", "-host"], Change, &mut found),
         "pip" | "pip3" | "uv" | "pipx" => {
-            option(argv, &["--index-url", "-i", "--extra-index-url", "--proxy", "--default-index", "--index", "--find-links", "-f"], Observe, &mut found);
+            option(
+                argv,
+                &[
+                    "--index-url",
+                    "-i",
+                    "--extra-index-url",
+                    "--proxy",
+                    "--default-index",
+                    "--index",
+                    "--find-links",
+                    "-f",
+                ],
+                Observe,
+                &mut found,
+            );
             urls(&argv[1..], &mut found);
         }
         "npm" | "pnpm" | "yarn" | "npx" | "bun" => {
             option(argv, &["--registry", "--proxy", "--https-proxy"], Observe, &mut found);
             urls(&argv[1..], &mut found);
         }
-        "python" | "python3" if argv.get(1).and_then(Word::literal) == Some("-m") && argv.len() > 2 => return reached(&argv[2..]),
+        "python" | "python3" if argv.get(1).and_then(Word::literal) == Some("-m") && argv.len() > 2 => {
+            return reached(&argv[2..]);
+        }
         "socat" => {
             for word in &argv[1..] {
                 let text = word.prefix();
                 let kind = text.split(':').next().unwrap_or("").to_ascii_uppercase();
-                if ["TCP", "UDP", "OPENSSL", "SSL", "SOCKS", "PROXY"].iter().any(|start| kind.starts_with(start)) && !kind.contains("LISTEN") {
+                if ["TCP", "UDP", "OPENSSL", "SSL", "SOCKS", "PROXY"]
+                    .iter()
+                    .any(|start| kind.starts_with(start))
+                    && !kind.contains("LISTEN")
+                {
                     found.known = true;
                     match (word.literal(), text.split(':').nth(1)) {
                         (Some(_), Some(host)) => found.text(host, Change),
@@ -236,7 +379,9 @@ fn clients(client: &Client, arguments: &[Word], found: &mut Reached) {
     if client.name == "curl" {
         let sends = |word: &Word| {
             let text = word.prefix();
-            ["-d", "-F", "-T", "--data", "--form", "--upload-file", "--json"].iter().any(|start| text.starts_with(start))
+            ["-d", "-F", "-T", "--data", "--form", "--upload-file", "--json"]
+                .iter()
+                .any(|start| text.starts_with(start))
                 || (text.starts_with("-X") || text.starts_with("--request")) && !text.ends_with("GET")
         };
         if arguments.iter().any(sends) {
@@ -249,7 +394,11 @@ fn clients(client: &Client, arguments: &[Word], found: &mut Reached) {
     while let Some(word) = arguments.get(at) {
         at += 1;
         let text = word.prefix();
-        if ended || text.len() < 2 || !text.starts_with('-') || (client.name == "dig" && text.starts_with('+')) {
+        if ended
+            || text.len() < 2
+            || !text.starts_with('-')
+            || (client.name == "dig" && text.starts_with('+'))
+        {
             if !text.starts_with('+') || client.name != "dig" {
                 operands.push(word);
             }
@@ -269,7 +418,9 @@ fn clients(client: &Client, arguments: &[Word], found: &mut Reached) {
                 None => (long, None),
             };
             let value = match inline {
-                Some(value) => Some(Word::Literal(value.to_owned()).clone()).filter(|_| word.literal().is_some()),
+                Some(value) => {
+                    Some(Word::Literal(value.to_owned()).clone()).filter(|_| word.literal().is_some())
+                }
                 None if client.flags.contains(&long) || long.starts_with("no-") || long == "rsh" => continue,
                 // Which of the others have a value isn't known for every program.
                 None if client.flags.is_empty() && !client.long.contains(&long) => continue,
@@ -288,7 +439,9 @@ fn clients(client: &Client, arguments: &[Word], found: &mut Reached) {
             continue;
         }
         let letters = &text[1..];
-        let Some(place) = letters.find(|c| client.valued.contains(c) || client.hosts.contains(c)) else { continue };
+        let Some(place) = letters.find(|c| client.valued.contains(c) || client.hosts.contains(c)) else {
+            continue;
+        };
         let letter = &letters[place..=place];
         let rest = &letters[place + 1..];
         let value = if rest.is_empty() && word.literal().is_some() {
@@ -310,7 +463,9 @@ fn clients(client: &Client, arguments: &[Word], found: &mut Reached) {
     match client.operands {
         All => operands.iter().for_each(|word| found.address(word, access)),
         First => operands.first().into_iter().for_each(|word| match word.literal().and_then(remote) {
-            Some(host) if host.parse::<u16>().is_err() && !word.plain().contains("://") => found.text(host, access),
+            Some(host) if host.parse::<u16>().is_err() && !word.plain().contains("://") => {
+                found.text(host, access)
+            }
             _ => found.address(word, access),
         }),
         Copies => operands.iter().for_each(|word| copied(word, access, found)),
@@ -341,7 +496,11 @@ fn special(client: &Client, option: &str, value: Option<&Word>, access: Access, 
             let parts = text.map(|text| text.trim_start_matches('+'));
             match parts.and_then(|text| text.splitn(3, ':').nth(2)) {
                 Some(rest) => {
-                    let other = if option == "connect-to" { rest.rsplit_once(':').map_or(rest, |(host, _)| host) } else { rest };
+                    let other = if option == "connect-to" {
+                        rest.rsplit_once(':').map_or(rest, |(host, _)| host)
+                    } else {
+                        rest
+                    };
                     other.split(',').filter(|one| !one.is_empty()).for_each(|one| {
                         let bare = one.contains(':') && !one.starts_with('[');
                         found.text(&if bare { format!("[{one}]") } else { one.to_owned() }, access);
@@ -350,7 +509,10 @@ fn special(client: &Client, option: &str, value: Option<&Word>, access: Access, 
                 None => found.open(format!("what `--{option}` names can't be read")),
             }
         }
-        ("curl", "K" | "config") | ("wget", "i" | "input-file" | "config") | ("dig", "f") | ("aria2c", "i") => {
+        ("curl", "K" | "config")
+        | ("wget", "i" | "input-file" | "config")
+        | ("dig", "f")
+        | ("aria2c", "i") => {
             found.open("addresses come from a file");
         }
         ("wget", "e" | "execute") => found.open("a setting may name a host"),
@@ -376,7 +538,9 @@ fn copied(word: &Word, access: Access, found: &mut Reached) {
     match (word.literal(), remote(text)) {
         (Some(_), Some(host)) => found.text(host, access),
         // `$x:path` and `$x`, which may be anything.
-        (None, None) if text.is_empty() && !word.plain().starts_with('~') && !word.plain().starts_with(['*', '?']) => {
+        (None, None)
+            if text.is_empty() && !word.plain().starts_with('~') && !word.plain().starts_with(['*', '?']) =>
+        {
             found.expanded(word);
         }
         (None, Some(host)) => found.text(host, access),
@@ -401,7 +565,8 @@ fn option(argv: &[Word], options: &[&str], access: Access, found: &mut Reached) 
             (Some(_), None) => found.expanded(word),
             (None, _) => match argv.get(at + 1) {
                 // A folder of packages.
-                Some(Word::Literal(value)) if matches!(name, "-f" | "--find-links") && !value.contains("://") => {}
+                Some(Word::Literal(value))
+                    if matches!(name, "-f" | "--find-links") && !value.contains("://") => {}
                 Some(value) => found.address(value, access),
                 None => {}
             },
@@ -411,7 +576,9 @@ fn option(argv: &[Word], options: &[&str], access: Access, found: &mut Reached) 
 
 /// Operands with a scheme.
 fn urls(arguments: &[Word], found: &mut Reached) {
-    for word in arguments.iter().filter(|word| !word.prefix().starts_with('-') && word.prefix().contains("://")) {
+    for word in
+        arguments.iter().filter(|word| !word.prefix().starts_with('-') && word.prefix().contains("://"))
+    {
         found.known = true;
         found.address(word, Observe);
     }
@@ -472,7 +639,9 @@ fn git(argv: &[Word], found: &mut Reached) {
         None => {}
         Some(_) => operands.iter().take(remotes).for_each(|word| place(word, access, name != "clone", found)),
     }
-    if arguments.iter().any(|word| matches!(word.literal(), Some("--all" | "--multiple"))) && matches!(name, "fetch" | "pull") {
+    if arguments.iter().any(|word| matches!(word.literal(), Some("--all" | "--multiple")))
+        && matches!(name, "fetch" | "pull")
+    {
         found.open("git knows the hosts of its remotes");
     }
 }
@@ -501,9 +670,46 @@ fn place(word: &Word, access: Access, named: bool, found: &mut Reached) {
 /// The words of a sub-command of git that aren't options or their values.
 fn operands<'w>(arguments: &'w [Word], name: &str) -> Vec<&'w Word> {
     let valued: &[&str] = match name {
-        "clone" => &["-b", "--branch", "-o", "--origin", "-u", "--upload-pack", "-c", "--config", "--depth", "-j", "--jobs", "--reference", "--separate-git-dir", "--shallow-since", "--shallow-exclude", "--filter", "--template", "--server-option", "--bundle-uri", "--revision"],
+        "clone" => &[
+            "-b",
+            "--branch",
+            "-o",
+            "--origin",
+            "-u",
+            "--upload-pack",
+            "-c",
+            "--config",
+            "--depth",
+            "-j",
+            "--jobs",
+            "--reference",
+            "--separate-git-dir",
+            "--shallow-since",
+            "--shallow-exclude",
+            "--filter",
+            "--template",
+            "--server-option",
+            "--bundle-uri",
+            "--revision",
+        ],
         "push" => &["-o", "--push-option", "--receive-pack", "--exec", "--repo"],
-        "fetch" | "pull" | "ls-remote" => &["--depth", "--deepen", "-j", "--jobs", "--upload-pack", "--refmap", "-s", "-X", "--strategy", "--shallow-since", "-o", "--server-option", "--filter", "--negotiation-tip", "--sort"],
+        "fetch" | "pull" | "ls-remote" => &[
+            "--depth",
+            "--deepen",
+            "-j",
+            "--jobs",
+            "--upload-pack",
+            "--refmap",
+            "-s",
+            "-X",
+            "--strategy",
+            "--shallow-since",
+            "-o",
+            "--server-option",
+            "--filter",
+            "--negotiation-tip",
+            "--sort",
+        ],
         "remote" => &["-t", "-m"],
         "submodule" => &["-b", "--branch", "--name", "--reference", "--depth"],
         _ => &[],
@@ -535,7 +741,8 @@ fn images(argv: &[Word], found: &mut Reached) {
     };
     let Some(text) = image.literal() else { return found.expanded(image) };
     let first = text.split('/').next().unwrap_or(text);
-    let registry = (text.contains('/') || argv[verb].literal() == Some("login")) && (first.contains(['.', ':']) || first == "localhost");
+    let registry = (text.contains('/') || argv[verb].literal() == Some("login"))
+        && (first.contains(['.', ':']) || first == "localhost");
     if registry { found.text(first, access) } else { found.host("docker.io".to_owned(), access) }
 }
 

@@ -45,9 +45,26 @@ const fn runner(
 }
 
 const CONTAINER_FLAGS: &[&str] = &[
-    "rm", "detach", "interactive", "tty", "init", "privileged", "publish-all", "read-only", "no-healthcheck",
-    "oom-kill-disable", "sig-proxy", "quiet", "disable-content-trust", "no-deps", "service-ports", "no-TTY", "build",
-    "use-aliases", "remove-orphans", "quiet-pull",
+    "rm",
+    "detach",
+    "interactive",
+    "tty",
+    "init",
+    "privileged",
+    "publish-all",
+    "read-only",
+    "no-healthcheck",
+    "oom-kill-disable",
+    "sig-proxy",
+    "quiet",
+    "disable-content-trust",
+    "no-deps",
+    "service-ports",
+    "no-TTY",
+    "build",
+    "use-aliases",
+    "remove-orphans",
+    "quiet-pull",
 ];
 
 const fn container(name: &'static str) -> Runner {
@@ -78,7 +95,15 @@ const RUNNERS: &[Runner] = &[
     runner("kubectl", &["exec", "debug", "run"], "", "", &[], 0, Dashes),
     runner("lxc", &["exec"], "", "", &[], 1, Dashes),
     runner("mamba", &["run"], "v", "npc", &["live-stream", "no-capture-output", "verbose"], 0, Container),
-    runner("micromamba", &["run"], "v", "npc", &["live-stream", "no-capture-output", "verbose"], 0, Container),
+    runner(
+        "micromamba",
+        &["run"],
+        "v",
+        "npc",
+        &["live-stream", "no-capture-output", "verbose"],
+        0,
+        Container,
+    ),
     runner("mise", &["exec", "x"], "", "", &[], 0, Dashes),
     runner("mosh", &[], "", "", &[], 0, Dashes),
     runner("multipass", &["exec"], "", "", &[], 1, Dashes),
@@ -87,7 +112,15 @@ const RUNNERS: &[Runner] = &[
     runner("nix-shell", &[], "", "", &[], 0, Words),
     runner("nodenv", &["exec"], "", "", &[], 0, Words),
     runner("npm", &["exec", "x"], "ys", "wpc", &["yes", "no", "silent"], 0, Package),
-    runner("npx", &[], "yq", "wp", &["yes", "no", "quiet", "no-install", "ignore-existing", "offline"], 0, Package),
+    runner(
+        "npx",
+        &[],
+        "yq",
+        "wp",
+        &["yes", "no", "quiet", "no-install", "ignore-existing", "offline"],
+        0,
+        Package,
+    ),
     runner("oc", &["exec", "debug", "run"], "", "", &[], 0, Dashes),
     runner("op", &["run"], "", "", &[], 0, Dashes),
     runner("pdm", &["run"], "sv", "p", &["site-packages"], 0, Words),
@@ -103,7 +136,27 @@ const RUNNERS: &[Runner] = &[
     runner("rustup", &["run"], "", "", &["install"], 1, Words),
     runner("rye", &["run"], "", "", &[], 0, Words),
     runner("toolbox", &["run"], "", "cdr", &[], 0, Container),
-    runner("uv", &["run"], "qvns", "pm", &["quiet", "verbose", "no-project", "frozen", "locked", "isolated", "no-sync", "offline", "script", "all-extras", "active"], 0, Container),
+    runner(
+        "uv",
+        &["run"],
+        "qvns",
+        "pm",
+        &[
+            "quiet",
+            "verbose",
+            "no-project",
+            "frozen",
+            "locked",
+            "isolated",
+            "no-sync",
+            "offline",
+            "script",
+            "all-extras",
+            "active",
+        ],
+        0,
+        Container,
+    ),
     runner("uvx", &[], "qvn", "p", &["quiet", "verbose", "isolated", "offline"], 0, Package),
     runner("yarn", &["dlx", "exec"], "q", "p", &["quiet"], 0, Package),
 ];
@@ -125,8 +178,7 @@ pub(super) fn inner(name: &str, argv: &[Word]) -> Inner {
         }
         match argv[verb].literal() {
             Some(word) if runner.verbs.contains(&word) => at = verb + 1,
-            Some(_) => return Inner::Nothing,
-            None => return Inner::Unknown,
+            _ => return Inner::Nothing,
         }
     }
     started(runner, argv, at)
@@ -147,7 +199,7 @@ fn started(runner: &Runner, argv: &[Word], mut at: usize) -> Inner {
             continue;
         }
         if text.len() < 2 || !text.starts_with('-') {
-            if runner.form == Dashes {
+            if runner.form == Dashes || matches!(runner.name, "nix" | "nix-shell") {
                 at += 1;
                 continue;
             }
@@ -184,8 +236,8 @@ fn started(runner: &Runner, argv: &[Word], mut at: usize) -> Inner {
                 None => Inner::Unknown,
             };
         }
-        if runner.name == "nix" {
-            if matches!(key, "-c" | "--command") {
+        if matches!(runner.name, "nix" | "nix-shell") {
+            if runner.name == "nix" && matches!(key, "-c" | "--command") {
                 break;
             }
             continue;
@@ -201,13 +253,23 @@ fn started(runner: &Runner, argv: &[Word], mut at: usize) -> Inner {
         }
         match runner.options.read(option).last() {
             Some(Found::Valued(_, None)) => at += 1,
-            Some(Found::Unknown) if runner.form == Container && inline.is_none() && option.starts_with("--") => at += 1,
+            Some(Found::Unknown)
+                if runner.form == Container && inline.is_none() && option.starts_with("--") =>
+            {
+                at += 1
+            }
             Some(Found::Unknown) if runner.form == Container => {}
             Some(Found::Unknown) if inline.is_none() && runner.form != Dashes => {
                 // It may have a value or not.
-                let from: Vec<usize> =
-                    [at + 1, at].into_iter().filter(|at| argv.get(*at).is_some_and(|word| word.literal().is_some())).collect();
-                return if from.is_empty() { Inner::Nothing } else { Inner::Perhaps { from, started: Started::Launched } };
+                let from: Vec<usize> = [at + 1, at]
+                    .into_iter()
+                    .filter(|at| argv.get(*at).is_some_and(|word| word.literal().is_some()))
+                    .collect();
+                return if from.is_empty() {
+                    Inner::Nothing
+                } else {
+                    Inner::Perhaps { from, started: Started::Launched }
+                };
             }
             _ => {}
         }
@@ -249,9 +311,12 @@ fn package(text: &str) -> Option<&str> {
 fn by_verb(name: &str, argv: &[Word]) -> Inner {
     let words: Vec<Option<&str>> = argv.iter().map(Word::literal).collect();
     if name == "ip" {
-        let at = words.windows(2).position(|pair| matches!(pair, [Some("netns" | "vrf" | "net"), Some("exec")]));
+        let at =
+            words.windows(2).position(|pair| matches!(pair, [Some("netns" | "vrf" | "net"), Some("exec")]));
         return match at {
-            Some(at) if argv.len() > at + 3 => Inner::Words { from: at + 3, started: Started::Executed, moved: false },
+            Some(at) if argv.len() > at + 3 => {
+                Inner::Words { from: at + 3, started: Started::Executed, moved: false }
+            }
             _ => Inner::Nothing,
         };
     }
@@ -259,8 +324,12 @@ fn by_verb(name: &str, argv: &[Word]) -> Inner {
     let Some(mut at) = (1..argv.len()).find(|at| words[*at].is_some_and(|word| runs.contains(&word))) else {
         return Inner::Nothing;
     };
-    const PERF: Options =
-        Options { flags: "agvqdBASnNisT", valued: "eFcopCrxIDGmjtu", long: &["all-cpus", "call-graph"], long_valued: &["event", "output"] };
+    const PERF: Options = Options {
+        flags: "agvqdBASnNisT",
+        valued: "eFcopCrxIDGmjtu",
+        long: &["all-cpus", "call-graph"],
+        long_valued: &["event", "output"],
+    };
     at += 1;
     while let Some(option) = words.get(at).copied().flatten().filter(|text| text.starts_with('-')) {
         at += 1;
@@ -268,7 +337,10 @@ fn by_verb(name: &str, argv: &[Word]) -> Inner {
             _ if option == "--" => break,
             Some(Found::Valued(_, None)) => at += 1,
             Some(Found::Unknown) if !option.contains('=') => {
-                return Inner::Perhaps { from: [at + 1, at].into_iter().filter(|at| *at < argv.len()).collect(), started: Started::Executed };
+                return Inner::Perhaps {
+                    from: [at + 1, at].into_iter().filter(|at| *at < argv.len()).collect(),
+                    started: Started::Executed,
+                };
             }
             _ => {}
         }

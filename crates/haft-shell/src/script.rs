@@ -70,7 +70,9 @@ fn command<'t>(text: &'t str, found: &mut Script<'t>) -> Option<&'t str> {
     let line = |text: &'t str| text.split_at(text.find('\n').unwrap_or(text.len()));
     match letter {
         'p' | 'P' | 'd' | 'D' | '=' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | 'F' | 'z' => Some(after),
-        'q' | 'Q' | 'l' | 'L' => Some(after.trim_start_matches(' ').trim_start_matches(|c: char| c.is_ascii_digit())),
+        'q' | 'Q' | 'l' | 'L' => {
+            Some(after.trim_start_matches(' ').trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
         '{' => Some(rest),
         's' => {
             let mark = after.chars().next().filter(|c| *c != '\\' && *c != '\n')?;
@@ -126,7 +128,8 @@ fn command<'t>(text: &'t str, found: &mut Script<'t>) -> Option<&'t str> {
                     break;
                 }
             }
-            Some(&after[end..]).map(|rest| if after[..end].ends_with('\n') { &after[end - 1..] } else { rest })
+            Some(&after[end..])
+                .map(|rest| if after[..end].ends_with('\n') { &after[end - 1..] } else { rest })
         }
         'b' | 't' | 'T' | ':' | 'v' => {
             let end = after.find(['\n', ';', '}']).unwrap_or(after.len());
@@ -217,7 +220,8 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
         let text = word.prefix();
         if ended || text.len() < 2 || !text.starts_with('-') {
             // What is expanded first may be an option.
-            found.unknown |= matches!(word, Word::Dynamic(open) if !ended && open.shape.starts_with(marks::EXPANSION));
+            found.unknown |=
+                matches!(word, Word::Dynamic(open) if !ended && open.shape.starts_with(marks::EXPANSION));
             found.files.push(word);
             continue;
         }
@@ -236,7 +240,11 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
             let is = |full: &str| full.starts_with(name);
             if is("expression") {
                 given = true;
-                parts.push(value.or_else(|| rest.next().and_then(Word::literal)).filter(|_| word.literal().is_some()));
+                parts.push(
+                    value
+                        .or_else(|| rest.next().and_then(Word::literal))
+                        .filter(|_| word.literal().is_some()),
+                );
             } else if name.len() > 1 && is("file") {
                 given = true;
                 found.open = true;
@@ -247,9 +255,22 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
                 if value.is_none() {
                     rest.next();
                 }
-            } else if !["quiet", "silent", "regexp-extended", "separate", "unbuffered", "null-data", "zero-terminated", "posix", "debug", "sandbox", "follow-symlinks", "binary"]
-                .iter()
-                .any(|full| full.starts_with(name))
+            } else if ![
+                "quiet",
+                "silent",
+                "regexp-extended",
+                "separate",
+                "unbuffered",
+                "null-data",
+                "zero-terminated",
+                "posix",
+                "debug",
+                "sandbox",
+                "follow-symlinks",
+                "binary",
+            ]
+            .iter()
+            .any(|full| full.starts_with(name))
             {
                 found.unknown = true;
             }
@@ -262,7 +283,11 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
                 'i' => found.in_place = true,
                 'e' => {
                     given = true;
-                    let value = if attached.is_empty() { rest.next().and_then(Word::literal) } else { word.literal().map(|_| attached) };
+                    let value = if attached.is_empty() {
+                        rest.next().and_then(Word::literal)
+                    } else {
+                        word.literal().map(|_| attached)
+                    };
                     parts.push(value);
                 }
                 'f' => {
@@ -315,15 +340,52 @@ mod tests {
     #[test]
     fn printing_scripts() {
         for script in [
-            "p", "1p", "10,20p", "$p", "/a/,/b/p", "/a/!d", "1~2p", "s/a/b/", "s|a|b|gp", "5q", "1p;2p",
-            "s/a\\/w x/b/g", "$!N", "sabacag",
+            "p",
+            "1p",
+            "10,20p",
+            "$p",
+            "/a/,/b/p",
+            "/a/!d",
+            "1~2p",
+            "s/a/b/",
+            "s|a|b|gp",
+            "5q",
+            "1p;2p",
+            "s/a\\/w x/b/g",
+            "$!N",
+            "sabacag",
         ] {
             assert!(only_prints(script), "{script}");
         }
         for script in [
-            "w out", "1w out", "s/a/b/w out", "s/a/b/e", "1e touch x", "e", "r /etc/passwd", "W x", "s/a/b/gw out",
-            "{p;w x\n}", "a text", "i text", "c text", "y/a/b/", "1!w x", "s/a/b/ w x", "p w x", "s/[/]/x/w y",
-            "s\\a\\b\\w x", "/a/w x", ":a", "ba", "s/a\nb/c/", "F", "1,w x", "v", "R x", "sabacaw x",
+            "w out",
+            "1w out",
+            "s/a/b/w out",
+            "s/a/b/e",
+            "1e touch x",
+            "e",
+            "r /etc/passwd",
+            "W x",
+            "s/a/b/gw out",
+            "{p;w x\n}",
+            "a text",
+            "i text",
+            "c text",
+            "y/a/b/",
+            "1!w x",
+            "s/a/b/ w x",
+            "p w x",
+            "s/[/]/x/w y",
+            "s\\a\\b\\w x",
+            "/a/w x",
+            ":a",
+            "ba",
+            "s/a\nb/c/",
+            "F",
+            "1,w x",
+            "v",
+            "R x",
+            "sabacaw x",
         ] {
             assert!(!only_prints(script), "{script}");
         }

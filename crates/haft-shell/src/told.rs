@@ -163,14 +163,20 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
         "make" | "gmake" => make(arguments, &mut told),
         "vim" | "vi" | "nvim" | "view" | "ex" | "gvim" | "vimdiff" => vim(arguments, &mut told),
         "less" | "more" => less(arguments, &mut told),
-        "emacs" | "emacsclient" => flagged(arguments, &["-eval", "--eval", "-e", "-f", "--funcall", "-l", "--load", "-script", "--script"], &mut told),
+        "emacs" | "emacsclient" => flagged(
+            arguments,
+            &["-eval", "--eval", "-e", "-f", "--funcall", "-l", "--load", "-script", "--script"],
+            &mut told,
+        ),
         "gdb" | "lldb" => debugger(arguments, &mut told),
         "hyperfine" => hyperfine(arguments, &mut told),
         "cargo" => flagged(arguments, &["--config"], &mut told),
         "apt" | "apt-get" => flagged(arguments, &["-o", "--option", "-c", "--config-file"], &mut told),
         "socat" => socat(arguments, &mut told),
         "tmux" | "screen" | "xterm" => terminal(name, argv, &mut told),
-        "npm" | "pnpm" | "yarn" => flagged(arguments, &["--script-shell", "--node-options", "--git"], &mut told),
+        "npm" | "pnpm" | "yarn" => {
+            flagged(arguments, &["--script-shell", "--node-options", "--git"], &mut told)
+        }
         "fzf" => flagged(arguments, &["--bind"], &mut told),
         "wget" => flagged(arguments, &["-e", "--execute", "--config"], &mut told),
         "curl" => flagged(arguments, &["-K", "--config"], &mut told),
@@ -182,7 +188,8 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
             old_tar(arguments, &mut told);
         }
     }
-    let any = |test: fn(&str, &[Word], usize) -> bool| (0..arguments.len()).any(|at| test(name, arguments, at));
+    let any =
+        |test: fn(&str, &[Word], usize) -> bool| (0..arguments.len()).any(|at| test(name, arguments, at));
     if told.exact.is_none() && OFTEN_TOLD.contains(&name) && any(may_be_option) {
         told.exact = Some(TELLS);
     }
@@ -193,8 +200,10 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
 }
 
 /// Programs of which an argument that isn't known counts as an option that tells.
-const OFTEN_TOLD: &[&str] =
-    &["bsdtar", "cpio", "fd", "fdfind", "find", "git", "man", "rg", "rsync", "scp", "sftp", "sort", "split", "tar", "zip"];
+const OFTEN_TOLD: &[&str] = &[
+    "bsdtar", "cpio", "fd", "fdfind", "find", "git", "man", "rg", "rsync", "scp", "sftp", "sort", "split",
+    "tar", "zip",
+];
 
 /// Whether a program can be told by an option to run another or to write somewhere.
 fn can_be_told(name: &str) -> bool {
@@ -202,8 +211,20 @@ fn can_be_told(name: &str) -> bool {
         || super::writes::is_known(name)
         || matches!(
             name,
-            "git" | "sed" | "find" | "fd" | "fdfind" | "ssh" | "vim" | "vi" | "less" | "chown" | "chgrp" | "chmod"
-                | "perl" | "gdb"
+            "git"
+                | "sed"
+                | "find"
+                | "fd"
+                | "fdfind"
+                | "ssh"
+                | "vim"
+                | "vi"
+                | "less"
+                | "chown"
+                | "chgrp"
+                | "chmod"
+                | "perl"
+                | "gdb"
         )
 }
 
@@ -226,9 +247,9 @@ fn by_options(entry: &Tells, arguments: &[Word], told: &mut Told) {
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            let Some(found) = entry.long.iter().find(|long| !name.is_empty() && long.starts_with(name)) else {
-                continue;
-            };
+            // An option of its own isn't the beginning of another.
+            let begins = |long: &&&str| !name.is_empty() && name != "checkpoint" && long.starts_with(name);
+            let Some(found) = entry.long.iter().find(begins) else { continue };
             match inline {
                 _ if dynamic => told.unknown(),
                 Some(value) => action(found, Some(value), entry.shell, told),
@@ -278,7 +299,10 @@ fn action(option: &str, value: Option<&str>, shell: bool, told: &mut Told) {
 
 /// `tar xfI a ./prog`: letters without a dash, whose values follow in order.
 fn old_tar(arguments: &[Word], told: &mut Told) {
-    let Some(letters) = arguments.first().and_then(Word::literal).filter(|text| !text.starts_with('-')) else { return };
+    let Some(letters) = arguments.first().and_then(Word::literal).filter(|text| !text.starts_with('-'))
+    else {
+        return;
+    };
     let mut at = 1;
     for letter in letters.chars() {
         if matches!(letter, 'I' | 'F') {
@@ -294,7 +318,8 @@ fn flagged(arguments: &[Word], options: &[&str], told: &mut Told) {
         let text = word.prefix();
         options.iter().any(|option| {
             text == *option
-                || (option.starts_with("--") && text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')))
+                || (option.starts_with("--")
+                    && text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')))
                 || (option.len() == 2 && text.starts_with(option))
         })
     };
@@ -317,8 +342,10 @@ fn fd(arguments: &[Word], told: &mut Told) {
             return told.unknown();
         }
         let inline = text.split_once('=').map(|(_, value)| Word::Literal(value.to_owned()));
-        let attached = text.find(['x', 'X']).map(|at| &text[at + 1..]).filter(|rest| short && !rest.is_empty());
-        let mut argv: Vec<Word> = inline.into_iter().chain(attached.map(|rest| Word::Literal(rest.to_owned()))).collect();
+        let attached =
+            text.find(['x', 'X']).map(|at| &text[at + 1..]).filter(|rest| short && !rest.is_empty());
+        let mut argv: Vec<Word> =
+            inline.into_iter().chain(attached.map(|rest| Word::Literal(rest.to_owned()))).collect();
         for word in words.by_ref() {
             if word.literal() == Some(";") {
                 break;
@@ -381,7 +408,9 @@ fn ssh(arguments: &[Word], told: &mut Told) {
         let key = key.trim().to_ascii_lowercase();
         match &*key {
             _ if SSH_HARMLESS.contains(&&*key) => {}
-            "proxycommand" | "localcommand" | "knownhostscommand" if value.literal().is_some() => told.text(command.trim()),
+            "proxycommand" | "localcommand" | "knownhostscommand" if value.literal().is_some() => {
+                told.text(command.trim())
+            }
             "permitlocalcommand" | "remotecommand" => told.exact = Some(TELLS),
             _ => told.unknown(),
         }
@@ -396,7 +425,8 @@ fn make(arguments: &[Word], told: &mut Told) {
         }
         let Some((name, value)) = text.split_once('=') else { continue };
         let name = name.trim_end_matches([':', '+', '?', '!']);
-        let runs = value.contains("$(shell") || value.contains('`') || value.contains("!=") || text.contains("!=");
+        let runs =
+            value.contains("$(shell") || value.contains('`') || value.contains("!=") || text.contains("!=");
         if matches!(name, "SHELL" | ".SHELLFLAGS" | "MAKEFLAGS" | "MAKEFILES" | "MAKE") {
             match (name, word.literal()) {
                 ("SHELL" | "MAKE", Some(_)) => told.program(value),
@@ -414,7 +444,10 @@ fn is_plain_edit(command: &str) -> bool {
     command.is_empty()
         || command.bytes().all(|b| b.is_ascii_digit())
         || command.starts_with('/')
-        || matches!(command, "q" | "q!" | "qa" | "qa!" | "wq" | "wqa" | "x" | "xa" | "w" | "wa" | "noswapfile")
+        || matches!(
+            command,
+            "q" | "q!" | "qa" | "qa!" | "wq" | "wqa" | "x" | "xa" | "w" | "wa" | "noswapfile"
+        )
         || (command.starts_with("set ") && !command.contains(['|', '!', '&']))
 }
 
@@ -459,18 +492,27 @@ fn debugger(arguments: &[Word], told: &mut Told) {
             None => (text, None),
         };
         match name.trim_start_matches('-') {
-            "ex" | "eval-command" | "iex" | "init-eval-command" | "o" | "one-line" | "O" | "k" if name.starts_with('-') => {
+            "ex" | "eval-command" | "iex" | "init-eval-command" | "o" | "one-line" | "O" | "k"
+                if name.starts_with('-') =>
+            {
                 let value = inline.or_else(|| arguments.get(at + 1).and_then(Word::literal));
                 let Some(value) = value else { return told.unknown() };
-                let shell = ["shell ", "!", "platform shell "].iter().find_map(|start| value.trim().strip_prefix(start));
-                let runs = ["python", "py ", "pi ", "source", "pipe", "|", "guile", "script", "make", "eval", "compile", "define"];
+                let shell = ["shell ", "!", "platform shell "]
+                    .iter()
+                    .find_map(|start| value.trim().strip_prefix(start));
+                let runs = [
+                    "python", "py ", "pi ", "source", "pipe", "|", "guile", "script", "make", "eval",
+                    "compile", "define",
+                ];
                 match shell {
                     Some(shell) => told.text(shell.trim()),
                     None if runs.iter().any(|start| value.trim().starts_with(start)) => told.unknown(),
                     None => told.exact = Some(TELLS),
                 }
             }
-            "x" | "command" | "ix" | "init-command" | "s" | "source" if name.starts_with('-') => told.unknown(),
+            "x" | "command" | "ix" | "init-command" | "s" | "source" if name.starts_with('-') => {
+                told.unknown()
+            }
             "args" if name == "--args" || name == "-args" => {
                 return told.words(arguments[at + 1..].to_vec());
             }
@@ -482,12 +524,35 @@ fn debugger(arguments: &[Word], told: &mut Told) {
 /// Every operand, and what prepares and cleans up, is a text for a shell.
 fn hyperfine(arguments: &[Word], told: &mut Told) {
     const OTHER: &[&str] = &[
-        "-w", "--warmup", "-m", "--min-runs", "-M", "--max-runs", "-r", "--runs", "-u", "--time-unit", "-P",
-        "--parameter-scan", "-L", "--parameter-list", "-D", "--style", "--sort", "--input", "--output",
-        "--export-json", "--export-csv", "--export-markdown", "--export-asciidoc", "-n", "--command-name",
+        "-w",
+        "--warmup",
+        "-m",
+        "--min-runs",
+        "-M",
+        "--max-runs",
+        "-r",
+        "--runs",
+        "-u",
+        "--time-unit",
+        "-P",
+        "--parameter-scan",
+        "-L",
+        "--parameter-list",
+        "-D",
+        "--style",
+        "--sort",
+        "--input",
+        "--output",
+        "--export-json",
+        "--export-csv",
+        "--export-markdown",
+        "--export-asciidoc",
+        "-n",
+        "--command-name",
         "--min-benchmarking-time",
     ];
-    const TEXTS: &[&str] = &["-p", "--prepare", "-s", "--setup", "-c", "--cleanup", "-C", "--conclude", "--reference"];
+    const TEXTS: &[&str] =
+        &["-p", "--prepare", "-s", "--setup", "-c", "--cleanup", "-C", "--conclude", "--reference"];
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let text = word.prefix();
@@ -518,7 +583,8 @@ fn socat(arguments: &[Word], told: &mut Told) {
     for word in arguments {
         let text = word.prefix();
         let upper = text.to_ascii_uppercase();
-        let Some(kind) = ["EXEC:", "SYSTEM:", "SHELL:"].into_iter().find(|kind| upper.starts_with(kind)) else {
+        let Some(kind) = ["EXEC:", "SYSTEM:", "SHELL:"].into_iter().find(|kind| upper.starts_with(kind))
+        else {
             if upper.contains("EXEC:") || upper.contains("SYSTEM:") {
                 told.unknown();
             }
@@ -536,10 +602,13 @@ fn socat(arguments: &[Word], told: &mut Told) {
 fn terminal(name: &str, argv: &[Word], told: &mut Told) {
     if name == "tmux" {
         let verb = super::globals::verb(argv, 1).and_then(|at| argv[at].literal());
-        let looks = ["ls", "list-", "has", "show", "display", "kill-", "capture-pane", "info", "select-", "rename-"];
+        let looks =
+            ["ls", "list-", "has", "show", "display", "kill-", "capture-pane", "info", "select-", "rename-"];
         match verb {
             None if argv.len() == 1 => told.exact = Some(TELLS),
-            Some(verb) if looks.iter().any(|start| verb.starts_with(start)) && !argv.iter().any(|word| word.plain() == ";") => {}
+            Some(verb)
+                if looks.iter().any(|start| verb.starts_with(start))
+                    && !argv.iter().any(|word| word.plain() == ";") => {}
             _ => {
                 // What is sent or started: each literal word may be a text for a shell.
                 let last = argv.iter().skip(2).filter_map(Word::literal).rfind(|text| text.contains(' '));
@@ -567,6 +636,12 @@ fn may_be_option(name: &str, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
     let expands = open.shape.contains(marks::EXPANSION);
     let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
+    // The name of the option is known, and what is expanded is its value.
+    let named =
+        arguments[at].prefix().starts_with("--") && arguments[at].prefix().contains('=') && !open.splits;
+    if named {
+        return false;
+    }
     if listed || open.shape.starts_with('-') || (expands && open.splits) {
         return true;
     }
@@ -578,8 +653,20 @@ fn may_be_option(name: &str, arguments: &[Word], at: usize) -> bool {
 }
 
 /// Sub-commands of git of which no option runs or writes anything that the sub-command doesn't.
-const GIT_PLAIN: &[&str] =
-    &["add", "rm", "mv", "checkout", "restore", "reset", "commit", "stash", "ls-files", "check-ignore", "blame", "stage"];
+const GIT_PLAIN: &[&str] = &[
+    "add",
+    "rm",
+    "mv",
+    "checkout",
+    "restore",
+    "reset",
+    "commit",
+    "stash",
+    "ls-files",
+    "check-ignore",
+    "blame",
+    "stage",
+];
 
 /// Whether a pattern may expand to a file that is named like an option. Whoever made the files chose their names.
 fn pattern_may_be_option(name: &str, arguments: &[Word], at: usize) -> bool {

@@ -43,7 +43,13 @@ const CONTAINERS: &[&str] = &[
 ];
 
 /// What the layers of a command touch together.
-pub(super) fn layers(layers: &[Layer], inner: &Inner, here: &Here, place: &Place, only_looks: bool) -> Touched {
+pub(super) fn layers(
+    layers: &[Layer],
+    inner: &Inner,
+    here: &Here,
+    place: &Place,
+    only_looks: bool,
+) -> Touched {
     let at = At { here, place };
     let mut touched = Touched { effects: None, open: None };
     let (last, wrappers) = layers.split_last().expect("a command has at least one layer");
@@ -143,7 +149,12 @@ impl At<'_> {
             ),
             "touch" => self.makes(
                 arguments,
-                &Options { flags: "acmfh", valued: "dt", long: &["no-create"], long_valued: &["date", "time"] },
+                &Options {
+                    flags: "acmfh",
+                    valued: "dt",
+                    long: &["no-create"],
+                    long_valued: &["date", "time"],
+                },
             ),
             "tee" => self
                 .makes(arguments, &Options { flags: "aip", valued: "", long: &["append"], long_valued: &[] }),
@@ -464,7 +475,9 @@ impl At<'_> {
         let arguments = script::arguments(words);
         let script = script::read(&arguments.script);
         let mut effects = Effects::none();
-        for word in arguments.files.iter().chain(&arguments.scripts).filter(|word| word.literal() != Some("-")) {
+        for word in
+            arguments.files.iter().chain(&arguments.scripts).filter(|word| word.literal() != Some("-"))
+        {
             if stays(word) {
                 self.read(&mut effects, self.here.join(Path::new(".")), true);
             } else {
@@ -543,7 +556,8 @@ fn target_last(arguments: &[Word]) -> Vec<Word> {
             if front.len() > 1 {
                 words.push(Word::Literal(front.to_owned()));
             }
-            target = if value.is_empty() { rest.next().cloned() } else { Some(Word::Literal(value.to_owned())) };
+            target =
+                if value.is_empty() { rest.next().cloned() } else { Some(Word::Literal(value.to_owned())) };
         } else {
             words.push(word.clone());
         }

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::environment::{self, Sets, Weight};
 use super::parse::{self, Tree};
-use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
 use super::told::{self, Held, Told};
+use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
 use super::wrap::{self, Inner};
 use super::{
     Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
@@ -389,7 +389,8 @@ impl Walker<'_> {
         }
         let critical =
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
-        let plain = layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
+        let plain =
+            layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
         let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
         let known = plain
             && !logs
@@ -492,7 +493,8 @@ impl Walker<'_> {
         }
         let outer = self.within.replace(number);
         // These run it elsewhere: at the top of a repository, on another machine.
-        let at = if matches!(name, "git" | "make" | "tmux" | "screen") { Here::unknown() } else { at.clone() };
+        let at =
+            if matches!(name, "git" | "make" | "tmux" | "screen") { Here::unknown() } else { at.clone() };
         self.depth += 1;
         for held in told.held {
             match held {
@@ -636,7 +638,8 @@ impl Walker<'_> {
         match inner {
             Inner::Text { text, here } => {
                 self.depth += 1;
-                let remote = matches!(name, "ssh" | "autossh" | "trap" | "su" | "runuser" | "at" | "batch" | "heroku");
+                let remote =
+                    matches!(name, "ssh" | "autossh" | "trap" | "su" | "runuser" | "at" | "batch" | "heroku");
                 let start = if remote { Here::unknown() } else { at.clone() };
                 let end = self.text(&text, start);
                 self.depth -= 1;
@@ -711,7 +714,8 @@ fn word(from: &tree::Word) -> Word {
     }
     let mut shape = String::new();
     // Lists stay lists in quotes; an address with `@` is none.
-    let mut splits = ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| from.raw.contains(list));
+    let mut splits =
+        ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| from.raw.contains(list));
     for piece in &from.pieces {
         match piece {
             Piece::Text(text) => shape.extend(text.chars().map(|c| if c <= marks::GLOB { '?' } else { c })),

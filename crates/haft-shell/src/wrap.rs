@@ -151,6 +151,11 @@ pub(super) fn certain(word: &Word) -> bool {
 }
 
 fn wrapped(wrapper: &Wrapper, argv: &[Word], mut started: Started) -> Inner {
+    if let [_, only] = argv
+        && matches!(only.literal(), Some("--version" | "--help"))
+    {
+        return Inner::Nothing;
+    }
     let mut at = 1;
     let mut moved = wrapper.traits.elsewhere;
     let mut replace: Option<String> = None;
@@ -266,7 +271,9 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word], mut started: Started) -> Inner {
     if unsure {
         let mut from = vec![at];
         from.extend(perhaps.iter().rev().map(|at| at + wrapper.operands));
-        from.retain(|at| argv.get(*at).is_some_and(|word| word.literal().is_some_and(|text| !text.is_empty())));
+        from.retain(|at| {
+            argv.get(*at).is_some_and(|word| word.literal().is_some_and(|text| !text.is_empty()))
+        });
         from.dedup();
         return if from.is_empty() || text { Inner::Unknown } else { Inner::Perhaps { from, started } };
     }
@@ -281,7 +288,9 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word], mut started: Started) -> Inner {
         let opens = |option: &Word| matches!(option.literal(), Some("-i" | "-s" | "--login" | "--shell"));
         return match wrapper.name {
             "sudo" | "doas" if argv.iter().any(opens) => Inner::Input,
-            "ssh" | "autossh" | "chroot" | "unshare" | "nsenter" | "fakeroot" | "proot" | "firejail" => Inner::Input,
+            "ssh" | "autossh" | "chroot" | "unshare" | "nsenter" | "fakeroot" | "proot" | "firejail" => {
+                Inner::Input
+            }
             _ => Inner::Nothing,
         };
     }
@@ -334,7 +343,8 @@ fn split_string(argv: &[Word], at: usize) -> Inner {
     };
     let Some(mut words) = plain_words(value) else { return Inner::Unknown };
     words.extend_from_slice(&argv[from.min(argv.len())..]);
-    let program = words.iter().position(|word| !word.prefix().contains('=') && !word.prefix().starts_with('-'));
+    let program =
+        words.iter().position(|word| !word.prefix().contains('=') && !word.prefix().starts_with('-'));
     match program {
         // Options and variables of `env` itself aren't read twice.
         Some(0) => Inner::Given { argv: words, from: at, started: Executed },
@@ -345,7 +355,8 @@ fn split_string(argv: &[Word], at: usize) -> Inner {
 /// A text as words, if it holds nothing that a shell or the like would read in another way.
 pub(super) fn plain_words(text: &str) -> Option<Vec<Word>> {
     let plain = |c: char| c.is_alphanumeric() || " _-./=:,@%+".contains(c);
-    let words: Vec<Word> = text.split(' ').filter(|word| !word.is_empty()).map(|word| Word::Literal(word.to_owned())).collect();
+    let words: Vec<Word> =
+        text.split(' ').filter(|word| !word.is_empty()).map(|word| Word::Literal(word.to_owned())).collect();
     (text.chars().all(plain) && !words.is_empty()).then_some(words)
 }
 
@@ -411,7 +422,8 @@ fn user(argv: &[Word]) -> Inner {
 
 /// `sg GROUP [-c] TEXT`.
 fn group(arguments: &[Word]) -> Inner {
-    let words: Vec<&Word> = arguments.iter().filter(|word| !matches!(word.literal(), Some("-" | "-c"))).collect();
+    let words: Vec<&Word> =
+        arguments.iter().filter(|word| !matches!(word.literal(), Some("-" | "-c"))).collect();
     match words[..] {
         [] | [_] => Inner::Input,
         [_, text, ..] => match text.literal() {
@@ -469,9 +481,12 @@ fn parallel(name: &str, argv: &[Word]) -> Inner {
         at += 1;
         match option {
             "--version" | "--help" => return Inner::Nothing,
-            "--semaphore" | "--fg" | "--bg" | "-k" | "--keep-order" | "-0" | "--null" | "-v" | "--wait" | "-m" | "-X"
-            | "-u" | "--ungroup" | "--bar" | "--will-cite" | "--line-buffer" | "--no-notice" | "-t" => {}
-            "-j" | "--jobs" | "-P" | "-n" | "-N" | "-a" | "--arg-file" | "--id" | "--delay" | "--retries" => at += 1,
+            "--semaphore" | "--fg" | "--bg" | "-k" | "--keep-order" | "-0" | "--null" | "-v" | "--wait"
+            | "-m" | "-X" | "-u" | "--ungroup" | "--bar" | "--will-cite" | "--line-buffer"
+            | "--no-notice" | "-t" => {}
+            "-j" | "--jobs" | "-P" | "-n" | "-N" | "-a" | "--arg-file" | "--id" | "--delay" | "--retries" => {
+                at += 1
+            }
             _ if option.starts_with("-j") || option.starts_with("--jobs=") => {}
             _ => known = false,
         }
@@ -486,7 +501,8 @@ fn parallel(name: &str, argv: &[Word]) -> Inner {
         return if name == "sem" { Inner::Nothing } else { Inner::Unknown };
     }
     let plain = words.iter().all(|word| {
-        word.literal().is_some_and(|text| plain_words(&text.replace(['{', '}'], "")).is_some() || text == "{}")
+        word.literal()
+            .is_some_and(|text| plain_words(&text.replace(['{', '}'], "")).is_some() || text == "{}")
     });
     if !plain || words[0].plain().contains('{') {
         return Inner::Perhaps { from: vec![at], started: Executed };

@@ -46,13 +46,25 @@ fn is_stream(word: &Word) -> bool {
     matches!(word.literal(), Some("-" | "" | "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin"))
 }
 
+/// Whether a word says where it leads. Operands that don't are left to the effects, which are unknown anyway.
+fn is_place(word: &Word) -> bool {
+    match word {
+        Word::Literal(_) => true,
+        Word::Dynamic(open) => open.shape.starts_with(marks::HOME),
+    }
+}
+
 fn literal(text: impl Into<String>) -> Word {
     Word::Literal(text.into())
 }
 
 /// A file below the home, which the shell would write with `~`.
 fn at_home(rest: &str) -> Word {
-    Word::Dynamic(Open { written: format!("~{rest}"), shape: format!("{}{rest}", marks::HOME), splits: false })
+    Word::Dynamic(Open {
+        written: format!("~{rest}"),
+        shape: format!("{}{rest}", marks::HOME),
+        splits: false,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,7 +131,9 @@ const WRITERS: &[Writer] = &[
     compiler("as"),
     writer("bzip2", "", "", "", "", &[], Write),
     compiler("c++"),
-    writer("cargo", "Cjp", "", "", "C", &[], Nothing).dirs(&["--target-dir", "--root", "--out-dir", "--artifact-dir"]).ins(&["--manifest-path"]),
+    writer("cargo", "Cjp", "", "", "C", &[], Nothing)
+        .dirs(&["--target-dir", "--root", "--out-dir", "--artifact-dir"])
+        .ins(&["--manifest-path"]),
     compiler("cc"),
     writer("chgrp", "", "", "", "", &[], Rest),
     writer("chmod", "", "", "", "", &[], Rest),
@@ -134,7 +148,18 @@ const WRITERS: &[Writer] = &[
         "oDc",
         "",
         "TK",
-        &["--output", "--dump-header", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts", "--libcurl", "--alt-svc"],
+        &[
+            "--output",
+            "--dump-header",
+            "--cookie-jar",
+            "--trace",
+            "--trace-ascii",
+            "--stderr",
+            "--etag-save",
+            "--hsts",
+            "--libcurl",
+            "--alt-svc",
+        ],
         Nothing,
     )
     .dirs(&["--output-dir"])
@@ -144,7 +169,8 @@ const WRITERS: &[Writer] = &[
     writer("ffmpeg", "", "", "", "", &[], Last).ins(&["-i"]),
     compiler("g++"),
     compiler("gcc"),
-    writer("go", "", "", "", "", &["-o", "-cpuprofile", "-memprofile", "-coverprofile"], Nothing).ins(&["-C"]),
+    writer("go", "", "", "", "", &["-o", "-cpuprofile", "-memprofile", "-coverprofile"], Nothing)
+        .ins(&["-C"]),
     writer("gpg", "orua", "o", "", "", &["--output"], Read).dirs(&["--homedir"]),
     writer("gunzip", "", "", "", "", &[], Write),
     writer("gzip", "S", "", "", "", &[], Write),
@@ -159,18 +185,35 @@ const WRITERS: &[Writer] = &[
     writer("mknod", "m", "", "", "", &[], First),
     writer("mktemp", "p", "", "p", "", &[], Nothing).dirs(&["--tmpdir"]),
     writer("npm", "Cw", "", "C", "", &[], Nothing).dirs(&["--prefix"]),
-    writer("openssl", "", "", "", "", &["-out", "-keyout", "-outdir", "-writerand"], Nothing).ins(&["-in", "-inkey", "-config"]),
+    writer("openssl", "", "", "", "", &["-out", "-keyout", "-outdir", "-writerand"], Nothing)
+        .ins(&["-in", "-inkey", "-config"]),
     writer("pandoc", "ofrtVMHBAc", "o", "", "", &["--output", "--log", "--extract-media"], Read),
-    writer("patch", "bBdDFgiopPrVYz", "or", "d", "i", &["--output", "--reject-file"], First).dirs(&["--directory"]).ins(&["--input"]),
-    writer("pip", "trdci", "", "td", "rc", &["--log", "--report"], Nothing).dirs(&["--target", "--prefix", "--root", "--dest", "--src"]).ins(&["--requirement", "--constraint"]),
-    writer("pip3", "trdci", "", "td", "rc", &["--log", "--report"], Nothing).dirs(&["--target", "--prefix", "--root", "--dest", "--src"]).ins(&["--requirement", "--constraint"]),
+    writer("patch", "bBdDFgiopPrVYz", "or", "d", "i", &["--output", "--reject-file"], First)
+        .dirs(&["--directory"])
+        .ins(&["--input"]),
+    writer("pip", "trdci", "", "td", "rc", &["--log", "--report"], Nothing)
+        .dirs(&["--target", "--prefix", "--root", "--dest", "--src"])
+        .ins(&["--requirement", "--constraint"]),
+    writer("pip3", "trdci", "", "td", "rc", &["--log", "--report"], Nothing)
+        .dirs(&["--target", "--prefix", "--root", "--dest", "--src"])
+        .ins(&["--requirement", "--constraint"]),
     writer("pnpm", "CF", "", "C", "", &[], Nothing).dirs(&["--prefix", "--dir"]),
     compiler("rustc"),
-    writer("script", "cBIOTomE", "BOTI", "", "", &["--log-out", "--log-in", "--log-io", "--log-timing"], First),
+    writer(
+        "script",
+        "cBIOTomE",
+        "BOTI",
+        "",
+        "",
+        &["--log-out", "--log-in", "--log-io", "--log-timing"],
+        First,
+    ),
     writer("sdiff", "oIW", "o", "", "", &["--output"], Read),
     writer("shred", "ns", "", "", "", &[], Write),
     writer("shuf", "ino", "o", "", "", &["--output"], Read),
-    writer("sort", "kStTo", "o", "T", "", &["--output"], Read).dirs(&["--temporary-directory"]).ins(&["--files0-from"]),
+    writer("sort", "kStTo", "o", "T", "", &["--output"], Read)
+        .dirs(&["--temporary-directory"])
+        .ins(&["--files0-from"]),
     writer("split", "abCln", "", "", "", &[], Nothing),
     writer("sqlite3", "", "", "", "", &[], First),
     writer("ssh", "BbcDEeFIiJLlmOopRSWw", "E", "", "iF", &[], Nothing),
@@ -178,7 +221,9 @@ const WRITERS: &[Writer] = &[
     writer("strace", "aebEIoOpPsSuUX", "o", "", "", &["--output"], Nothing),
     writer("tree", "LPIHTo", "o", "", "", &[], Read),
     writer("truncate", "sr", "", "", "", &[], Write),
-    writer("tsc", "", "", "", "", &["--outFile"], Nothing).dirs(&["--outDir", "--declarationDir"]).ins(&["-p", "--project"]),
+    writer("tsc", "", "", "", "", &["--outFile"], Nothing)
+        .dirs(&["--outDir", "--declarationDir"])
+        .ins(&["-p", "--project"]),
     writer("uniq", "fsw", "", "", "", &[], Second),
     writer("valgrind", "", "", "", "", &["--log-file", "--xml-file"], Nothing),
     writer(
@@ -187,7 +232,14 @@ const WRITERS: &[Writer] = &[
         "aoO",
         "P",
         "i",
-        &["--output-document", "--output-file", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"],
+        &[
+            "--output-document",
+            "--output-file",
+            "--append-output",
+            "--save-cookies",
+            "--warc-file",
+            "--rejected-log",
+        ],
         Nothing,
     )
     .dirs(&["--directory-prefix"])
@@ -204,7 +256,8 @@ fn entry(name: &str) -> Option<&'static Writer> {
 
 /// Whether a program is one that names files in ways of its own.
 pub(super) fn is_known(name: &str) -> bool {
-    entry(name).is_some() || matches!(name, "tar" | "gtar" | "bsdtar" | "rsync" | "scp" | "unzip" | "dd" | "7z")
+    entry(name).is_some()
+        || matches!(name, "tar" | "gtar" | "bsdtar" | "rsync" | "scp" | "unzip" | "dd" | "7z")
 }
 
 /// What a command names.
@@ -273,6 +326,8 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
     let mut flags = String::new();
     let mut folder: Option<Word> = None;
     let mut prefix: Option<Word> = None;
+    // Whether the name of what is fetched is given.
+    let mut document = false;
     while let Some(word) = arguments.get(at) {
         at += 1;
         let text = word.prefix();
@@ -298,10 +353,13 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
                 at += 1;
                 arguments.get(at - 1).cloned()
             });
+            document |= name.len() > 10 && "--output-document".starts_with(name);
             take(kind, value.as_ref(), found, &mut folder);
             continue;
         }
-        let attached = |list: &[&str]| list.iter().any(|full| full.len() == 2 && text.starts_with(full) && !text.starts_with("--"));
+        let attached = |list: &[&str]| {
+            list.iter().any(|full| full.len() == 2 && text.starts_with(full) && !text.starts_with("--"))
+        };
         if let Some(kind) = lists.iter().position(|list| attached(list)) {
             take(kind, Some(&without(word, 2)), found, &mut folder);
             continue;
@@ -324,6 +382,7 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
         if entry.name == "csplit" && letter == "f" {
             prefix = value;
         } else if entry.out.contains(letter) {
+            document |= letter == "O";
             take(0, value.as_ref(), found, &mut folder);
         } else if entry.dir.contains(letter) {
             take(1, value.as_ref(), found, &mut folder);
@@ -336,14 +395,18 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
         Nothing => {}
         Read => operands.iter().for_each(|word| found.read(word, false)),
         Write => {
-            let printed = flags.contains(['c', 't', 'l']) && matches!(entry.name, "gzip" | "gunzip" | "bzip2" | "xz");
-            operands.iter().for_each(|word| if printed { found.read(word, false) } else { found.write(word, below) });
+            let printed =
+                flags.contains(['c', 't', 'l']) && matches!(entry.name, "gzip" | "gunzip" | "bzip2" | "xz");
+            let known = operands.iter().filter(|word| is_place(word));
+            known.for_each(|word| if printed { found.read(word, false) } else { found.write(word, below) });
         }
         Second => {
             operands.first().into_iter().for_each(|word| found.read(word, false));
             operands.get(1).into_iter().for_each(|word| found.write(word, false));
         }
-        Rest => operands.iter().skip(1).for_each(|word| found.write(word, below)),
+        Rest => {
+            operands.iter().skip(1).filter(|word| is_place(word)).for_each(|word| found.write(word, below))
+        }
         First => {
             operands.first().into_iter().for_each(|word| found.write(word, false));
             operands.iter().skip(1).for_each(|word| found.read(word, true));
@@ -364,7 +427,12 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
             }
         }
     }
-    downloads(entry.name, arguments, &operands, &flags, folder.as_ref(), found);
+    if !document && folder.is_none() {
+        downloads(entry.name, arguments, &operands, &flags, found);
+    }
+    if entry.name == "curl" {
+        sent(arguments, found);
+    }
     match entry.name {
         // The names of the pieces begin with what is given, or with `x`.
         "split" => {
@@ -402,25 +470,29 @@ fn pieces(prefix: &Word, end: &str) -> Word {
     }
 }
 
-/// Files that are named by the address they come from.
-fn downloads(program: &str, arguments: &[Word], operands: &[&Word], flags: &str, folder: Option<&Word>, found: &mut Named) {
-    let has = |names: &[&str]| arguments.iter().any(|word| word.literal().is_some_and(|text| names.contains(&text)));
-    let named = match program {
-        "curl" => flags.contains('O') || has(&["--remote-name", "--remote-name-all"]),
-        "wget" => !has(&["--spider"]) && found.writes.iter().all(|(_, below)| *below),
-        _ => return,
-    };
-    if program == "curl" {
-        // `-d @file`, `-F name=@file`.
-        for word in arguments {
-            let text = word.prefix();
-            let file = text.strip_prefix('@').or_else(|| text.split_once("=@").map(|(_, file)| file));
-            if let Some(file) = file.map(|file| file.split(';').next().unwrap_or(file)).filter(|_| word.literal().is_some()) {
-                found.read(&literal(file), false);
-            }
+/// Files that are sent: `-d @file`, `-F name=@file`.
+fn sent(arguments: &[Word], found: &mut Named) {
+    for word in arguments {
+        let text = word.prefix();
+        let file = text.strip_prefix('@').or_else(|| text.split_once("=@").map(|(_, file)| file));
+        let file = file.map(|file| file.split(';').next().unwrap_or(file));
+        if let Some(file) = file.filter(|_| word.literal().is_some()) {
+            found.read(&literal(file), false);
         }
     }
-    if !named || folder.is_some() {
+}
+
+/// Files that are named by the address they come from.
+fn downloads(program: &str, arguments: &[Word], operands: &[&Word], flags: &str, found: &mut Named) {
+    let has = |names: &[&str]| {
+        arguments.iter().any(|word| word.literal().is_some_and(|text| names.contains(&text)))
+    };
+    let named = match program {
+        "curl" => flags.contains('O') || has(&["--remote-name", "--remote-name-all"]),
+        "wget" => !has(&["--spider"]),
+        _ => false,
+    };
+    if !named {
         return;
     }
     for word in operands {
@@ -448,7 +520,8 @@ fn finds(arguments: &[Word], found: &mut Named) {
             }
             Some("-delete") => {
                 let starts = |word: &&Word| !word.prefix().starts_with(['-', '(', '!', ',']);
-                let places: Vec<(Word, bool)> = arguments.iter().take_while(starts).map(|word| (word.clone(), true)).collect();
+                let places: Vec<(Word, bool)> =
+                    arguments.iter().take_while(starts).map(|word| (word.clone(), true)).collect();
                 found.deletes = if places.is_empty() { vec![(literal("."), true)] } else { places };
             }
             _ => {}
@@ -552,7 +625,9 @@ fn tar(arguments: &[Word], found: &mut Named) {
     if makes {
         for word in operands {
             let word = match (&folder, word.literal()) {
-                (Some(Word::Literal(folder)), Some(text)) => literal(format!("{}/{text}", folder.trim_end_matches('/'))),
+                (Some(Word::Literal(folder)), Some(text)) => {
+                    literal(format!("{}/{text}", folder.trim_end_matches('/')))
+                }
                 (Some(folder), _) => folder.clone(),
                 (None, _) => word,
             };
@@ -569,7 +644,20 @@ fn copies(name: &str, arguments: &[Word], found: &mut Named) {
     let valued: &[&str] = if name == "scp" {
         &["-D", "-F", "-J", "-P", "-S", "-X", "-c", "-i", "-l", "-o"]
     } else {
-        &["-B", "-M", "-T", "-e", "-f", "--rsh", "--exclude", "--include", "--filter", "--port", "--bwlimit", "--timeout"]
+        &[
+            "-B",
+            "-M",
+            "-T",
+            "-e",
+            "-f",
+            "--rsh",
+            "--exclude",
+            "--include",
+            "--filter",
+            "--port",
+            "--bwlimit",
+            "--timeout",
+        ]
     };
     let mut operands: Vec<&Word> = Vec::new();
     let mut words = arguments.iter();
@@ -586,8 +674,10 @@ fn copies(name: &str, arguments: &[Word], found: &mut Named) {
             "--backup-dir" | "--temp-dir" | "--partial-dir" | "--write-batch" | "--only-write-batch" => {
                 value(&mut words).iter().for_each(|folder| found.folder(folder));
             }
-            "--files-from" | "--exclude-from" | "--include-from" | "--password-file" | "--link-dest" | "--copy-dest"
-            | "--compare-dest" | "--read-batch" => value(&mut words).iter().for_each(|file| found.read(file, false)),
+            "--files-from" | "--exclude-from" | "--include-from" | "--password-file" | "--link-dest"
+            | "--copy-dest" | "--compare-dest" | "--read-batch" => {
+                value(&mut words).iter().for_each(|file| found.read(file, false))
+            }
             "--remove-source-files" => removes.0 = true,
             _ if option.starts_with("--del") => removes.1 = true,
             _ if valued.contains(&option) && inline.is_none() => {
@@ -597,7 +687,13 @@ fn copies(name: &str, arguments: &[Word], found: &mut Named) {
             _ => operands.push(word),
         }
     }
-    let here = |word: &Word| !word.prefix().contains("://") && !word.prefix().split('/').next().unwrap_or("").contains(':');
+    let here = |word: &Word| {
+        let text = match word {
+            Word::Literal(text) => text,
+            Word::Dynamic(open) => &open.shape,
+        };
+        !text.contains("://") && !text.split('/').next().unwrap_or("").contains(':')
+    };
     let Some((last, sources)) = operands.split_last() else { return };
     for source in sources.iter().filter(|word| here(word)) {
         found.read(source, true);
@@ -636,7 +732,10 @@ fn git(argv: &[Word], found: &mut Named) {
         let text = word.prefix();
         let value = match text {
             "-C" | "--git-dir" | "--work-tree" => argv.get(at + 1).cloned(),
-            _ => ["--git-dir=", "--work-tree="].iter().find(|start| text.starts_with(**start)).map(|start| without(word, start.len())),
+            _ => ["--git-dir=", "--work-tree="]
+                .iter()
+                .find(|start| text.starts_with(**start))
+                .map(|start| without(word, start.len())),
         };
         if let Some(value) = value {
             if text == "-C" {
@@ -661,9 +760,13 @@ fn git(argv: &[Word], found: &mut Named) {
             "archive" => Some(("-o", false)),
             _ => None,
         };
-        if let Some((option, folder)) = short.filter(|(option, _)| text.starts_with(option) && !text.starts_with("--")) {
+        if let Some((option, folder)) =
+            short.filter(|(option, _)| text.starts_with(option) && !text.starts_with("--"))
+        {
             let value = if text == option { words.next().cloned() } else { Some(without(word, 2)) };
-            value.iter().for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
+            value
+                .iter()
+                .for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
             continue;
         }
         let (option, inline) = match text.split_once('=') {
@@ -671,10 +774,15 @@ fn git(argv: &[Word], found: &mut Named) {
             _ => (text, None),
         };
         let long = |full: &str| option.len() > 4 && full.starts_with(option);
-        if (long("--output") && name != "grep") || long("--output-directory") || (name == "clone" && long("--separate-git-dir")) {
+        if (long("--output") && name != "grep")
+            || long("--output-directory")
+            || (name == "clone" && long("--separate-git-dir"))
+        {
             let value = inline.or_else(|| words.next().cloned());
             let folder = option.contains("-d") || name == "clone";
-            value.iter().for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
+            value
+                .iter()
+                .for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
         } else if name == "config" && matches!(option, "-f" | "--file") {
             inline.or_else(|| words.next().cloned()).iter().for_each(|file| found.write(file, false));
         } else if name == "config" && option == "--global" {
@@ -685,16 +793,36 @@ fn git(argv: &[Word], found: &mut Named) {
             found.write(&literal("/etc/gitconfig"), false);
         } else if name == "checkout-index" && option == "--prefix" {
             inline.iter().for_each(|folder| found.folder(folder));
-        } else if matches!(text, "-b" | "-B" | "--branch" | "-c" | "--config" | "--depth" | "-o" | "--origin" | "-u" | "--reason" | "--name") {
+        } else if matches!(
+            text,
+            "-b" | "-B"
+                | "--branch"
+                | "-c"
+                | "--config"
+                | "--depth"
+                | "-o"
+                | "--origin"
+                | "-u"
+                | "--reason"
+                | "--name"
+        ) {
             words.next();
         } else if text.len() < 2 || !text.starts_with('-') {
             operands.push(word);
         }
     }
-    let second = |found: &mut Named, operands: &[&Word]| match (operands.first().and_then(|word| word.literal()), operands.get(1)) {
+    let second = |found: &mut Named, operands: &[&Word]| match (
+        operands.first().and_then(|word| word.literal()),
+        operands.get(1),
+    ) {
         (_, Some(folder)) => found.folder(folder),
         (Some(address), None) => {
-            let name = address.trim_end_matches('/').trim_end_matches(".git").rsplit(['/', ':']).next().unwrap_or("");
+            let name = address
+                .trim_end_matches('/')
+                .trim_end_matches(".git")
+                .rsplit(['/', ':'])
+                .next()
+                .unwrap_or("");
             if !name.is_empty() {
                 found.folder(&literal(name));
             }
@@ -714,7 +842,9 @@ fn git(argv: &[Word], found: &mut Named) {
             let reads = operands.len() < 2
                 || operands.first().is_some_and(|word| matches!(word.literal(), Some("get" | "list")))
                 || arguments.iter().any(|word| looks.contains(&word.prefix()));
-            let edits = arguments.iter().any(|word| matches!(word.prefix(), "-e" | "--edit" | "--unset" | "--unset-all" | "--add"));
+            let edits = arguments
+                .iter()
+                .any(|word| matches!(word.prefix(), "-e" | "--edit" | "--unset" | "--unset-all" | "--add"));
             if reads && !edits {
                 found.reads.append(&mut found.writes);
             }
