@@ -22,14 +22,19 @@
 //! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
 //! ```
 
+mod code;
 mod critical;
 mod environment;
 mod git;
+mod git_starts;
+mod globals;
+mod hosts;
 mod options;
 mod parse;
 mod programs;
 mod readers;
 mod redirect;
+mod runners;
 mod script;
 mod show;
 mod told;
@@ -38,6 +43,8 @@ mod tree;
 mod walk;
 mod word;
 mod wrap;
+mod wrappers;
+mod writes;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -107,7 +114,7 @@ pub struct SubCommand {
     pub assignments: Vec<Assignment>,
     /// The command and what it starts in turn: `timeout 5 rm x`, then `rm x`. Empty for a bare assignment.
     pub layers: Vec<Layer>,
-    /// The command that holds this one in an argument, as `sh -c '…'` and `find … -exec` do.
+    /// The command that holds this one in an argument, as `sh -c '…'`, `find … -exec` and `tar --to-command=…` do.
     pub within: Option<usize>,
     /// Whether it changes nothing, or why it may.
     pub read_only: Result<(), String>,
@@ -137,8 +144,15 @@ pub enum Started {
     Directly,
     /// By a wrapper that changes nothing but time, priority or buffers: rules of every kind look past it.
     Wrapped,
-    /// By a program that starts others in another way (`env`, `sudo`, `xargs -n1` …): deny and ask rules look past it.
+    /// By a program that starts others in another way (`env`, `sudo`, `xargs -n1` …): deny and ask rules look past it,
+    /// and only an exact rule allows the whole.
     Executed,
+    /// By a runner that is a command in its own right (`npx`, `docker exec`, `mise exec` …): deny and ask rules look past
+    /// it, and rules that allow it by its own name do.
+    Launched,
+    /// By a command that holds it in an argument, an option or a script (`sh -c '…'`, `tar --to-command=…`, `git -c
+    /// alias.x='!…'`); see [`SubCommand::within`]. Stands for [`Started::Directly`] there.
+    Held,
 }
 
 /// A variable that is set in front of a command.
@@ -316,7 +330,16 @@ impl SubCommand {
     }
 
     /// The texts that deny and ask rules look at: past every assignment and every wrapper, as written and with
-    /// quotes removed, with the program by its path and by its name alone.
+    /// quotes removed, with the program by its path and by its name alone, and without options in front of a
+    /// sub-command.
+    ///
+    /// ```
+    /// use haft_shell::{Place, analyse};
+    ///
+    /// let found = analyse("sudo git -C /x --no-pager push origin", &Place::new("/repo"));
+    /// assert!(found.commands[0].texts_for_deny().contains(&"git push origin".to_owned()));
+    /// assert_eq!(found.commands[0].texts_for_allow(), ["sudo git -C /x --no-pager push origin"]);
+    /// ```
     pub fn texts_for_deny(&self) -> Vec<String> {
         let mut texts = vec![self.text.clone()];
         for layer in &self.layers {
@@ -329,6 +352,7 @@ impl SubCommand {
             {
                 texts.push([&[name], rest].concat().join(" "));
             }
+            texts.extend(globals::without_options(&layer.argv));
         }
         texts.sort_unstable();
         texts.dedup();
@@ -343,6 +367,20 @@ impl SubCommand {
     /// The name of the program that does the work, without its folder.
     pub fn program(&self) -> Option<&str> {
         self.argv().first()?.literal().map(base_name)
+    }
+
+    /// Why it may reach hosts that its effects don't name, if it is a program that reaches some: an address that is
+    /// known only when it runs, or a remote that git knows. Rules about hosts can't be held against such a command.
+    ///
+    /// ```
+    /// use haft_shell::{Place, analyse};
+    ///
+    /// let why = |line| analyse(line, &Place::new("/repo")).commands[0].reaches_unknown();
+    /// assert_eq!(why("git fetch origin").unwrap(), "git knows the host of the remote `origin`");
+    /// assert!(why("curl $URL").is_some() && why("curl https://x.io/$path").is_none() && why("make").is_none());
+    /// ```
+    pub fn reaches_unknown(&self) -> Option<String> {
+        hosts::reached(self.argv()).unknown
     }
 
     /// Whether some argument is known only when it runs.

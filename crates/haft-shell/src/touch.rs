@@ -1,51 +1,73 @@
 //! What a command touches, for the programs whose arguments are known to name it.
 //!
 //! Programs that aren't here may touch anything. Reads may be named too many (the value of an option that looks like a
-//! file), never too few. Hosts are named where a URL is literal; as such programs have more ways to write and reach
-//! than are read here, their effects stay unknown and the host is a hint for rules and display.
+//! file), never too few. What options name is read by [`super::writes`], and hosts by [`super::hosts`]: such programs have
+//! more ways to write and reach than are read, so their effects stay unknown, and what is named is what rules can stop.
 
 use std::path::{Path, PathBuf};
 
 use haft::Effects;
-use haft::effects::{Command, PathSet};
+use haft::effects::{Command, PathSet, Reach};
 
 use super::options::{Found, Options};
 use super::readers::{Reads, Rule};
 use super::walk::Here;
-use super::{Analysis, FileAccess, Place, Word, base_name, marks, programs};
+use super::wrap::Inner;
+use super::writes::{self, Named};
+use super::{Analysis, FileAccess, Layer, Place, Word, base_name, hosts, marks, programs, script};
 
-/// What a command with these words touches, if its program is known. What isn't known of its arguments makes the effects
-/// unknown, beside those that are.
-pub(super) fn command(argv: &[Word], here: &Here, place: &Place, only_looks: bool) -> Option<Effects> {
+/// What a command touches.
+pub(super) struct Touched {
+    /// If anything is known. What isn't known of its arguments makes the effects unknown, beside those that are.
+    pub(super) effects: Option<Effects>,
+    /// Why only an exact rule allows it: it writes or runs something at a place that isn't known.
+    pub(super) open: Option<&'static str>,
+}
+
+/// Runners whose commands see other files.
+const CONTAINERS: &[&str] = &[
+    "docker",
+    "docker-compose",
+    "podman",
+    "nerdctl",
+    "kubectl",
+    "oc",
+    "lxc",
+    "incus",
+    "multipass",
+    "heroku",
+    "mosh",
+    "toolbox",
+    "distrobox",
+    "flatpak",
+];
+
+/// What the layers of a command touch together.
+pub(super) fn layers(
+    layers: &[Layer],
+    inner: &Inner,
+    here: &Here,
+    place: &Place,
+    only_looks: bool,
+) -> Touched {
     let at = At { here, place };
-    let name = base_name(argv.first()?.literal()?);
-    let arguments = &argv[1..];
-    if only_looks {
-        return Some(at.looks(name, argv));
-    }
-    let known = match name {
-        "rm" | "rmdir" => at.removes(arguments),
-        "mkdir" => at.makes(
-            arguments,
-            &Options { flags: "pv", valued: "m", long: &["parents", "verbose"], long_valued: &["mode"] },
-        ),
-        "touch" => at.makes(
-            arguments,
-            &Options { flags: "acmfh", valued: "dt", long: &["no-create"], long_valued: &["date", "time"] },
-        ),
-        "tee" => {
-            at.makes(arguments, &Options { flags: "aip", valued: "", long: &["append"], long_valued: &[] })
+    let mut touched = Touched { effects: None, open: None };
+    let (last, wrappers) = layers.split_last().expect("a command has at least one layer");
+    let name = |layer: &Layer| layer.argv[0].literal().map(base_name).unwrap_or_default().to_owned();
+    let contained = wrappers.iter().any(|layer| CONTAINERS.contains(&&*name(layer)));
+    if !contained {
+        if matches!(inner, Inner::Nothing | Inner::Several(_)) {
+            touched.effects = at.command(&last.argv, only_looks);
         }
-        "cp" => at.copies(arguments),
-        "mv" => at.moves(arguments),
-        "ln" => at.links(arguments),
-        "sed" => at.edits(arguments),
-        "curl" => at.fetches(arguments),
-        "wget" => Some(hint(arguments)),
-        "git" if arguments.first().and_then(Word::literal) == Some("clone") => Some(hint(&arguments[1..])),
-        _ => None,
-    };
-    known.or_else(|| at.roughly(name, argv))
+        if !only_looks {
+            at.beside(&last.argv, &mut touched);
+        }
+    }
+    for (layer, next) in wrappers.iter().zip(&layers[1..]) {
+        let own = layer.argv.len().saturating_sub(next.argv.len()).max(1);
+        at.named(&writes::by_wrapper(&layer.argv[..own.min(layer.argv.len())]), &mut touched);
+    }
+    touched
 }
 
 /// The path of `~/…` where the home is known.
@@ -65,6 +87,16 @@ fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, below: bool) {
     sets.extend(
         paths.into_iter().map(|path| if below { PathSet::subtree(path) } else { PathSet::file(path) }),
     );
+}
+
+/// The same, without what is there already.
+fn add_new(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, below: bool) {
+    for path in paths {
+        let set = if below { PathSet::subtree(path) } else { PathSet::file(path) };
+        if !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
 }
 
 /// Operands, and single letters or names of the options, if all are known.
@@ -102,6 +134,118 @@ fn split<'w>(arguments: &'w [Word], options: &Options) -> Option<(Vec<&'w Word>,
 }
 
 impl At<'_> {
+    /// What a command with these words touches, if its program is known.
+    fn command(&self, argv: &[Word], only_looks: bool) -> Option<Effects> {
+        let name = base_name(argv.first()?.literal()?);
+        let arguments = &argv[1..];
+        if only_looks {
+            return Some(self.looks(name, argv));
+        }
+        let known = match name {
+            "rm" | "rmdir" => self.removes(arguments),
+            "mkdir" => self.makes(
+                arguments,
+                &Options { flags: "pv", valued: "m", long: &["parents", "verbose"], long_valued: &["mode"] },
+            ),
+            "touch" => self.makes(
+                arguments,
+                &Options {
+                    flags: "acmfh",
+                    valued: "dt",
+                    long: &["no-create"],
+                    long_valued: &["date", "time"],
+                },
+            ),
+            "tee" => self
+                .makes(arguments, &Options { flags: "aip", valued: "", long: &["append"], long_valued: &[] }),
+            "cp" => self.copies(&target_last(arguments)),
+            "mv" => self.moves(&target_last(arguments)),
+            "ln" => self.links(&target_last(arguments)),
+            "sed" | "gsed" => return Some(self.sed(arguments)),
+            "curl" => return self.fetches(argv),
+            _ => None,
+        };
+        known.or_else(|| self.roughly(name, argv))
+    }
+
+    /// What the options of a program name, the hosts it reaches, and the folder it works in if that is another.
+    fn beside(&self, argv: &[Word], touched: &mut Touched) {
+        self.named(&writes::named(argv), touched);
+        let Some(program) = argv.first().and_then(Word::literal) else { return };
+        if matches!(base_name(program), "sed" | "gsed")
+            && let Some(effects) = &touched.effects
+            && effects.unknown
+            && script::read(&script::arguments(&argv[1..]).script).writes.len() > effects.writes.len()
+        {
+            touched.open = Some(OPEN);
+        }
+        let reached = hosts::reached(argv);
+        if reached.known {
+            let sure = touched.effects.as_ref().is_some_and(|effects| !effects.unknown);
+            let effects = touched.effects.get_or_insert_with(Effects::unknown);
+            effects.unknown |= !sure;
+            for (host, access) in reached.hosts {
+                if !effects.reaches.iter().any(|reach| reach.host == host) {
+                    effects.reaches.push(Reach { host, access });
+                }
+            }
+            for file in &reached.files {
+                self.read(effects, self.here.join(Path::new(file)), false);
+            }
+        }
+        if !self.here.moved() || touched.effects.as_ref().is_some_and(|effects| !effects.unknown) {
+            return;
+        }
+        let relative = program.contains('/') && !program.starts_with('/');
+        let Some(folders) = self.here.folders() else {
+            if relative {
+                touched.open = touched.open.or(Some("is a program of a folder that isn't known"));
+            }
+            return;
+        };
+        // A program that may do anything does it there.
+        let folders = folders.iter().filter(|folder| !folder.as_os_str().is_empty()).cloned().collect();
+        let effects = touched.effects.get_or_insert_with(Effects::unknown);
+        if relative {
+            self.read(effects, self.here.join(Path::new(program)), false);
+        }
+        add(&mut effects.reads, folders, false);
+    }
+
+    /// Adds what a program names beside its ordinary arguments.
+    fn named(&self, named: &Named, touched: &mut Touched) {
+        if named.is_empty() {
+            return;
+        }
+        let sure = touched.effects.as_ref().is_some_and(|effects| !effects.unknown);
+        let effects = touched.effects.get_or_insert_with(Effects::unknown);
+        effects.unknown |= !sure;
+        let paths = |word: &Word| match (&named.base, word) {
+            (Some(Word::Literal(base)), Word::Literal(text)) => self.here.join(&Path::new(base).join(text)),
+            (Some(_), Word::Literal(text)) if !text.starts_with('/') => None,
+            _ => self.paths(word),
+        };
+        for (word, below) in &named.writes {
+            match paths(word) {
+                Some(paths) => add_new(&mut effects.writes, paths, *below),
+                None => touched.open = touched.open.or(Some(OPEN)),
+            }
+        }
+        for (word, below) in &named.deletes {
+            match paths(word) {
+                Some(paths) => add_new(&mut effects.deletes, paths, *below),
+                None => touched.open = touched.open.or(Some(OPEN)),
+            }
+        }
+        for (word, below) in &named.reads {
+            match if named.base.as_ref() == Some(word) { self.paths(word) } else { paths(word) } {
+                Some(paths) => add_new(&mut effects.reads, paths, *below),
+                None => effects.unknown = true,
+            }
+        }
+        effects.unknown |= touched.open.is_some();
+    }
+
     /// Where a word may lead, if that is known.
     fn paths(&self, word: &Word) -> Option<Vec<PathBuf>> {
         match word {
@@ -196,9 +340,6 @@ impl At<'_> {
             _ => {
                 let reader = programs::reader(argv).filter(|reader| !matches!(reader.rule, Rule::Git))?;
                 let mut effects = self.looks(reader.name, argv);
-                if reader.name == "sed" {
-                    effects.writes.clone_from(&effects.reads);
-                }
                 effects.unknown = true;
                 return Some(effects);
             }
@@ -329,18 +470,39 @@ impl At<'_> {
         Some(effects.exclusive())
     }
 
-    /// `sed -i` with a script that only prints otherwise.
-    fn edits(&self, arguments: &[Word]) -> Option<Effects> {
-        let place = arguments.iter().position(|word| matches!(word.literal(), Some("-i" | "--in-place")))?;
-        let others: Vec<Word> = [&arguments[..place], &arguments[place + 1..]].concat();
-        let argv = [&[Word::Literal("sed".to_owned())], &others[..]].concat();
-        programs::only_looks(&argv, false).ok()?;
-        let mut effects = self.looks("sed", &argv);
-        effects.writes.clone_from(&effects.reads);
-        Some(effects)
+    /// `sed` with any script: the files, and what the script names.
+    fn sed(&self, words: &[Word]) -> Effects {
+        let arguments = script::arguments(words);
+        let script = script::read(&arguments.script);
+        let mut effects = Effects::none();
+        for word in
+            arguments.files.iter().chain(&arguments.scripts).filter(|word| word.literal() != Some("-"))
+        {
+            if stays(word) {
+                self.read(&mut effects, self.here.join(Path::new(".")), true);
+            } else {
+                self.read(&mut effects, self.paths(word), false);
+            }
+        }
+        if arguments.in_place {
+            effects.writes.clone_from(&effects.reads);
+        }
+        let is_file = |file: &&&str| !matches!(**file, "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "");
+        for file in script.reads.iter().filter(is_file) {
+            self.read(&mut effects, self.here.join(Path::new(file)), false);
+        }
+        for file in script.writes.iter().filter(is_file) {
+            match self.here.join(Path::new(file)) {
+                Some(paths) => add(&mut effects.writes, paths, false),
+                None => effects.unknown = true,
+            }
+        }
+        effects.unknown |= arguments.unknown || arguments.open || script.unread || !script.runs.is_empty();
+        effects
     }
 
-    fn fetches(&self, arguments: &[Word]) -> Option<Effects> {
+    /// `curl` with nothing but the simplest options, all of whose addresses are known.
+    fn fetches(&self, argv: &[Word]) -> Option<Effects> {
         const CURL: Options = Options {
             flags: "sSfvIigk46",
             valued: "HAemo",
@@ -357,17 +519,51 @@ impl At<'_> {
             ],
             long_valued: &["header", "user-agent", "max-time", "connect-timeout", "retry", "output"],
         };
-        let open = hint(arguments);
-        let Some((operands, given)) = split(arguments, &CURL) else { return Some(open) };
-        let writes = given.iter().any(|option| matches!(*option, "o" | "output"));
-        let reads_files = arguments.iter().any(|word| word.prefix().contains('@'));
-        if writes || reads_files || open.reaches.len() != operands.len() || operands.is_empty() {
-            return Some(open);
-        }
-        let mut known = open;
-        known.unknown = false;
-        Some(known)
+        let arguments = &argv[1..];
+        let (operands, _) = split(arguments, &CURL)?;
+        let reached = hosts::reached(argv);
+        let reads_files = arguments.iter().any(|word| word.prefix().starts_with('@'));
+        let known = reached.unknown.is_none() && !reads_files && !operands.is_empty();
+        known.then(Effects::none)
     }
+}
+
+const OPEN: &str = "writes a file that is known only when it runs";
+
+/// The arguments of `cp`, `mv` or `ln` with the folder of `-t` as the last operand.
+fn target_last(arguments: &[Word]) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::with_capacity(arguments.len());
+    let mut target = None;
+    let mut ended = false;
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        let text = word.literal().unwrap_or("");
+        ended |= text == "--";
+        if ended || !text.starts_with('-') {
+            words.push(word.clone());
+            continue;
+        }
+        let long = text.strip_prefix("--").map(|long| long.split_once('=').unwrap_or((long, "")));
+        if let Some((name, value)) = long {
+            if name.len() < 2 || !"target-directory".starts_with(name) {
+                words.push(word.clone());
+            } else if value.is_empty() {
+                target = rest.next().cloned();
+            } else {
+                target = Some(Word::Literal(value.to_owned()));
+            }
+        } else if let Some((front, value)) = text.split_once('t') {
+            if front.len() > 1 {
+                words.push(Word::Literal(front.to_owned()));
+            }
+            target =
+                if value.is_empty() { rest.next().cloned() } else { Some(Word::Literal(value.to_owned())) };
+        } else {
+            words.push(word.clone());
+        }
+    }
+    words.extend(target);
+    words
 }
 
 /// Programs of which some options take the next word, which then isn't a file.
@@ -383,7 +579,7 @@ const VALUED: &[(&str, &str)] = &[
     ("paste", "d"),
     ("od", "AjNtw"),
     ("du", "d"),
-    ("sort", "ktS"),
+    ("sort", "ktSoT"),
     ("sed", "e"),
     ("uniq", "fsw"),
     ("diff", "CUxW"),
@@ -430,28 +626,6 @@ fn stays(word: &Word) -> bool {
 /// Whether an operand of git is a path out of the working directory.
 fn leads_elsewhere(word: &Word) -> bool {
     word.literal().is_none_or(|text| text.starts_with('/') || text.starts_with("../") || text == "..")
-}
-
-/// Unknown effects with the hosts of the URLs that are literal.
-fn hint(arguments: &[Word]) -> Effects {
-    let hosts = programs::operands(arguments).filter_map(|word| host(word.literal()?));
-    hosts.fold(Effects::unknown(), |effects, host| effects.and(Effects::observes(host)))
-}
-
-/// The host of a URL, if it is plain.
-fn host(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    if !matches!(&*scheme.to_ascii_lowercase(), "http" | "https" | "ssh" | "git" | "ftp") {
-        return None;
-    }
-    let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    let host = authority
-        .rsplit_once(':')
-        .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
-        .map_or(authority, |(host, _)| host);
-    let plain =
-        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
-    plain.then(|| host.trim_end_matches('.').to_ascii_lowercase())
 }
 
 /// What everything that was found touches together.

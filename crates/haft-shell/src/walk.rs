@@ -8,11 +8,12 @@ use std::path::{Component, Path, PathBuf};
 
 use super::environment::{self, Sets, Weight};
 use super::parse::{self, Tree};
+use super::told::{self, Held, Told};
 use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
 use super::wrap::{self, Inner};
 use super::{
     Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
-    Redirect, Started, SubCommand, Word, base_name, critical, marks, programs, told, touch, tree,
+    Redirect, Started, SubCommand, Word, base_name, critical, marks, normal, programs, touch, tree,
 };
 
 /// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
@@ -45,8 +46,13 @@ impl Here {
         self
     }
 
-    fn moved(&self) -> bool {
+    pub(super) fn moved(&self) -> bool {
         *self != Here::start()
+    }
+
+    /// The folders, if they are known.
+    pub(super) fn folders(&self) -> Option<&[PathBuf]> {
+        self.0.as_deref()
     }
 
     /// Where a path may be.
@@ -356,57 +362,47 @@ impl Walker<'_> {
     ) -> After {
         let front = assignments.iter().map(|assignment| &*assignment.text);
         let text = front.chain(written.iter().copied()).collect::<Vec<_>>().join(" ");
-        let mut layers = vec![Layer { text: written.join(" "), argv, started: Started::Directly }];
-        let mut written = written;
+        let first = if self.within.is_some() { Started::Held } else { Started::Directly };
+        let mut layers = vec![Layer { text: written.join(" "), argv, started: first }];
         let mut at = here.clone();
         let mut exact_only = None;
-        let inner = loop {
-            let argv = &layers[layers.len() - 1].argv;
-            if argv[0].literal().is_none_or(str::is_empty) {
-                let doubt = Doubt::Command(argv[0].plain().to_owned());
-                self.doubt(doubt);
-                break Inner::Nothing;
-            }
-            let (argv, from, started) = match wrap::inner(argv) {
-                Inner::Words { from, started, moved } => {
-                    self.given_environment(&layers[layers.len() - 1].argv[..from]);
-                    at = if moved { Here::unknown() } else { at };
-                    (layers[layers.len() - 1].argv[from..].to_vec(), from, started)
-                }
-                Inner::Given { argv, from, started } => (argv, from, started),
-                other => break other,
-            };
-            if started == Started::Executed {
-                exact_only = exact_only.or(Some("starts another command in its own way"));
-            }
-            written = written.get(from..).unwrap_or(&[]);
-            if layers.len() >= DEPTH_MAX {
-                self.doubt(Doubt::TooDeep);
-                break Inner::Nothing;
-            }
-            layers.push(Layer { text: written.join(" "), argv, started });
-        };
+        let inner = self.unwrap(&mut layers, written, &mut at, &mut exact_only);
         let last = &layers[layers.len() - 1].argv;
         let name = last[0].literal().map(base_name).unwrap_or_default().to_owned();
+        let given = match &input {
+            Some(Input::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
         let inner = match (inner, input) {
             (Inner::Input, Some(Input::Text(text))) => Inner::Text { text, here: false },
             (inner, _) => inner,
         };
-        exact_only = exact_only.or(self.holds(&inner, &text, last));
+        let told = told::by(last, given.as_deref());
+        exact_only = exact_only.or(self.holds(&inner, &text, last)).or(told.exact);
+        if told.unknown {
+            self.doubt(Doubt::Starts(shown(last)));
+        }
         let heaviest = heaviest.max(self.variables(last));
         let mut read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
+        if read_only.is_ok() && (told.exact.is_some() || told.unknown) {
+            read_only = Err(format!("`{name}` can be told to run another command"));
+        }
         let critical =
             matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
-        let plain = layers.iter().all(|layer| layer.started != Started::Executed);
+        let plain =
+            layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
         let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
-        let known = plain && !logs && matches!(inner, Inner::Nothing) && heaviest <= Weight::Ordinary;
-        let mut effects = match inner {
-            Inner::Nothing | Inner::Several(_) => {
-                let only_looks = programs::only_looks(last, at.moved()).is_ok();
-                touch::command(last, &at, self.place, only_looks)
-            }
-            _ => None,
-        };
+        let known = plain
+            && !logs
+            && matches!(inner, Inner::Nothing)
+            && told.held.is_empty()
+            && !told.unknown
+            && heaviest <= Weight::Ordinary;
+        let only_looks = matches!(inner, Inner::Nothing | Inner::Several(_))
+            && programs::only_looks(last, at.moved()).is_ok();
+        let touched = touch::layers(&layers, &inner, &at, self.place, only_looks);
+        exact_only = exact_only.or(touched.open);
+        let mut effects = touched.effects;
         // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
         if let Some(effects) = effects.as_mut().filter(|_| !known) {
             effects.unknown = true;
@@ -427,19 +423,113 @@ impl Walker<'_> {
             critical,
             effects,
         });
+        self.walk_told(told, number, &name, &at);
         self.walk_inner(inner, number, &name, &last, &at).unwrap_or(after)
+    }
+
+    /// Takes wrappers off until there is something that starts nothing, or starts it in another way.
+    fn unwrap(
+        &mut self,
+        layers: &mut Vec<Layer>,
+        written: &[&str],
+        at: &mut Here,
+        exact_only: &mut Option<&'static str>,
+    ) -> Inner {
+        let mut written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+        loop {
+            let argv = &layers[layers.len() - 1].argv;
+            if argv[0].literal().is_none_or(str::is_empty) {
+                let doubt = Doubt::Command(argv[0].plain().to_owned());
+                self.doubt(doubt);
+                return Inner::Nothing;
+            }
+            let (argv, from, started) = match wrap::inner(argv) {
+                Inner::Words { from, started, moved } => {
+                    self.given_environment(&layers[layers.len() - 1].argv[..from]);
+                    if moved {
+                        *at = Here::unknown();
+                    }
+                    (layers[layers.len() - 1].argv[from..].to_vec(), from, started)
+                }
+                Inner::Perhaps { from, started } => {
+                    self.doubt(Doubt::Starts(shown(argv)));
+                    *at = Here::unknown();
+                    let outer = argv.clone();
+                    let (likely, others) = from.split_last().expect("there is a place where it may begin");
+                    for from in others {
+                        let text = written.get(*from..).unwrap_or(&[]).join(" ");
+                        layers.push(Layer { text, argv: outer[*from..].to_vec(), started });
+                    }
+                    (outer[*likely..].to_vec(), *likely, started)
+                }
+                Inner::Given { argv: given, from, started } => {
+                    // What isn't as it was written is shown as it is started.
+                    if argv.get(from) != given.first() {
+                        let words = given.iter().filter(|word| **word != Word::anything());
+                        written = words.map(|word| word.plain().to_owned()).collect();
+                        (given, 0, started)
+                    } else {
+                        (given, from, started)
+                    }
+                }
+                other => return other,
+            };
+            if started == Started::Executed {
+                *exact_only = exact_only.or(Some("starts another command in its own way"));
+            }
+            written.drain(..from.min(written.len()));
+            if layers.len() >= DEPTH_MAX {
+                self.doubt(Doubt::TooDeep);
+                return Inner::Nothing;
+            }
+            layers.push(Layer { text: written.join(" "), argv, started });
+        }
+    }
+
+    /// Walks what a command is told to run by an option, a script or a setting.
+    fn walk_told(&mut self, told: Told, number: usize, name: &str, at: &Here) {
+        if told.held.is_empty() {
+            return;
+        }
+        let outer = self.within.replace(number);
+        // These run it elsewhere: at the top of a repository, on another machine.
+        let at =
+            if matches!(name, "git" | "make" | "tmux" | "screen") { Here::unknown() } else { at.clone() };
+        self.depth += 1;
+        for held in told.held {
+            match held {
+                Held::Words(argv) => self.given(argv, &at),
+                Held::Text(text) => {
+                    self.text(&text, at.clone());
+                }
+            }
+        }
+        self.depth -= 1;
+        self.within = outer;
+    }
+
+    /// A command whose words are given by another.
+    fn given(&mut self, argv: Vec<Word>, at: &Here) {
+        if self.depth > DEPTH_MAX * 2 {
+            return self.doubt(Doubt::TooDeep);
+        }
+        let words = argv.iter().filter(|word| **word != Word::anything());
+        let written: Vec<String> = words.map(|word| word.plain().to_owned()).collect();
+        let written: Vec<&str> = written.iter().map(|text| &**text).collect();
+        self.depth += 1;
+        self.command(argv, &written, Vec::new(), Weight::Harmless, None, at);
+        self.depth -= 1;
     }
 
     /// Why only an exact rule allows a command because of what it holds, with a doubt where that isn't known.
     fn holds(&mut self, inner: &Inner, text: &str, argv: &[Word]) -> Option<&'static str> {
-        let shown = || argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ");
         match inner {
             Inner::Unknown => {
-                self.doubt(Doubt::Starts(shown()));
+                self.doubt(Doubt::Starts(shown(argv)));
                 Some("starts another command")
             }
             Inner::Elsewhere => {
-                self.doubt(Doubt::Elsewhere(shown()));
+                self.doubt(Doubt::Elsewhere(shown(argv)));
                 Some("takes commands from elsewhere")
             }
             Inner::Input => {
@@ -447,7 +537,7 @@ impl Walker<'_> {
                 Some("runs what it is given")
             }
             Inner::Text { .. } | Inner::Several(_) => Some("runs what it is given"),
-            Inner::Nothing | Inner::Words { .. } | Inner::Given { .. } => told::to_run(argv),
+            Inner::Nothing | Inner::Words { .. } | Inner::Perhaps { .. } | Inner::Given { .. } => None,
         }
     }
 
@@ -499,8 +589,7 @@ impl Walker<'_> {
                 weights.max().unwrap_or(Weight::Harmless)
             }
             Sets::Unknown => {
-                let shown = argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ");
-                self.doubt(Doubt::Elsewhere(shown));
+                self.doubt(Doubt::Elsewhere(shown(argv)));
                 Weight::Dangerous
             }
         }
@@ -524,6 +613,8 @@ impl Walker<'_> {
                 // `cd -P` and the like resolve links, `CDPATH` is refused elsewhere.
                 let options = argv[1..].iter().any(|word| word.prefix().starts_with('-'));
                 match target.filter(|target| !options && !target.as_os_str().is_empty()) {
+                    // Back to where the session is.
+                    Some(target) if normal(&target) == self.place.cwd => (Here::start(), stay),
                     Some(target) => (at.enter(&target), stay),
                     None => (Here::unknown(), stay),
                 }
@@ -547,7 +638,8 @@ impl Walker<'_> {
         match inner {
             Inner::Text { text, here } => {
                 self.depth += 1;
-                let remote = matches!(name, "ssh" | "trap");
+                let remote =
+                    matches!(name, "ssh" | "autossh" | "trap" | "su" | "runuser" | "at" | "batch" | "heroku");
                 let start = if remote { Here::unknown() } else { at.clone() };
                 let end = self.text(&text, start);
                 self.depth -= 1;
@@ -562,20 +654,27 @@ impl Walker<'_> {
                 let moved = argv.iter().any(|word| matches!(word.literal(), Some("-execdir" | "-okdir")));
                 let at = if moved { Here::unknown() } else { at.clone() };
                 for argv in commands {
-                    let written: Vec<String> = argv.iter().map(|word| word.plain().to_owned()).collect();
-                    let written: Vec<&str> = written.iter().map(|text| &**text).collect();
-                    self.command(argv, &written, Vec::new(), Weight::Harmless, None, &at);
+                    self.given(argv, &at);
                 }
             }
             Inner::Elsewhere => {
                 self.lost |= matches!(name, "source" | ".");
             }
             Inner::Unknown => self.lost |= name == "eval",
-            Inner::Nothing | Inner::Words { .. } | Inner::Given { .. } | Inner::Input => {}
+            Inner::Nothing
+            | Inner::Words { .. }
+            | Inner::Perhaps { .. }
+            | Inner::Given { .. }
+            | Inner::Input => {}
         }
         self.within = outer;
         after
     }
+}
+
+/// The beginning of a command, for a doubt about it.
+fn shown(argv: &[Word]) -> String {
+    argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ")
 }
 
 fn unclear(assignments: &[Assignment]) -> String {
@@ -614,7 +713,9 @@ fn word(from: &tree::Word) -> Word {
         return Word::Literal(text);
     }
     let mut shape = String::new();
-    let mut splits = from.raw.contains('@') || from.raw.contains("[*]") || from.raw.contains("$*");
+    // Lists stay lists in quotes; an address with `@` is none.
+    let mut splits =
+        ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| from.raw.contains(list));
     for piece in &from.pieces {
         match piece {
             Piece::Text(text) => shape.extend(text.chars().map(|c| if c <= marks::GLOB { '?' } else { c })),

@@ -1,10 +1,12 @@
 //! Programs that start other programs: which argument is the inner command, and how it is started.
 //!
-//! Options are read by a table. An option that isn't in it makes the inner command uncertain, and that is a doubt:
-//! `timeout --new-option 5 rm x` may start `5`, or `rm`.
+//! Options are read by the table in [`super::wrappers`]. An option that isn't in it makes the inner command uncertain:
+//! `timeout --new-option 5 rm x` may start `5`, `rm` or `x`. All of these are found, so that a rule which denies one
+//! does, and there is a doubt. What a program is told to start by an option or a script is for [`super::told`].
 
-use super::options::{Found, Options};
-use super::{Open, Started, Word, base_name, marks};
+use super::options::Found;
+use super::wrappers::{self, BWRAP_PAIRS, Wrapper};
+use super::{Open, Started, Word, base_name, marks, runners};
 
 /// What a command starts in turn.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(super) enum Inner {
     Nothing,
     /// The words from here on.
     Words { from: usize, started: Started, moved: bool },
+    /// The words from one of these places on, and which isn't known; the likeliest is the last.
+    Perhaps { from: Vec<usize>, started: Started },
     /// The same, with arguments that come from elsewhere or stand for others.
     Given { argv: Vec<Word>, from: usize, started: Started },
     /// A text that is parsed as commands, in this shell or another.
@@ -27,125 +31,20 @@ pub(super) enum Inner {
     Elsewhere,
 }
 
-struct Wrapper {
-    name: &'static str,
-    started: Started,
-    options: Options,
-    /// How many arguments come before the command.
-    operands: usize,
-}
-
-const fn wrapper(
-    name: &'static str,
-    started: Started,
-    flags: &'static str,
-    valued: &'static str,
-    long: &'static [&'static str],
-    long_valued: &'static [&'static str],
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, started, options: Options { flags, valued, long, long_valued }, operands }
-}
-
-use Started::{Executed, Wrapped};
-
-const WRAPPERS: &[Wrapper] = &[
-    wrapper(
-        "timeout",
-        Wrapped,
-        "vfp",
-        "ks",
-        &["foreground", "preserve-status", "verbose"],
-        &["kill-after", "signal"],
-        1,
-    ),
-    wrapper("time", Wrapped, "pvlq", "f", &["portability", "verbose", "quiet"], &["format"], 0),
-    wrapper("nice", Wrapped, "", "n", &[], &["adjustment"], 0),
-    wrapper("nohup", Wrapped, "", "", &[], &[], 0),
-    wrapper("stdbuf", Wrapped, "", "ioe", &[], &["input", "output", "error"], 0),
-    wrapper("command", Wrapped, "p", "", &[], &[], 0),
-    wrapper("builtin", Wrapped, "", "", &[], &[], 0),
-    wrapper("noglob", Wrapped, "", "", &[], &[], 0),
-    wrapper("exec", Executed, "cl", "a", &[], &[], 0),
-    wrapper("busybox", Executed, "", "", &[], &[], 0),
-    wrapper("toybox", Executed, "", "", &[], &[], 0),
-    wrapper("setsid", Executed, "cfw", "", &["ctty", "fork", "wait"], &[], 0),
-    wrapper("ionice", Executed, "t", "cn", &["ignore"], &["class", "classdata"], 0),
-    wrapper("chrt", Executed, "abfimorRv", "", &[], &[], 1),
-    wrapper("taskset", Executed, "ac", "", &["all-tasks", "cpu-list"], &[], 1),
-    wrapper("doas", Executed, "ns", "uC", &[], &[], 0),
-    wrapper(
-        "sudo",
-        Executed,
-        "AbEHiklnPsSvKV",
-        "ughpCrtTU",
-        &["askpass", "background", "preserve-env", "set-home", "login", "non-interactive", "stdin", "shell"],
-        &["user", "group", "host", "prompt", "close-from", "role", "type", "command-timeout", "other-user"],
-        0,
-    ),
-    wrapper("env", Executed, "i0v", "uC", &["ignore-environment", "null", "debug"], &["unset", "chdir"], 0),
-    wrapper(
-        "flock",
-        Executed,
-        "sexnuoFv",
-        "wE",
-        &["shared", "exclusive", "unlock", "nonblock", "nb", "close", "no-fork", "verbose"],
-        &["wait", "timeout", "conflict-exit-code"],
-        1,
-    ),
-    wrapper(
-        "watch",
-        Executed,
-        "bcdegprtwxC",
-        "nq",
-        &["beep", "color", "differences", "errexit", "chgexit", "precise", "no-title", "no-wrap", "exec"],
-        &["interval", "equexit"],
-        0,
-    ),
-    wrapper(
-        "xargs",
-        Wrapped,
-        "0rtpxo",
-        "EILnPsda",
-        &["null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"],
-        &["delimiter", "max-args", "max-procs", "max-chars", "max-lines", "arg-file"],
-        0,
-    ),
-    wrapper("ssh", Executed, "46AaCfgKkMNnqsTtVvXxYy", "BbcDEeIiJLlmpRWw", &[], &[], 1),
-];
+use Started::Executed;
 
 /// Programs that start others in ways that aren't read here.
-const UNREAD: &[&str] = &[
-    "strace",
-    "ltrace",
-    "unshare",
-    "nsenter",
-    "chroot",
-    "systemd-run",
-    "script",
-    "expect",
-    "proot",
-    "su",
-    "runuser",
-    "setpriv",
-    "parallel",
-    "entr",
-    "fakeroot",
-    "unbuffer",
-    "start-stop-daemon",
-    "setarch",
-    "zsh",
-    "fish",
-    "csh",
-    "tcsh",
-    "pwsh",
-];
+const UNREAD: &[&str] =
+    &["expect", "fish", "csh", "tcsh", "pwsh", "setarch", "start-stop-daemon", "run-parts", "zsh"];
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "rbash"];
 
+/// How many places are named where an inner command may begin.
+const PLACES_MAX: usize = 4;
+
 /// Whether a function or alias of this name would change what is found.
 pub(super) fn is_special(name: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| wrapper.name == name)
+    wrappers::find(name).is_some()
         || SHELLS.contains(&name)
         || matches!(
             name,
@@ -159,19 +58,47 @@ fn unread(name: &str, arguments: &[Word]) -> Inner {
         _ => None,
     };
     match only {
-        Some("--version" | "--help") => Inner::Nothing,
-        None if arguments.is_empty() => match name {
-            "su" | "script" | "zsh" | "fish" | "csh" | "tcsh" | "pwsh" => Inner::Input,
-            _ => Inner::Nothing,
-        },
-        _ => Inner::Unknown,
+        Some("--version" | "--help") => return Inner::Nothing,
+        None if arguments.is_empty() => {
+            return match name {
+                "zsh" | "fish" | "csh" | "tcsh" | "pwsh" => Inner::Input,
+                _ => Inner::Nothing,
+            };
+        }
+        _ => {}
+    }
+    // What stands after the options may be a command: a rule that denies it does.
+    let word = |word: &Word| word.literal().is_some_and(|text| !text.is_empty() && !text.starts_with('-'));
+    let mut from: Vec<usize> = (0..arguments.len())
+        .filter(|at| word(&arguments[*at]) && (*at == 0 || arguments[*at - 1].prefix().starts_with('-')))
+        .map(|at| at + 1)
+        .take(PLACES_MAX)
+        .collect();
+    from.reverse();
+    if from.is_empty() || SHELL_LIKE.contains(&name) {
+        Inner::Unknown
+    } else {
+        Inner::Perhaps { from, started: Executed }
+    }
+}
+
+/// Shells with another grammar: their arguments aren't words of a command.
+const SHELL_LIKE: &[&str] = &["zsh", "fish", "csh", "tcsh", "pwsh", "expect", "run-parts"];
+
+/// The name that a program is known by: GNU's have a `g` in front on some systems.
+fn usual(name: &str) -> (&str, bool) {
+    match name {
+        "gtimeout" | "gnice" | "gnohup" | "gstdbuf" | "genv" | "gxargs" | "gfind" | "gtime" | "gchroot" => {
+            (&name[1..], true)
+        }
+        _ => (name, false),
     }
 }
 
 /// What the command of these words starts.
 pub(super) fn inner(argv: &[Word]) -> Inner {
     let Some(name) = argv.first().and_then(Word::literal) else { return Inner::Unknown };
-    let name = base_name(name);
+    let (name, renamed) = usual(base_name(name));
     let arguments = &argv[1..];
     match name {
         "eval" => joined(arguments, true),
@@ -194,21 +121,48 @@ pub(super) fn inner(argv: &[Word]) -> Inner {
         {
             Inner::Nothing
         }
+        "su" | "runuser" => user(argv),
+        "sg" => group(arguments),
+        "newgrp" => Inner::Input,
+        "script" => recorded(arguments),
+        "capsh" => capabilities(arguments),
+        "parallel" | "sem" => parallel(name, argv),
+        "at" | "batch" => Inner::Input,
+        "crontab" => match arguments.iter().find_map(|word| word.literal()) {
+            Some("-l" | "-r") => Inner::Nothing,
+            Some("-") | None if arguments.len() < 2 => Inner::Input,
+            _ => Inner::Elsewhere,
+        },
         _ if SHELLS.contains(&name) => shell(arguments),
         _ if UNREAD.contains(&name) => unread(name, arguments),
-        _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-            Some(wrapper) => wrapped(wrapper, argv),
-            None => Inner::Nothing,
+        _ => match wrappers::find(name) {
+            Some(wrapper) => wrapped(wrapper, argv, if renamed { Executed } else { wrapper.started }),
+            None => runners::inner(name, argv),
         },
     }
 }
 
-fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
+/// What is expanded here may vanish, become two words, or be an option.
+pub(super) fn certain(word: &Word) -> bool {
+    match word {
+        Word::Literal(_) => true,
+        Word::Dynamic(open) => !open.splits && !word.prefix().is_empty() && !word.prefix().starts_with('-'),
+    }
+}
+
+fn wrapped(wrapper: &Wrapper, argv: &[Word], mut started: Started) -> Inner {
+    if let [_, only] = argv
+        && matches!(only.literal(), Some("--version" | "--help"))
+    {
+        return Inner::Nothing;
+    }
     let mut at = 1;
-    let mut moved = false;
-    let mut started = wrapper.started;
+    let mut moved = wrapper.traits.elsewhere;
     let mut replace: Option<String> = None;
-    let mut text = wrapper.name == "watch";
+    let mut text = wrapper.traits.joined;
+    // Where the command may begin if an option that isn't known has no value.
+    let mut perhaps: Vec<usize> = Vec::new();
+    let mut unsure = false;
     while let Some(word) = argv.get(at) {
         let Some(option) = word.literal() else { break };
         if option == "--" {
@@ -230,14 +184,36 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
         if wrapper.name == "xargs" {
             started = Executed;
         }
+        if wrapper.name == "env" && is_split_string(option) {
+            return split_string(argv, at);
+        }
+        if wrapper.name == "bwrap" && BWRAP_PAIRS.contains(&option) {
+            at += 3;
+            continue;
+        }
         let found = wrapper.options.read(option);
         at += 1;
+        if wrapper.traits.any_long && option.starts_with("--") && !matches!(found[..], [Found::Valued(..)]) {
+            continue;
+        }
         for found in found {
             match found {
-                Found::Unknown => return Inner::Unknown,
-                Found::Flag(name) => {
-                    text &= !(wrapper.name == "watch" && matches!(name, "x" | "exec"));
+                Found::Unknown => {
+                    unsure = true;
+                    let value = argv.get(at).is_some_and(|word| !word.prefix().starts_with('-'));
+                    if value && !option.contains('=') && perhaps.len() < PLACES_MAX {
+                        perhaps.push(at);
+                        at += 1;
+                    }
+                    break;
                 }
+                Found::Flag(name) => match (wrapper.name, name) {
+                    ("watch", "x" | "exec") => text = false,
+                    ("entr", "s") => text = true,
+                    // Of a process that runs already.
+                    ("taskset", "p" | "pid") => return Inner::Nothing,
+                    _ => {}
+                },
                 Found::Valued(name, value) => {
                     let value = match value {
                         Some(value) => Some(value.to_owned()),
@@ -251,30 +227,34 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
                         }
                     };
                     match (wrapper.name, name) {
-                        ("env", "C" | "chdir") => moved = true,
+                        ("env", "C" | "chdir") | ("sudo", "D" | "chdir" | "R" | "chroot") => moved = true,
+                        ("unshare", "R" | "root" | "w" | "wd") => moved = true,
+                        // Arguments from a descriptor.
+                        ("bwrap", "args") => unsure = true,
+                        ("strace" | "ltrace", "o" | "output") => {
+                            // `-o '|cmd'` is a pipe.
+                            unsure |= value.is_none_or(|value| value.starts_with(['|', '!']));
+                        }
                         ("xargs", "I") => match value {
                             Some(value) => replace = Some(value),
                             None => return Inner::Unknown,
                         },
+                        ("chrt" | "prlimit" | "ionice", "p" | "P" | "pid" | "pgid") => return Inner::Nothing,
                         _ => {}
                     }
                 }
             }
         }
     }
-    // What is expanded here may vanish, become two words, or be an option.
-    let certain = |word: &Word| match word {
-        Word::Literal(_) => true,
-        Word::Dynamic(open) => !open.splits && !word.prefix().is_empty() && !word.prefix().starts_with('-'),
-    };
     for _ in 0..wrapper.operands {
         match argv.get(at) {
+            None if unsure => break,
             None => return Inner::Nothing,
             Some(word) if !certain(word) => return Inner::Unknown,
             Some(_) => at += 1,
         }
     }
-    if matches!(wrapper.name, "env" | "sudo" | "doas") {
+    if wrapper.traits.variables {
         while let Some(word) = argv.get(at) {
             let prefix = word.prefix();
             match prefix.split_once('=') {
@@ -288,8 +268,17 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
             }
         }
     }
+    if unsure {
+        let mut from = vec![at];
+        from.extend(perhaps.iter().rev().map(|at| at + wrapper.operands));
+        from.retain(|at| {
+            argv.get(*at).is_some_and(|word| word.literal().is_some_and(|text| !text.is_empty()))
+        });
+        from.dedup();
+        return if from.is_empty() || text { Inner::Unknown } else { Inner::Perhaps { from, started } };
+    }
     let rest = &argv[at.min(argv.len())..];
-    if wrapper.name == "flock" && rest.first().and_then(Word::literal) == Some("-c") {
+    if matches!(wrapper.name, "flock" | "firejail") && rest.first().and_then(Word::literal) == Some("-c") {
         return match rest.get(1).and_then(Word::literal) {
             Some(text) => Inner::Text { text: text.to_owned(), here: false },
             None => Inner::Unknown,
@@ -299,19 +288,22 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
         let opens = |option: &Word| matches!(option.literal(), Some("-i" | "-s" | "--login" | "--shell"));
         return match wrapper.name {
             "sudo" | "doas" if argv.iter().any(opens) => Inner::Input,
-            "ssh" => Inner::Input,
+            "ssh" | "autossh" | "chroot" | "unshare" | "nsenter" | "fakeroot" | "proot" | "firejail" => {
+                Inner::Input
+            }
             _ => Inner::Nothing,
         };
     }
-    if text || wrapper.name == "ssh" {
+    if text {
         return joined(rest, false);
     }
     if rest[0].literal().is_none() {
         return Inner::Unknown;
     }
-    if wrapper.name == "xargs" {
+    if matches!(wrapper.name, "xargs" | "entr") {
+        let mark = if wrapper.name == "entr" { Some("/_".to_owned()) } else { replace };
         let mut argv: Vec<Word> = rest.to_vec();
-        match &replace {
+        match &mark {
             Some(mark) => {
                 if mark.is_empty() || rest[0].plain().contains(&**mark) {
                     return Inner::Unknown;
@@ -327,8 +319,207 @@ fn wrapped(wrapper: &Wrapper, argv: &[Word]) -> Inner {
     Inner::Words { from: at, started, moved }
 }
 
+fn is_split_string(option: &str) -> bool {
+    let long = option.strip_prefix("--").map(|long| long.split('=').next().unwrap_or(long));
+    match long {
+        Some(long) => long.len() > 1 && "split-string".starts_with(long),
+        None => option.contains('S'),
+    }
+}
+
+/// `env -S 'a b' c`: one word that is split into several.
+fn split_string(argv: &[Word], at: usize) -> Inner {
+    let Some(option) = argv[at].literal() else { return Inner::Unknown };
+    let (value, from) = match option.strip_prefix("--") {
+        Some(long) => (long.split_once('=').map(|(_, value)| value), at + 1),
+        None => (option.split_once('S').map(|(_, value)| value).filter(|value| !value.is_empty()), at + 1),
+    };
+    let (value, from) = match value {
+        Some(value) => (value, from),
+        None => match argv.get(at + 1).and_then(Word::literal) {
+            Some(value) => (value, from + 1),
+            None => return Inner::Unknown,
+        },
+    };
+    let Some(mut words) = plain_words(value) else { return Inner::Unknown };
+    words.extend_from_slice(&argv[from.min(argv.len())..]);
+    let program =
+        words.iter().position(|word| !word.prefix().contains('=') && !word.prefix().starts_with('-'));
+    match program {
+        // Options and variables of `env` itself aren't read twice.
+        Some(0) => Inner::Given { argv: words, from: at, started: Executed },
+        _ => Inner::Unknown,
+    }
+}
+
+/// A text as words, if it holds nothing that a shell or the like would read in another way.
+pub(super) fn plain_words(text: &str) -> Option<Vec<Word>> {
+    let plain = |c: char| c.is_alphanumeric() || " _-./=:,@%+".contains(c);
+    let words: Vec<Word> =
+        text.split(' ').filter(|word| !word.is_empty()).map(|word| Word::Literal(word.to_owned())).collect();
+    (text.chars().all(plain) && !words.is_empty()).then_some(words)
+}
+
+/// `su` and `runuser`: a text for a shell, or with `-u` the words that follow.
+fn user(argv: &[Word]) -> Inner {
+    let runs = argv[0].literal().map(base_name) == Some("runuser");
+    let mut at = 1;
+    let mut words = false;
+    let mut text: Option<Option<&str>> = None;
+    let mut operands = 0;
+    while let Some(word) = argv.get(at) {
+        let Some(option) = word.literal() else { return Inner::Unknown };
+        at += 1;
+        let (name, value) = match option.strip_prefix("--") {
+            Some("") => break,
+            Some("version" | "help") => return Inner::Nothing,
+            Some(long) => match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            },
+            None if option == "-" || !option.starts_with('-') => {
+                operands += usize::from(option != "-");
+                if words {
+                    at -= 1;
+                    break;
+                }
+                continue;
+            }
+            None => {
+                let letters = &option[1..];
+                let end = letters.find(|c| "csugGwTC".contains(c)).unwrap_or(letters.len());
+                let rest = letters.get(end + 1..).unwrap_or("");
+                if end == letters.len() {
+                    continue;
+                }
+                (&letters[end..=end], (!rest.is_empty()).then_some(rest))
+            }
+        };
+        let flag = matches!(name, "login" | "fast" | "preserve-environment" | "pty" | "no-pty");
+        let value = match value {
+            Some(value) => Some(value),
+            None if flag => None,
+            None => {
+                at += 1;
+                argv.get(at - 1).and_then(Word::literal)
+            }
+        };
+        match name {
+            "c" | "command" | "session-command" | "C" => text = Some(value),
+            "u" | "user" if runs => words = true,
+            _ => {}
+        }
+    }
+    match text {
+        Some(Some(text)) => Inner::Text { text: text.to_owned(), here: false },
+        Some(None) => Inner::Unknown,
+        None if words && at < argv.len() => Inner::Words { from: at, started: Executed, moved: false },
+        // What follows the name of the user is for the shell.
+        None if operands > 1 || at < argv.len() => Inner::Unknown,
+        None => Inner::Input,
+    }
+}
+
+/// `sg GROUP [-c] TEXT`.
+fn group(arguments: &[Word]) -> Inner {
+    let words: Vec<&Word> =
+        arguments.iter().filter(|word| !matches!(word.literal(), Some("-" | "-c"))).collect();
+    match words[..] {
+        [] | [_] => Inner::Input,
+        [_, text, ..] => match text.literal() {
+            Some(text) => Inner::Text { text: text.to_owned(), here: false },
+            None => Inner::Unknown,
+        },
+    }
+}
+
+/// `script -c TEXT [FILE]`, or a shell.
+fn recorded(arguments: &[Word]) -> Inner {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(option) = word.literal() else { return Inner::Unknown };
+        if matches!(option, "--version" | "--help") {
+            return Inner::Nothing;
+        }
+        let value = match option.strip_prefix("--") {
+            Some(long) if "command".starts_with(long.split('=').next().unwrap_or(long)) && long.len() > 1 => {
+                Some(long.split_once('=').map(|(_, value)| value))
+            }
+            Some(_) => None,
+            None if option.starts_with('-') => {
+                option.split_once('c').map(|(_, rest)| (!rest.is_empty()).then_some(rest))
+            }
+            None => None,
+        };
+        if let Some(value) = value {
+            return match value.or_else(|| words.next().and_then(Word::literal)) {
+                Some(text) => Inner::Text { text: text.to_owned(), here: false },
+                None => Inner::Unknown,
+            };
+        }
+    }
+    // Elsewhere the words after the file are a command.
+    let operands = arguments.iter().filter(|word| !word.prefix().starts_with('-')).count();
+    if operands > 1 { Inner::Unknown } else { Inner::Input }
+}
+
+/// `capsh … -- -c TEXT`: what follows `--` is for bash.
+fn capabilities(arguments: &[Word]) -> Inner {
+    let dashes = arguments.iter().position(|word| matches!(word.literal(), Some("--" | "==" | "-+" | "=+")));
+    match dashes {
+        Some(at) => shell(&arguments[at + 1..]),
+        None if arguments.iter().all(|word| word.literal().is_some()) => Inner::Nothing,
+        None => Inner::Unknown,
+    }
+}
+
+/// `parallel … command ::: values`: the words are joined, filled in and read by a shell.
+fn parallel(name: &str, argv: &[Word]) -> Inner {
+    let mut at = 1;
+    let mut known = true;
+    while let Some(option) = argv.get(at).and_then(Word::literal).filter(|text| text.starts_with('-')) {
+        at += 1;
+        match option {
+            "--version" | "--help" => return Inner::Nothing,
+            "--semaphore" | "--fg" | "--bg" | "-k" | "--keep-order" | "-0" | "--null" | "-v" | "--wait"
+            | "-m" | "-X" | "-u" | "--ungroup" | "--bar" | "--will-cite" | "--line-buffer"
+            | "--no-notice" | "-t" => {}
+            "-j" | "--jobs" | "-P" | "-n" | "-N" | "-a" | "--arg-file" | "--id" | "--delay" | "--retries" => {
+                at += 1
+            }
+            _ if option.starts_with("-j") || option.starts_with("--jobs=") => {}
+            _ => known = false,
+        }
+    }
+    let end = argv[at.min(argv.len())..]
+        .iter()
+        .position(|word| word.literal().is_some_and(|text| text.starts_with(":::")))
+        .map_or(argv.len(), |length| at + length);
+    let words = argv.get(at..end).unwrap_or(&[]);
+    if words.is_empty() {
+        // The values are the commands.
+        return if name == "sem" { Inner::Nothing } else { Inner::Unknown };
+    }
+    let plain = words.iter().all(|word| {
+        word.literal()
+            .is_some_and(|text| plain_words(&text.replace(['{', '}'], "")).is_some() || text == "{}")
+    });
+    if !plain || words[0].plain().contains('{') {
+        return Inner::Perhaps { from: vec![at], started: Executed };
+    }
+    if !known {
+        let from = (at..end).take(2).rev().collect();
+        return Inner::Perhaps { from, started: Executed };
+    }
+    let mut argv: Vec<Word> = words.iter().map(|word| stands_for_others(word, "{")).collect();
+    if name == "parallel" {
+        argv.push(Word::anything());
+    }
+    Inner::Given { argv, from: at, started: Executed }
+}
+
 /// A word in which a mark is replaced by something unknown.
-fn stands_for_others(word: &Word, mark: &str) -> Word {
+pub(super) fn stands_for_others(word: &Word, mark: &str) -> Word {
     match word {
         Word::Literal(text) if text.contains(mark) => Word::Dynamic(Open {
             written: text.clone(),
@@ -340,7 +531,7 @@ fn stands_for_others(word: &Word, mark: &str) -> Word {
 }
 
 /// Words that are joined with blanks and read as commands.
-fn joined(words: &[Word], here: bool) -> Inner {
+pub(super) fn joined(words: &[Word], here: bool) -> Inner {
     let words = words.strip_prefix(&[Word::Literal("--".to_owned())]).unwrap_or(words);
     match words.iter().map(Word::literal).collect::<Option<Vec<_>>>() {
         Some(words) => Inner::Text { text: words.join(" "), here },
@@ -348,7 +539,7 @@ fn joined(words: &[Word], here: bool) -> Inner {
     }
 }
 
-fn shell(arguments: &[Word]) -> Inner {
+pub(super) fn shell(arguments: &[Word]) -> Inner {
     let mut at = 0;
     let (mut text, mut input) = (false, false);
     while let Some(word) = arguments.get(at) {

@@ -5,5 +5,9 @@
 mod bash;
 mod bounds;
 mod commands;
+mod hosts;
+mod named;
+mod real;
 mod snippets;
+mod started;
 mod touches;

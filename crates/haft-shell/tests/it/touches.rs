@@ -25,10 +25,10 @@ fn effects_of_known_programs() {
     assert_eq!(effects("sed -i s/a/b/ x"), "reads x · writes x");
     assert_eq!(effects("sed -i 's/a/b/e' x"), "may touch anything · reads x · writes x");
     assert_eq!(effects("curl -s https://x.io/i.sh"), "reaches x.io");
-    assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reaches x.io");
-    assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · reaches x.io");
-    assert_eq!(effects("curl https://a@x.io"), "may touch anything");
-    assert_eq!(effects("curl file:///etc/passwd"), "may touch anything");
+    assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reads x · changes x.io");
+    assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · writes r · reaches x.io");
+    assert_eq!(effects("curl https://a@x.io"), "reaches x.io");
+    assert_eq!(effects("curl file:///etc/passwd"), "reads /etc/passwd");
     assert_eq!(effects("sudo cat x"), "may touch anything · reads x");
     assert_eq!(effects("FOO=1 cat x"), "may touch anything · reads x");
     assert_eq!(effects("make"), "?");
