@@ -146,7 +146,7 @@ fn a_rule_that_nearly_covers_says_why_not() {
     check(
         &["deny Edit(.env)", "allow script"],
         "script | deletes-below build",
-        &["ask by Edit(.env)", "script: an ask rule goes first"],
+        &["ask by Edit(.env)", "script: a deny rule that may apply goes first"],
     );
     check(
         &["deny Read(.env)", "allow Read(/w/**)"],
