@@ -16,6 +16,7 @@ mod mode;
 mod repeat;
 mod unknown;
 mod verdict;
+mod walls;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub use explain::{
 use live::Live;
 pub use meaning::Meaning;
 use verdict::Outcome;
+pub use walls::Walls;
 
 /// How many rules a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;

@@ -164,6 +164,14 @@ impl Rule {
         &self.tool
     }
 
+    /// The hosts of a rule `WebFetch(domain:…)`, as written. A bare rule is about the tool.
+    pub fn host(&self) -> Option<&str> {
+        let Spec::Host(_) = &self.spec else { return None };
+        let (_, inside) = self.written.rule.split_once('(')?;
+        let (_, host) = inside.trim_end().strip_suffix(')')?.split_once(':')?;
+        Some(host.trim())
+    }
+
     /// Whether it stands there for nothing.
     pub(crate) fn is_never_looked_at(&self) -> bool {
         matches!(self.spec, Spec::Never(_))

@@ -289,11 +289,11 @@ impl Profile {
         }
         self.hide(&mut places, &self.config.deny_read_paths);
         self.hide(&mut places, &self.masks);
-        if writable {
+        if writable || !request.access.write.is_empty() {
             self.guard.hold(&mut places, request)?;
         }
         self.make_room_in_temp(&mut places)?;
-        let network = if writable { Network::Session } else { Network::Empty };
+        let network = if reaches(request) { Network::Session } else { Network::Empty };
         Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
     }
 
@@ -310,8 +310,9 @@ impl Profile {
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
-            Confinement::Session => self.guard.finished(request),
-            Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+            Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
+            Confinement::ReadOnly | Confinement::Session => self.guard.finished(request),
+            Confinement::Outside => Vec::new(),
         }
     }
 
@@ -354,6 +355,15 @@ impl Profile {
             places.pin_in(Path::new("/tmp"), &path);
         }
         Ok(())
+    }
+}
+
+/// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
+pub(crate) fn reaches(request: &ProcessRequest) -> bool {
+    match request.confinement {
+        Confinement::ReadOnly => !request.hosts.is_empty(),
+        Confinement::Session => true,
+        Confinement::Outside => false,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::pool::{Pool, refused};
 use crate::profile::{Profile, ProfileConfig};
 use crate::scene::Scene;
 use crate::wire::Job;
-use crate::{bare, environment, watch};
+use crate::{bare, environment, profile, watch};
 
 /// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
 pub(crate) trait Scenes: Send + Sync {
@@ -315,8 +315,7 @@ impl Processes for Sandbox {
 impl Inner {
     /// The right to use the network, for a child that has one.
     fn admit(&self, request: &ProcessRequest) -> Result<Option<Ticket>, String> {
-        let Some(network) = self.network.as_ref().filter(|_| request.confinement == Confinement::Session)
-        else {
+        let Some(network) = self.network.as_ref().filter(|_| profile::reaches(request)) else {
             return Ok(None);
         };
         let hosts: Result<Vec<_>, String> = request

@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use haft::files::{Access, Root};
-use haft::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest};
-use haft::{Cancel, Extent};
+use haft::ports::{Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::Cancel;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
@@ -22,6 +21,7 @@ use super::event::Event;
 use super::reply::{self, Ended, Reply};
 use super::{Hook, Inner, limits};
 use crate::settings::{Action, Background as How, OnFailure, Shell};
+use crate::source::Scope;
 
 /// One event that happens now.
 pub(super) struct Fire<'a> {
@@ -214,12 +214,15 @@ impl Inner {
     }
 
     fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
-        // A hook is the user's own program and is not held to what a call may touch.
-        let everything = vec![Root { path: "/".into(), extent: Extent::Subtree }];
-        let access = Access { read: everything.clone(), write: everything, ..Access::default() };
+        // A hook of the user is a program of the user's own. One of the workspace runs code that a call may just have
+        // written, and is held to what commands may do.
+        let confinement = match hook.handler.source.scope {
+            Scope::Project | Scope::Local => Confinement::Session,
+            _ => Confinement::Outside,
+        };
         let mut request = ProcessRequest::new(argv, cwd)
             .with_stdin(stdin)
-            .with_access(access, vec!["*".into()])
+            .with_confinement(confinement)
             .with_timeout(hook.timeout)
             .with_output_bytes_max(limits::OUTPUT_BYTES_MAX);
         request.env.extend(self.session.environment.iter().chain(&self.env).cloned());

@@ -25,6 +25,7 @@ const PORTS: [u16; 2] = [80, 443];
 #[derive(Debug, Clone, Default)]
 pub struct NetworkPolicy {
     allow: Vec<HostRule>,
+    ask: Vec<HostRule>,
     deny: Vec<HostRule>,
     private: bool,
 }
@@ -39,6 +40,13 @@ impl NetworkPolicy {
     #[must_use]
     pub fn with_allowed(mut self, rules: impl IntoIterator<Item = HostRule>) -> NetworkPolicy {
         self.allow.extend(rules);
+        self
+    }
+
+    /// These hosts only for calls that were granted them, whatever else is allowed.
+    #[must_use]
+    pub fn with_asked(mut self, rules: impl IntoIterator<Item = HostRule>) -> NetworkPolicy {
+        self.ask.extend(rules);
         self
     }
 
@@ -83,6 +91,10 @@ impl NetworkPolicy {
         let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         if let Some(rule) = self.deny.iter().find(meant) {
             return Err(format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that"));
+        }
+        let asked = self.ask.iter().find(meant);
+        if let Some(rule) = asked.filter(|_| !grants.iter().any(|grant| grant.opens(host))) {
+            return Err(format!("the rule `{rule}` wants the user to be asked about `{host}`, and nobody was"));
         }
         let rules = || self.allow.iter().chain(grants);
         if host.is_local() {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
+use haft::ports::{Confinement, Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
@@ -87,12 +87,16 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
     };
     let mut stdin = serde_json::to_vec(&arguments)?;
     stdin.push(b'\n');
-    let hosts = script.effects(&arguments)?.reaches.into_iter().map(|reach| reach.host).collect();
+    let effects = script.effects(&arguments)?;
+    // What was declared is what can happen; of what wasn't, whatever a session may do.
+    let confinement = if effects.unknown { Confinement::Session } else { Confinement::ReadOnly };
+    let hosts = effects.reaches.into_iter().map(|reach| reach.host).collect();
     let progress = cx.clone();
     let mut request = ProcessRequest::new(script.argv.iter().cloned(), cx.cwd())
         .with_stdin(stdin)
         .with_passed_env(script.env.iter())
         .with_access(cx.access().clone(), hosts)
+        .with_confinement(confinement)
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))

@@ -208,7 +208,9 @@ impl ProcessRequest {
 /// How much of the machine a child is shown, where the host can confine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Confinement {
-    /// Nothing that it can change but a temporary folder of its own, and no network: for what is only to look.
+    /// It may look around where the session works. It can change nothing but a temporary folder of its own and what the
+    /// request grants, and reach no host but those that it grants: for commands that only look, and for programs that
+    /// said beforehand what they touch.
     ReadOnly,
     /// What the session may touch, and beyond it what the request grants.
     #[default]

@@ -1,0 +1,60 @@
+//! What rules want of the walls around child processes.
+//!
+//! A rule about a path or a host is worth more where the kernel keeps it. This is what whoever builds the walls has to
+//! know of the rules; how they are built is another crate's matter.
+
+use std::sync::Arc;
+
+use haft::files::Hidden;
+
+use super::Policy;
+use super::live::Sets;
+use crate::rule::{Place, Touch};
+use crate::source::List;
+
+/// What children may not touch, and which hosts rules speak of, as of now.
+pub struct Walls {
+    /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked in the
+    /// middle of its run.
+    pub unreadable: Option<Hidden>,
+    /// Says which files no child may write, if a rule speaks of any.
+    pub unwritable: Option<Hidden>,
+    /// Hosts of `WebFetch(domain:…)` in `allow`, in `ask` and in `deny`.
+    pub allowed_hosts: Vec<String>,
+    /// Hosts that only an answer opens.
+    pub asked_hosts: Vec<String>,
+    /// Hosts that nothing opens.
+    pub denied_hosts: Vec<String>,
+}
+
+impl Policy {
+    /// What the rules want of the walls around child processes.
+    ///
+    /// ```no_run
+    /// # fn look(policy: &haft_policy::gate::Policy) {
+    /// let walls = policy.walls();
+    /// let may_read = |path: &str| !walls.unreadable.as_ref().is_some_and(|hidden| hidden.covers(path.as_ref()));
+    /// # }
+    /// ```
+    pub fn walls(&self) -> Walls {
+        let sets = self.0.live.sets();
+        let hosts = |list: List| {
+            let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
+            of_list.filter_map(|(_, rule)| rule.host().map(str::to_owned)).collect()
+        };
+        Walls {
+            unreadable: stopped(&sets, Touch::Reads),
+            unwritable: stopped(&sets, Touch::Writes),
+            allowed_hosts: hosts(List::Allow),
+            asked_hosts: hosts(List::Ask),
+            denied_hosts: hosts(List::Deny),
+        }
+    }
+}
+
+/// Says what rules keep a command from touching so; nothing if no rule speaks of it.
+fn stopped(sets: &Arc<Sets>, touch: Touch) -> Option<Hidden> {
+    sets.rules.may_stop(touch, false)?;
+    let sets = sets.clone();
+    Some(Hidden::new(move |path| sets.rules.stops("Bash", touch, &Place::at(path)).is_some()))
+}
