@@ -28,6 +28,7 @@ pub(crate) const SOCKET: i32 = 3;
 /// Its first argument; the others are ports.
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const BARE: &str = "bare";
+pub(crate) const PROBE: &str = "probe";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
 pub(crate) fn run(walls: &str, ports: &[u16]) -> ! {
@@ -71,7 +72,7 @@ impl Helper {
     fn new(socket: OwnedFd, walls: Walls, ports: &[u16]) -> Result<Helper, (OwnedFd, String)> {
         let made = match walls {
             Walls::Namespaces => namespaces(ports),
-            Walls::Bare => Ok(None),
+            Walls::Bare | Walls::Probe => Ok(None),
         };
         let (session_net, listeners) = match made {
             Ok(Some(made)) => (Some(made.namespace), made.listeners),
@@ -204,7 +205,7 @@ impl Helper {
 }
 
 fn flags(walls: Walls, network: Network) -> i32 {
-    if walls == Walls::Bare {
+    if walls != Walls::Namespaces {
         return 0;
     }
     let empty = if network == Network::Empty { libc::CLONE_NEWNET } else { 0 };
@@ -213,6 +214,15 @@ fn flags(walls: Walls, network: Network) -> i32 {
 
 /// Enters the session's namespaces.
 fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
+    enter_user_namespace()?;
+    loopback::make(ports).map(Some)
+}
+
+/// Enters a user namespace and a mount namespace.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn enter_user_namespace() -> Result<(), String> {
     let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
@@ -228,6 +238,5 @@ fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
     }
     // What the host mounts later shows here too, and nothing that is mounted here shows there.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
-        .map_err(|errno| failed("no mount namespace can be made", errno))?;
-    loopback::make(ports).map(Some)
+        .map_err(|errno| failed("no mount namespace can be made", errno))
 }
