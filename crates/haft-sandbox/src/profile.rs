@@ -475,12 +475,12 @@ fn rlimits() -> Vec<Rlimit> {
     let at_most = |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
     let limit = |resource: u32, value| Rlimit { resource, soft: value, hard: value };
     let mut limits = vec![
-        limit(libc::RLIMIT_CORE as u32, 0),
-        limit(libc::RLIMIT_NOFILE as u32, at_most(Resource::Nofile, limits::DESCRIPTORS)),
-        limit(libc::RLIMIT_FSIZE as u32, at_most(Resource::Fsize, limits::FILE_BYTES)),
+        limit(libc::RLIMIT_CORE, 0),
+        limit(libc::RLIMIT_NOFILE, at_most(Resource::Nofile, limits::DESCRIPTORS)),
+        limit(libc::RLIMIT_FSIZE, at_most(Resource::Fsize, limits::FILE_BYTES)),
     ];
     if !geteuid().is_root() {
-        limits.push(limit(libc::RLIMIT_NPROC as u32, at_most(Resource::Nproc, limits::PROCESSES)));
+        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, limits::PROCESSES)));
     }
     limits
 }

@@ -220,7 +220,7 @@ fn the_system_is_readable_but_for_its_secrets() {
     let position = |wanted: &str| lines.iter().position(|line| line.starts_with(wanted));
     assert!(position("write /tmp ") < position(&format!("write {}", machine.at("work").display())));
     assert_eq!(scene.network, Network::Session);
-    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE as u32, soft: 0, hard: 0 }));
+    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }));
 }
 
 #[test]
