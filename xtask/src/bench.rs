@@ -9,10 +9,11 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 6] = [
+const BENCHES: [(&str, &str); 7] = [
     ("haft", "core"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
+    ("haft-sandbox", "start"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),
     ("haft-cli", "start"),

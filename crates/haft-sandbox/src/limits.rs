@@ -24,3 +24,27 @@ pub const LINES_MAX: usize = 10_000;
 pub const BUSY_TRIES_MAX: u32 = 6;
 /// How many descriptors are closed one by one where the kernel can't close them all at once.
 pub const DESCRIPTORS_MAX: i32 = 65_536;
+/// The longest order to the sandbox's helper that is one message, in bytes; a longer one goes through a file in memory.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// How many descriptors go with an order: those of the child, and those of folders that were held open for it.
+pub const DESCRIPTORS_SENT_MAX: usize = 200;
+/// The longest explanation why a confined process could not be started, in bytes.
+pub const WORDS_BYTES_MAX: usize = 4 * 1024;
+/// How long the sandbox's helper may take to be ready.
+pub const HELPER_WAIT: Duration = Duration::from_secs(10);
+/// How long the making of one sandbox may take; only a file system that hangs takes longer.
+pub const SCENE_WAIT: Duration = Duration::from_secs(20);
+/// How much memory the root of a sandbox and its `/dev` may take, in bytes: empty folders, links and small files.
+pub const ROOT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How much memory `/dev/shm` of a sandbox may take, in bytes.
+pub const SHM_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// How deep links are followed to where a small file of a sandbox is to lie.
+pub const LINKS_MAX: usize = 8;
+/// How many entries of folders are named one by one where something beneath them is to be hidden and there are no mounts.
+pub const NAMED_MAX: usize = 4_000;
+/// How often what is left is looked for and killed where there is no process namespace that ends it.
+pub const KILL_ROUNDS_MAX: usize = 10_000;
+/// How long the helper is idle before it makes a spare sandbox like the last one.
+pub const SPARE_AFTER: Duration = Duration::from_millis(3);
+/// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
+pub const PROCESSES_MAX: u64 = 8_192;

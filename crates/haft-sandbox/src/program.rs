@@ -3,17 +3,16 @@
 //! The search along `PATH` is ours and not the C library's, because a folder of it that isn't absolute means "wherever
 //! you are", which must not decide what runs; and because whoever wrote a command wants to know which part of it is wrong.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use haft::ports::ProcessRequest;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::environment;
-use crate::start::{Plan, Step};
+use crate::start::{Locks, Plan, Step};
 
 /// Where programs are looked for if the child has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -21,13 +20,16 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const FIRST_LINE_BYTES: usize = 256;
 
 /// What the kernel is to be given, or what is wrong with the request.
-pub(crate) fn plan(request: &ProcessRequest, variables: &[(OsString, OsString)]) -> Result<Plan, String> {
-    let environment = environment::of(request, variables);
-    let [program, arguments @ ..] = request.argv.as_slice() else {
+pub(crate) fn plan(
+    argv: &[OsString],
+    cwd: &Path,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Plan, String> {
+    let [program, arguments @ ..] = argv else {
         return Err("there is no program to start".into());
     };
     let path = environment.get(OsStr::new("PATH")).map_or(OsStr::new(PATH), OsString::as_os_str);
-    let program = find(program, &request.cwd, path)?;
+    let program = find(program, cwd, path)?;
     let mut argv = vec![program.clone().into_os_string()];
     argv.extend(arguments.iter().cloned());
     let variable = |(name, value): (&OsString, &OsString)| {
@@ -38,9 +40,11 @@ pub(crate) fn plan(request: &ProcessRequest, variables: &[(OsString, OsString)])
     };
     Ok(Plan {
         program: c_string("the program", program.into_os_string())?,
+        opened: None,
         argv: texts("an argument", argv)?,
         envp: texts("a variable", environment.iter().map(variable).collect())?,
-        cwd: c_string("the working directory", request.cwd.clone().into_os_string())?,
+        cwd: c_string("the working directory", cwd.to_owned().into_os_string())?,
+        locks: Locks::default(),
     })
 }
 
@@ -92,7 +96,7 @@ pub(crate) fn explain(plan: &Plan, step: Step, errno: Errno) -> String {
     let because = because.split(" (os error").next().unwrap_or(&because).to_lowercase();
     match (step, errno) {
         (Step::Clone, _) => format!("no process can be started: {because}"),
-        (Step::SetUp, _) => format!("a process could not be set up: {because}"),
+        (Step::SetUp | Step::Lock, _) => format!("a process could not be set up: {because}"),
         (Step::Enter, Errno::NOENT) => {
             format!("the working directory `{}` does not exist any more", cwd.display())
         }

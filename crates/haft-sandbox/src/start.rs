@@ -1,4 +1,4 @@
-//! Becoming another program: the only unsafe code of the project.
+//! Becoming another program.
 //!
 //! The child is made by `clone` with `CLONE_VM | CLONE_VFORK`, as the C library's own `posix_spawn` does it: it borrows
 //! our memory until it becomes another program, and the thread that made it stands still meanwhile. So a start costs the
@@ -16,16 +16,33 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
+use crate::limits;
+use crate::scene::Rlimit;
+
 /// What is to be started, ready for the kernel.
 pub(crate) struct Plan {
     pub(crate) program: CString,
+    /// The program itself, where it need not be found at its path any more.
+    pub(crate) opened: Option<OwnedFd>,
     pub(crate) argv: Vec<CString>,
     pub(crate) envp: Vec<CString>,
     pub(crate) cwd: CString,
+    pub(crate) locks: Locks,
+}
+
+/// What is taken from the child, and from everything that it starts, for good. In this order.
+#[derive(Default)]
+pub(crate) struct Locks {
+    pub(crate) rlimits: Vec<Rlimit>,
+    /// Landlock's rules.
+    pub(crate) rules: Option<OwnedFd>,
+    /// The calls that it may not make; empty if it may make all.
+    pub(crate) filter: Vec<libc::sock_filter>,
 }
 
 /// What the child could not do.
@@ -35,6 +52,8 @@ pub(crate) enum Step {
     Clone,
     /// Get a session, descriptors and signals of its own.
     SetUp,
+    /// Be locked in.
+    Lock,
     /// Enter its working directory.
     Enter,
     /// Become the program.
@@ -54,6 +73,10 @@ struct Shared<'a> {
     argv: *const *const c_char,
     envp: *const *const c_char,
     cwd: &'a CStr,
+    opened: c_int,
+    locks: &'a Locks,
+    /// Landlock's rules, or -1.
+    rules: c_int,
     /// What becomes descriptor 0, 1, 2 and maybe 3; none of them is one of these itself.
     descriptors: &'a [c_int],
     parent: c_int,
@@ -101,6 +124,9 @@ pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child
         argv: argv.as_ptr(),
         envp: envp.as_ptr(),
         cwd: &plan.cwd,
+        opened: plan.opened.as_ref().map_or(-1, |opened| opened.as_raw_fd()),
+        locks: &plan.locks,
+        rules: plan.locks.rules.as_ref().map_or(-1, |rules| rules.as_raw_fd()),
         descriptors: &descriptors,
         parent: rustix::process::getpid().as_raw_nonzero().get(),
         step: Step::SetUp,
@@ -135,6 +161,24 @@ pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child
     Err((step, Errno::from_raw_os_error(errno)))
 }
 
+/// The same, again and again for a moment if the program is just being written: another thread has forked while the file
+/// was open for writing, which passes.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn start_patiently(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child, (Step, Errno)> {
+    let mut tries = 0;
+    loop {
+        match start(plan, descriptors) {
+            Err((Step::Exec, Errno::TXTBSY)) if tries < limits::BUSY_TRIES_MAX => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10) * tries);
+            }
+            done => return done,
+        }
+    }
+}
+
 fn last_error() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
@@ -149,11 +193,14 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
         if set_up(shared) {
             shared.step = Step::Enter;
             if libc::chdir(shared.cwd.as_ptr()) == 0 {
-                shared.step = Step::Exec;
+                shared.step = Step::Lock;
                 let mut none = MaybeUninit::<libc::sigset_t>::uninit();
                 libc::sigemptyset(none.as_mut_ptr());
                 libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
-                libc::execve(shared.program.as_ptr(), shared.argv, shared.envp);
+                if lock(shared) {
+                    shared.step = Step::Exec;
+                    become_program(shared);
+                }
             }
         }
         // Zero would be taken for success.
@@ -200,23 +247,76 @@ unsafe fn set_up(shared: &Shared<'_>) -> bool {
     }
 }
 
-/// Closes everything from this number on, also what somebody in the host opened without close-on-exec.
+/// Whether everything was taken that is to be taken; if not, `errno` says why.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+unsafe fn lock(shared: &Shared<'_>) -> bool {
+    // SAFETY: System calls on plain numbers, and on structures that the parent keeps; see `in_child`.
+    unsafe {
+        for limit in &shared.locks.rlimits {
+            let bound = libc::rlimit64 { rlim_cur: limit.soft, rlim_max: limit.hard };
+            let unwanted = ptr::null_mut::<libc::rlimit64>();
+            if libc::syscall(libc::SYS_prlimit64, 0, limit.resource, &raw const bound, unwanted) == -1 {
+                return false;
+            }
+        }
+        let filter = &shared.locks.filter;
+        if shared.rules == -1 && filter.is_empty() {
+            return true;
+        }
+        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 {
+            return false;
+        }
+        if shared.rules != -1 && libc::syscall(libc::SYS_landlock_restrict_self, shared.rules, 0u32) == -1 {
+            return false;
+        }
+        if filter.is_empty() {
+            return true;
+        }
+        // The kernel only reads it; the C library's structure doesn't say so.
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0) == 0
+    }
+}
+
+/// Returns only if that failed.
+///
+/// # Safety
+/// Only in the child.
+unsafe fn become_program(shared: &Shared<'_>) {
+    // SAFETY: The texts and lists of them end as the kernel expects it, and the parent keeps them.
+    unsafe {
+        if shared.opened == -1 {
+            libc::execve(shared.program.as_ptr(), shared.argv, shared.envp);
+        } else {
+            let (argv, envp) = (shared.argv, shared.envp);
+            libc::syscall(libc::SYS_execveat, shared.opened, c"".as_ptr(), argv, envp, libc::AT_EMPTY_PATH);
+        }
+    }
+}
+
+/// Lets the new program have nothing from this number on, also not what somebody in the host opened without close-on-exec.
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
 unsafe fn close_from(first: c_int) {
     // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy.
     unsafe {
-        if libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0) == 0 {
+        if libc::syscall(libc::SYS_close_range, first, c_int::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
             return;
         }
-        for descriptor in first..crate::limits::DESCRIPTORS_MAX {
-            libc::close(descriptor);
+        for descriptor in first..limits::DESCRIPTORS_MAX {
+            libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
         }
     }
 }
 
 impl Child {
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Readable once the child has ended.
     pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.pidfd)

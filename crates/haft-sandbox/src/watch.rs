@@ -6,7 +6,6 @@
 //! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
 //! that the group's number can't have become somebody else's.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +19,9 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::capture::{Capture, Lines};
-use crate::start::{self, Child, DESCRIPTOR_MIN, Step};
-use crate::{limits, program, refused};
+use crate::limits;
+use crate::pool::refused;
+use crate::start::{self, DESCRIPTOR_MIN};
 
 /// What the thread of a child is told from outside.
 #[derive(Clone)]
@@ -75,30 +75,66 @@ enum Stop {
     Abandoned,
 }
 
-/// Runs one process to its end.
+/// A process with all that it starts, however it was made.
+pub(crate) trait Child: Send {
+    /// Readable once there may be something to hear of its end.
+    fn news(&self) -> BorrowedFd<'_>;
+
+    /// How it ended, if it has. Whatever it left behind is still there.
+    ///
+    /// # Errors
+    /// Why that will never be known, in words. It counts as gone then.
+    fn ended(&mut self) -> Result<Option<Exit>, String>;
+
+    /// Sends a signal to all of it, as far as all can be reached; KILL ends all of it.
+    fn signal(&self, signal: Signal);
+
+    /// Ends what is left, and waits until it is gone.
+    fn end(self: Box<Self>);
+}
+
+impl Child for start::Child {
+    fn news(&self) -> BorrowedFd<'_> {
+        self.pidfd()
+    }
+
+    fn ended(&mut self) -> Result<Option<Exit>, String> {
+        match start::Child::ended(self) {
+            Ok(status) => Ok(status.map(|status| {
+                let signal = status.terminating_signal().map(Exit::Signal);
+                signal.unwrap_or_else(|| Exit::Code(status.exit_status().unwrap_or(-1)))
+            })),
+            Err(errno) => {
+                self.lose();
+                Err(format!(
+                    "how the process ended is not known: this program collects all of its children, or ignores SIGCHLD ({})",
+                    io::Error::from(errno)
+                ))
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        start::Child::signal(self, signal);
+    }
+
+    fn end(self: Box<Self>) {
+        self.reap();
+    }
+}
+
+/// Runs one process to its end. `begin` is given its descriptors 0, 1, 2 and maybe 3.
 pub(crate) fn run(
     request: &ProcessRequest,
-    variables: &[(OsString, OsString)],
     orders: &Orders,
+    begin: impl FnOnce(&[BorrowedFd<'_>]) -> Result<Box<dyn Child>, String>,
 ) -> Result<ProcessOutcome, ProcessError> {
     start::block_signals();
-    let plan = program::plan(request, variables).map_err(refused)?;
     let pipes =
         Pipes::new(request).map_err(|error| refused(format!("no process can be started: {error}")))?;
     let child = {
         let theirs: Vec<BorrowedFd<'_>> = pipes.theirs.iter().map(|end| end.as_fd()).collect();
-        let mut tries = 0;
-        loop {
-            match start::start(&plan, &theirs) {
-                Ok(child) => break child,
-                // Another thread has just forked while a file was open for writing; that passes.
-                Err((Step::Exec, Errno::TXTBSY)) if tries < limits::BUSY_TRIES_MAX => {
-                    tries += 1;
-                    std::thread::sleep(Duration::from_millis(10) * tries);
-                }
-                Err((step, errno)) => return Err(refused(program::explain(&plan, step, errno))),
-            }
-        }
+        begin(&theirs).map_err(refused)?
     };
     // Their ends would keep the pipes open.
     let Pipes { theirs, input, output, errors, lines } = pipes;
@@ -113,7 +149,7 @@ pub(crate) fn run(
             pipe: Some(output),
             capture: Capture::new(request.output_bytes_max, request.spill.clone()),
         },
-        errors: Stream { pipe: Some(errors), capture: Capture::new(request.output_bytes_max, None) },
+        errors: Stream { pipe: errors, capture: Capture::new(request.output_bytes_max, None) },
         lines: lines.map(|pipe| (pipe, Lines::new())),
         deadline: Instant::now().checked_add(request.timeout),
         stop: None,
@@ -130,7 +166,8 @@ struct Pipes {
     theirs: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     output: OwnedFd,
-    errors: OwnedFd,
+    /// None where complaints go the way of the output.
+    errors: Option<OwnedFd>,
     lines: Option<OwnedFd>,
 }
 
@@ -138,7 +175,10 @@ impl Pipes {
     fn new(request: &ProcessRequest) -> io::Result<Pipes> {
         let (their_input, input) = io::pipe()?;
         let (output, their_output) = io::pipe()?;
-        let (errors, their_errors) = io::pipe()?;
+        let (errors, their_errors) = match request.merged {
+            true => (None, their_output.try_clone()?),
+            false => io::pipe().map(|(ours, theirs)| (Some(OwnedFd::from(ours)), theirs))?,
+        };
         let mut theirs: Vec<OwnedFd> = vec![their_input.into(), their_output.into(), their_errors.into()];
         let mut lines = None;
         if request.on_line.is_some() {
@@ -151,9 +191,9 @@ impl Pipes {
             *end = rustix::io::fcntl_dupfd_cloexec(&*end, DESCRIPTOR_MIN)?;
         }
         let input = (!request.stdin.is_empty()).then(|| input.into());
-        let (output, errors): (OwnedFd, OwnedFd) = (output.into(), errors.into());
+        let output = OwnedFd::from(output);
         // Only our ends: whether the child's wait is its own matter.
-        for ours in [&output, &errors].into_iter().chain(&input).chain(&lines) {
+        for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
         Ok(Pipes { theirs, input, output, errors, lines })
@@ -167,7 +207,7 @@ struct Stream {
 
 /// A child that runs, and everything that is known of it.
 struct Watched<'a> {
-    child: Child,
+    child: Box<dyn Child>,
     request: &'a ProcessRequest,
     orders: &'a Orders,
     input: Option<OwnedFd>,
@@ -190,6 +230,8 @@ struct Watched<'a> {
 impl Watched<'_> {
     fn follow(mut self) -> Result<ProcessOutcome, ProcessError> {
         let mut buffer = vec![0; limits::READ_BYTES];
+        // It may have been heard of already, and then nothing more comes.
+        self.note_end()?;
         while !self.is_over(Instant::now()) {
             let ready = self.wait()?;
             if ready.orders
@@ -238,9 +280,9 @@ impl Watched<'_> {
         let gone = self.ended.is_some();
         let child = self.child;
         if gone {
-            child.reap();
+            child.end();
         } else {
-            let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.reap());
+            let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.end());
         }
         Ok(ProcessOutcome { exit, stdout, stderr, refused: Vec::new() })
     }
@@ -266,14 +308,14 @@ impl Watched<'_> {
             }
         });
         let input = self.input.as_ref().filter(|_| self.ended.is_none());
-        let pidfd = self.ended.is_none().then(|| self.child.pidfd());
+        let news = self.ended.is_none().then(|| self.child.news());
         let watched = [
             Some((self.orders.0.wake.as_fd(), PollFlags::IN)),
             input.map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
             self.output.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             self.errors.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             self.lines.as_ref().map(|(pipe, _)| (pipe.as_fd(), PollFlags::IN)),
-            pidfd.map(|pidfd| (pidfd, PollFlags::IN)),
+            news.map(|news| (news, PollFlags::IN)),
         ];
         let mut polled: Vec<PollFd<'_>> =
             watched.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
@@ -312,20 +354,8 @@ impl Watched<'_> {
     }
 
     fn note_end(&mut self) -> Result<(), ProcessError> {
-        let status = match self.child.ended() {
-            Ok(Some(status)) => status,
-            Ok(None) => return Ok(()),
-            Err(errno) => {
-                self.child.lose();
-                let words = format!(
-                    "how the process ended is not known: this program collects all of its children, or ignores SIGCHLD ({})",
-                    io::Error::from(errno)
-                );
-                return Err(refused(words));
-            }
-        };
-        let signal = status.terminating_signal().map(Exit::Signal);
-        self.ended = Some(signal.unwrap_or_else(|| Exit::Code(status.exit_status().unwrap_or(-1))));
+        let Some(exit) = self.child.ended().map_err(refused)? else { return Ok(()) };
+        self.ended = Some(exit);
         self.drained_at = Instant::now().checked_add(limits::DRAIN);
         self.input = None;
         Ok(())

@@ -1,9 +1,17 @@
 //! Real children: `sh`, `bash` and `python3`, and what becomes of them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod confined;
 mod ends;
 mod errors;
+mod escapes;
+mod fallback;
+mod full;
+mod lives;
+mod net;
 mod output;
+mod profile;
+mod session;
 mod streams;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,332 @@
+//! The host's side of the helper: it is started, given orders, and what it makes is watched like any other child.
+
+use std::collections::VecDeque;
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use haft::ports::Exit;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
+use rustix::process::Signal;
+
+use crate::init::Walls;
+use crate::scene::Scene;
+use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
+use crate::wire::{self, Job, Report};
+use crate::{helper, limits, watch};
+
+/// Which program is the helper.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum HelperProgram {
+    /// This one, which has to begin with [`entry`](crate::entry).
+    #[default]
+    ThisProgram,
+    /// Another one that does.
+    At(PathBuf),
+}
+
+/// A helper that runs. Dropped, it ends, and everything that it made.
+pub(crate) struct Helper {
+    socket: Arc<OwnedFd>,
+    walls: Walls,
+    /// Waits for its end, and is the thread that the helper dies with.
+    keeper: Option<JoinHandle<()>>,
+    /// See [`Helper::take_listeners`].
+    listeners: VecDeque<OwnedFd>,
+}
+
+impl Helper {
+    /// Starts it and waits until it is ready. Beside proxy and name server it binds these ports in the session's network.
+    ///
+    /// # Errors
+    /// What the machine refuses, in words.
+    pub(crate) fn start(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Helper, String> {
+        let failed = |errno: Errno| format!("its helper can't be started: {}", std::io::Error::from(errno));
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(failed)?;
+        let null =
+            rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let own =
+            [&null, &null, &null, &theirs].map(|own| rustix::io::fcntl_dupfd_cloexec(own, DESCRIPTOR_MIN));
+        let own = own.into_iter().collect::<Result<Vec<OwnedFd>, Errno>>().map_err(failed)?;
+        drop(theirs);
+        let plan = plan(program, walls, ports)?;
+        let (say, started) = mpsc::sync_channel(1);
+        let keeper = std::thread::Builder::new()
+            .name("haft-sandbox".into())
+            .stack_size(limits::THREAD_STACK_BYTES)
+            .spawn(move || keep(&plan, own, &say))
+            .map_err(|error| format!("its helper can't be started: no thread for it: {error}"))?;
+        started
+            .recv()
+            .map_err(|_| "its helper can't be started: the thread for it failed".to_owned())?
+            .map_err(|(_, errno)| failed(errno))?;
+        // From here on dropping it ends it.
+        let mut helper =
+            Helper { socket: Arc::new(ours), walls, keeper: Some(keeper), listeners: VecDeque::new() };
+        helper.listeners = helper.greeting()?;
+        Ok(helper)
+    }
+
+    fn greeting(&self) -> Result<VecDeque<OwnedFd>, String> {
+        let silent =
+            || "its helper doesn't answer; does `main` begin with `haft_sandbox::entry()`?".to_owned();
+        if !readable(self.socket.as_fd(), limits::HELPER_WAIT) {
+            return Err(silent());
+        }
+        let mut buffer = [0; limits::WORDS_BYTES_MAX];
+        let (count, descriptors) =
+            wire::receive(self.socket.as_fd(), &mut buffer, RecvFlags::empty()).map_err(|_| silent())?;
+        match buffer[..count].split_first() {
+            Some((b'+', _)) => Ok(descriptors),
+            Some((b'-', words)) => Err(String::from_utf8_lossy(words).into_owned()),
+            _ => Err(silent()),
+        }
+    }
+
+    /// The listening sockets, once: proxy, name server by UDP, by TCP, and the ports that were asked for.
+    pub(crate) fn take_listeners(&mut self) -> VecDeque<OwnedFd> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    pub(crate) fn walls(&self) -> Walls {
+        self.walls
+    }
+
+    /// Starts a child in a scene. `own` are its descriptors 0, 1, 2 and maybe 3; `opened` is its program, where that isn't
+    /// to be found by its name.
+    ///
+    /// # Errors
+    /// What was wrong, in words. Nothing is left then.
+    pub(crate) fn begin(
+        &self,
+        scene: &Scene,
+        mut job: Job,
+        own: &[BorrowedFd<'_>],
+        opened: Option<BorrowedFd<'_>>,
+    ) -> Result<Confined, String> {
+        let failed = |errno: Errno| format!("no process can be started: {}", std::io::Error::from(errno));
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(failed)?;
+        job.own = own.len() + usize::from(opened.is_some());
+        job.opened = opened.is_some();
+        let sent: Vec<BorrowedFd<'_>> = [theirs.as_fd()]
+            .into_iter()
+            .chain(own.iter().copied())
+            .chain(opened)
+            .chain(wire::held(scene))
+            .collect();
+        if sent.len() > limits::DESCRIPTORS_SENT_MAX {
+            return Err("no process can be started: too many folders are granted to it at once".into());
+        }
+        let text = wire::order(&wire::scene(scene), &job);
+        wire::send_long(self.socket.as_fd(), &text, &sent).map_err(|errno| match errno {
+            Errno::PIPE | Errno::CONNRESET => gone(),
+            errno => failed(errno),
+        })?;
+        drop(theirs);
+        Confined::wait(ours, self.walls, self.socket.clone())
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Both);
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+    }
+}
+
+fn gone() -> String {
+    "the sandbox's helper has ended, and nothing can be run any more; end this session and start another"
+        .into()
+}
+
+/// Starts the helper, and stays until it has ended.
+fn keep(plan: &Plan, own: Vec<OwnedFd>, say: &mpsc::SyncSender<Result<(), (start::Step, Errno)>>) {
+    start::block_signals();
+    let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
+    match start::start(plan, &theirs) {
+        Ok(child) => {
+            drop(own);
+            let _ = say.send(Ok(()));
+            readable(child.pidfd(), Duration::MAX);
+            child.reap();
+        }
+        Err(error) => {
+            let _ = say.send(Err(error));
+        }
+    }
+}
+
+fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, String> {
+    let argument = match walls {
+        Walls::Namespaces => helper::NAMESPACES,
+        Walls::Bare => helper::BARE,
+    };
+    let text = |text: &OsStr| {
+        CString::new(text.as_bytes()).map_err(|_| "its helper has a name with a NUL in it".to_owned())
+    };
+    let program = match program {
+        HelperProgram::ThisProgram if !entered() => {
+            return Err(
+                "this program doesn't call `haft_sandbox::entry()` at the beginning of its `main`".into()
+            );
+        }
+        HelperProgram::ThisProgram => c"/proc/self/exe".to_owned(),
+        HelperProgram::At(path) => text(path.as_os_str())?,
+    };
+    let ports = ports.iter().map(u16::to_string);
+    let argv = [helper::NAME.to_owned(), argument.to_owned()].into_iter().chain(ports);
+    let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
+    Ok(Plan { program, opened: None, argv, envp: Vec::new(), cwd: c"/".to_owned(), locks: Locks::default() })
+}
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// This program would be the helper if it were started as one.
+pub(crate) fn enter() {
+    ENTERED.store(true, Ordering::Relaxed);
+}
+
+fn entered() -> bool {
+    ENTERED.load(Ordering::Relaxed)
+}
+
+/// A child in its sandbox.
+pub(crate) struct Confined {
+    reports: OwnedFd,
+    /// Its first process; when that ends, all of it ends.
+    first: OwnedFd,
+    walls: Walls,
+    helper: Arc<OwnedFd>,
+    /// How it ended, where that was heard before anybody asked.
+    ended: Option<Exit>,
+    /// Nothing of it is left.
+    alone: bool,
+}
+
+impl Confined {
+    fn wait(reports: OwnedFd, walls: Walls, helper: Arc<OwnedFd>) -> Result<Confined, String> {
+        let until = Instant::now() + limits::SCENE_WAIT;
+        let (mut first, mut started, mut ended) = (None, false, None);
+        // The helper and the process that it made speak both, so what they say comes in any order.
+        loop {
+            if started && let Some(first) = first {
+                let alone = matches!(ended, Some((_, true)));
+                return Ok(Confined {
+                    reports,
+                    first,
+                    walls,
+                    helper,
+                    ended: ended.map(|(exit, _)| exit),
+                    alone,
+                });
+            }
+            if !readable(reports.as_fd(), until.saturating_duration_since(Instant::now())) {
+                first.iter().for_each(kill);
+                return Err(
+                    "the sandbox could not be set up: it takes too long; a file system may hang".into()
+                );
+            }
+            match Report::receive(reports.as_fd(), RecvFlags::empty()) {
+                Ok(Some(Report::Made(process))) => first = Some(process),
+                Ok(Some(Report::Started)) => started = true,
+                Ok(Some(Report::Ended(exit, alone))) => ended = Some((exit, alone)),
+                Ok(Some(Report::Failed(words))) => return Err(words),
+                // It ended before it could say why: killed, most likely for want of memory.
+                Ok(None) | Err(_) => {
+                    let words =
+                        "the sandbox could not be set up: the process that makes it was killed".to_owned();
+                    return Err(if hung_up(&helper) { gone() } else { words });
+                }
+            }
+        }
+    }
+}
+
+impl watch::Child for Confined {
+    fn news(&self) -> BorrowedFd<'_> {
+        self.reports.as_fd()
+    }
+
+    fn ended(&mut self) -> Result<Option<Exit>, String> {
+        if self.ended.is_some() {
+            return Ok(self.ended);
+        }
+        match Report::receive(self.reports.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(Some(Report::Ended(exit, alone))) => {
+                self.alone = alone;
+                Ok(Some(exit))
+            }
+            Ok(Some(_)) | Err(Errno::AGAIN) => Ok(None),
+            // Its first process was killed, and so was all of it.
+            Ok(None) | Err(_) if !hung_up(&self.helper) => Ok(Some(Exit::Signal(libc::SIGKILL))),
+            Ok(None) | Err(_) => Err(format!("how the process ended is not known: {}", gone())),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if signal == Signal::KILL && self.walls == Walls::Namespaces {
+            kill(&self.first);
+        } else {
+            let _ = wire::send(self.reports.as_fd(), &signal.as_raw().to_le_bytes(), &[]);
+        }
+    }
+
+    fn end(self: Box<Self>) {
+        drop(self);
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        if self.alone {
+            return;
+        }
+        watch::Child::signal(self, Signal::KILL);
+        // Without namespaces it kills the others first, and then ends because nobody is left to talk to.
+        let _ = rustix::net::shutdown(&self.reports, rustix::net::Shutdown::Both);
+        if !readable(self.first.as_fd(), limits::KILL_WAIT) {
+            kill(&self.first);
+        }
+    }
+}
+
+fn kill(process: &OwnedFd) {
+    let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
+}
+
+/// Waits until something can be read, or the other end is gone; at most this long.
+fn readable(descriptor: BorrowedFd<'_>, at_most: Duration) -> bool {
+    let until = Instant::now().checked_add(at_most);
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], left.as_ref()) {
+            Err(Errno::INTR) => {}
+            ready => return !matches!(ready, Ok(0) | Err(_)),
+        }
+    }
+}
+
+fn hung_up(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_err() || polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}

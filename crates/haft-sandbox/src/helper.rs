@@ -1,0 +1,233 @@
+//! The helper: one small process that makes every sandbox of a session.
+//!
+//! It is this program again, from its own file in memory of the kernel (`/proc/self/exe`), so a program that was replaced
+//! meanwhile isn't started. It has one thread, so its copies are whole, and is small, so they are cheap, however large the
+//! host is. It enters a user namespace (in which it may do what takes rights, and outside of which it may do no more than
+//! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
+//! made with it.
+//!
+//! A spare sandbox waits for the next order if that wants the same scene as the last one; it is used once.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::init::{self, Walls};
+use crate::scene::Network;
+use crate::sys::{self, Forked, OneThread};
+use crate::wire::{self, Report};
+use crate::{limits, loopback, stage};
+
+/// How a program is called that is to be the helper, and the descriptor of its socket.
+pub(crate) const NAME: &str = "haft: sandbox";
+pub(crate) const SOCKET: i32 = 3;
+/// Its first argument; the others are ports.
+pub(crate) const NAMESPACES: &str = "namespaces";
+pub(crate) const BARE: &str = "bare";
+
+/// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
+pub(crate) fn run(walls: &str, ports: &[u16]) -> ! {
+    let Some(socket) = sys::inherited(SOCKET) else { sys::exit_now(1) };
+    let walls = if walls == NAMESPACES { Walls::Namespaces } else { Walls::Bare };
+    match Helper::new(socket, walls, ports) {
+        Ok(helper) => helper.serve(),
+        Err((socket, words)) => {
+            let _ = wire::send(socket.as_fd(), format!("-{words}").as_bytes(), &[]);
+        }
+    }
+    sys::exit_now(0)
+}
+
+struct Helper {
+    socket: OwnedFd,
+    walls: Walls,
+    one_thread: OneThread,
+    session_net: Option<OwnedFd>,
+    spare: Option<Spare>,
+    /// The last scene, if it came twice; a spare of it is made when there is time.
+    wanted: Option<Order>,
+    last: Vec<u8>,
+}
+
+/// A scene that is made already.
+struct Spare {
+    scene: Vec<u8>,
+    sources: Vec<Option<(u64, u64)>>,
+    process: OwnedFd,
+    socket: OwnedFd,
+}
+
+/// A scene as it was written, with its descriptors.
+struct Order {
+    scene: Vec<u8>,
+    held: Vec<OwnedFd>,
+}
+
+impl Helper {
+    fn new(socket: OwnedFd, walls: Walls, ports: &[u16]) -> Result<Helper, (OwnedFd, String)> {
+        let made = match walls {
+            Walls::Namespaces => namespaces(ports),
+            Walls::Bare => Ok(None),
+        };
+        let (session_net, listeners) = match made {
+            Ok(Some(made)) => (Some(made.namespace), made.listeners),
+            Ok(None) => (None, Vec::new()),
+            Err(words) => return Err((socket, words)),
+        };
+        let Some(one_thread) = OneThread::look() else {
+            return Err((socket, "something has started a thread before `haft_sandbox::entry()`".into()));
+        };
+        sys::ignore_children(true);
+        let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();
+        let _ = wire::send(socket.as_fd(), b"+", &sent);
+        Ok(Helper { socket, walls, one_thread, session_net, spare: None, wanted: None, last: Vec::new() })
+    }
+
+    fn serve(mut self) {
+        loop {
+            if self.wanted.is_some() && self.is_idle() {
+                self = self.make_spare();
+                continue;
+            }
+            match wire::receive_long(self.socket.as_fd()) {
+                Ok(Some((text, descriptors))) => self = self.obey(&text, descriptors),
+                Err(Errno::INTR) => {}
+                // The host is gone.
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Whether nothing is asked for a moment.
+    fn is_idle(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let moment = Timespec { tv_sec: 0, tv_nsec: limits::SPARE_AFTER.subsec_nanos().into() };
+        matches!(poll(&mut polled, Some(&moment)), Ok(0))
+    }
+
+    /// One order: the first descriptor is the socket for reports, then the child's own, then those of the scene.
+    ///
+    /// Takes and gives the helper, since the process that comes of it has to let go of it.
+    fn obey(mut self, text: &[u8], mut descriptors: VecDeque<OwnedFd>) -> Helper {
+        let Some(reports) = descriptors.pop_front() else { return self };
+        let parsed = wire::split(text).and_then(|(scene, job)| Some((scene, job, wire::read_job(job)?)));
+        let Some((scene, job_text, job)) = parsed else { return self };
+        let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
+        let held: Vec<OwnedFd> = descriptors.into();
+
+        let again = self.last == scene;
+        if again && let Some(spare) = self.take_spare(scene, &held) {
+            let sent: Vec<_> =
+                [reports.as_fd()].into_iter().chain(own.iter().map(|own| own.as_fd())).collect();
+            if wire::send_long(spare.socket.as_fd(), job_text, &sent).is_ok() {
+                let _ = Report::Made(spare.process).send(reports.as_fd());
+                self.wanted = Some(Order { scene: scene.to_vec(), held });
+                return self;
+            }
+        }
+        self.last = scene.to_vec();
+        let held_again: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
+        let Some(made) = wire::read_scene(scene, held) else { return self };
+        match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
+            Ok(Forked::Parent(process)) => {
+                let _ = Report::Made(process).send(reports.as_fd());
+                self.wanted =
+                    held_again.ok().filter(|_| again).map(|held| Order { scene: scene.to_vec(), held });
+                self
+            }
+            Ok(Forked::Child) => {
+                let (walls, session_net) = self.let_go();
+                let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
+                drop((made, session_net, held_again));
+                match prepared {
+                    Ok(locks) => init::perform(walls, locks, job, reports, own),
+                    Err(words) => init::fail(&reports, words),
+                }
+            }
+            Err(errno) => {
+                let words = format!("no process can be started: {}", std::io::Error::from(errno));
+                let _ = Report::Failed(words).send(reports.as_fd());
+                self
+            }
+        }
+    }
+
+    /// In the copy: lets go of the socket to the host, and of the spare.
+    fn let_go(self) -> (Walls, Option<OwnedFd>) {
+        (self.walls, self.session_net)
+    }
+
+    /// The spare, if it is what is wanted and is made of what there is now. Otherwise it is thrown away.
+    fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
+        let spare = self.spare.take()?;
+        let held: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
+        let made = wire::read_scene(scene, held.ok()?)?;
+        (spare.scene == scene && spare.sources == stage::sources(&made)).then_some(spare)
+    }
+
+    fn make_spare(mut self) -> Helper {
+        let Some(Order { scene, held }) = self.wanted.take() else { return self };
+        let Some(made) = wire::read_scene(&scene, held) else { return self };
+        let pair =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let Ok((ours, theirs)) = pair else { return self };
+        let sources = stage::sources(&made);
+        match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
+            Ok(Forked::Parent(process)) => {
+                self.spare = Some(Spare { scene, sources, process, socket: ours });
+                self
+            }
+            Ok(Forked::Child) => {
+                drop(ours);
+                let (walls, session_net) = self.let_go();
+                let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
+                drop((made, session_net));
+                let Ok(Some((job, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
+                    sys::exit_now(0)
+                };
+                drop(theirs);
+                let (Some(job), Some(reports)) = (wire::read_job(&job), descriptors.pop_front()) else {
+                    sys::exit_now(1)
+                };
+                match prepared {
+                    Ok(locks) => init::perform(walls, locks, job, reports, descriptors.into()),
+                    Err(words) => init::fail(&reports, words),
+                }
+            }
+            Err(_) => self,
+        }
+    }
+}
+
+fn flags(walls: Walls, network: Network) -> i32 {
+    if walls == Walls::Bare {
+        return 0;
+    }
+    let empty = if network == Network::Empty { libc::CLONE_NEWNET } else { 0 };
+    libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | empty
+}
+
+/// Enters the session's namespaces.
+fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
+    let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .map_err(|errno| failed("no user namespace can be made", errno))?;
+    // Everybody stays who they are; of the others there is nobody.
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{user} {user} 1")),
+        ("gid_map", format!("{group} {group} 1")),
+    ] {
+        std::fs::write(format!("/proc/self/{file}"), text)
+            .map_err(|error| format!("no user namespace can be made: `{file}`: {error}"))?;
+    }
+    // What the host mounts later shows here too, and nothing that is mounted here shows there.
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
+        .map_err(|errno| failed("no mount namespace can be made", errno))?;
+    loopback::make(ports).map(Some)
+}

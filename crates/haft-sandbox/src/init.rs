@@ -1,0 +1,229 @@
+//! The first process of a child's namespaces: makes the scene, starts the program, collects what ends, and ends with it.
+//!
+//! When this process ends the kernel ends every other in its namespace, whatever they did to get away. It ends when
+//! nothing is left, when its socket closes (the host is gone or wants no more), and with the helper (PDEATHSIG). Until
+//! then it answers two things: how the program ended, and signals for all.
+//!
+//! Where there are no namespaces the same process is a subreaper: what loses its parent becomes its child, and it kills
+//! what it can find before it ends. That is best effort: a killed subreaper kills nobody but the program itself.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use haft::ports::Exit;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{DumpableBehavior, Signal, WaitOptions};
+use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
+
+use crate::landlock::{self, Rules};
+use crate::scene::{Network, Scene};
+use crate::seccomp::{self, Sockets};
+use crate::start::{self, DESCRIPTOR_MIN, Locks};
+use crate::wire::{Job, Report};
+use crate::{bare, program, stage, sys, wire};
+
+/// How much of the kernel the helper can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walls {
+    /// Namespaces, Landlock and filters.
+    Namespaces,
+    /// Landlock and filters alone.
+    Bare,
+}
+
+/// Everything before the program is known. What comes back is for [`perform`].
+///
+/// # Errors
+/// What could not be made, in words. The process must end then.
+pub(crate) fn prepare(
+    walls: Walls,
+    scene: &Scene,
+    session_net: Option<BorrowedFd<'_>>,
+) -> Result<Locks, String> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|errno| words("a process", errno))?;
+    sys::ignore_children(false);
+    let (rules, sockets) = match walls {
+        Walls::Namespaces => {
+            if let (Network::Session, Some(net)) = (scene.network, session_net) {
+                rustix::thread::move_into_link_name_space(net, Some(LinkNameSpaceType::Network))
+                    .map_err(|errno| words("its network", errno))?;
+            }
+            stage::set(scene).map_err(|fault| fault.to_string())?;
+            (changes(scene).map_err(|errno| words("the rules for its files", errno))?, Sockets::All)
+        }
+        Walls::Bare => {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+                .map_err(|errno| words("a process", errno))?;
+            let rules = bare::rules(scene).map_err(|errno| words("the rules for its files", errno))?;
+            (Some(rules), bare::sockets(scene))
+        }
+    };
+    let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
+    let rules = rules.map_err(|errno| words("the rules for its files", errno))?;
+    // From here on nobody of the same user can look into this process either.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| words("a process", errno))?;
+    drop_capabilities().map_err(|errno| words("taking rights away", errno))?;
+    Ok(Locks { rlimits: scene.rlimits.clone(), rules, filter: seccomp::filter(sockets) })
+}
+
+fn words(what: &str, errno: Errno) -> String {
+    stage::Fault { what: what.into(), errno }.to_string()
+}
+
+/// Landlock beside the mounts: changes only in what can be changed. A kernel without it leaves the mounts alone.
+fn changes(scene: &Scene) -> Result<Option<Rules>, Errno> {
+    let rules = match Rules::new(landlock::CHANGE, false) {
+        Ok(rules) => rules,
+        Err(Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let allow = |access, at: &Path| -> Result<(), Errno> {
+        match rustix::fs::openat(CWD, at, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(place) => rules.allow(access, place.as_fd()),
+            // Not there, so nothing to allow.
+            Err(_) => Ok(()),
+        }
+    };
+    for at in stage::writable(scene) {
+        allow(landlock::CHANGE, at)?;
+    }
+    allow(landlock::USE_DEVICE, Path::new("/dev"))?;
+    allow(landlock::CHANGE, Path::new("/dev/shm"))?;
+    Ok(Some(rules))
+}
+
+/// None now, and none ever again in this process or what comes of it.
+fn drop_capabilities() -> Result<(), Errno> {
+    for capability in CapabilitySet::all() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // The kernel doesn't know it; or we had no right to, and then there is nothing to take.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )
+}
+
+/// Out of the way of 0 … 3, which are about to be overwritten.
+fn high(descriptor: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, DESCRIPTOR_MIN)
+}
+
+/// Runs the job and never returns. `descriptors` are the child's own, and its program if the job says so.
+pub(crate) fn perform(
+    walls: Walls,
+    locks: Locks,
+    mut job: Job,
+    socket: OwnedFd,
+    mut descriptors: Vec<OwnedFd>,
+) -> ! {
+    let opened = if job.opened { descriptors.pop() } else { None };
+    let started = begin(walls, locks, &mut job, opened, &descriptors);
+    drop(descriptors);
+    match started {
+        Ok((child, ended)) => {
+            // A host that is gone is noticed below.
+            let _ = Report::Started.send(socket.as_fd());
+            follow(walls, child, &ended, &socket);
+        }
+        Err(words) => fail(&socket, words),
+    }
+    sys::exit_now(0)
+}
+
+/// Says why there will be no program, and ends.
+pub(crate) fn fail(socket: &OwnedFd, words: String) -> ! {
+    let _ = Report::Failed(words).send(socket.as_fd());
+    sys::exit_now(0)
+}
+
+fn begin(
+    walls: Walls,
+    locks: Locks,
+    job: &mut Job,
+    opened: Option<OwnedFd>,
+    descriptors: &[OwnedFd],
+) -> Result<(start::Child, OwnedFd), String> {
+    let failed = |errno: Errno| words("a process", errno);
+    let descriptors: Result<Vec<OwnedFd>, Errno> = descriptors.iter().map(high).collect();
+    let descriptors = descriptors.map_err(failed)?;
+    if walls == Walls::Bare {
+        bare::point_to_temporary(job);
+    }
+    let mut plan = program::plan(&job.argv, &job.cwd, &job.environment)?;
+    plan.opened = opened.as_ref().map(high).transpose().map_err(failed)?;
+    plan.locks = locks;
+    let ended = sys::ended_children().map_err(failed)?;
+    let theirs: Vec<BorrowedFd<'_>> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
+    match start::start_patiently(&plan, &theirs) {
+        Ok(child) => Ok((child, ended)),
+        Err((step, errno)) => Err(program::explain(&plan, step, errno)),
+    }
+}
+
+/// Until nothing is left, or nobody wants to know.
+fn follow(walls: Walls, child: start::Child, ended: &OwnedFd, socket: &OwnedFd) {
+    let main = child.pid();
+    let mut child = child;
+    // Collected here with all others.
+    child.lose();
+    loop {
+        let mut alone = false;
+        let mut exit = None;
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == main => {
+                    let signal = status.terminating_signal().map(Exit::Signal);
+                    exit = Some(signal.unwrap_or_else(|| Exit::Code(status.exit_status().unwrap_or(-1))));
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => {
+                    alone = true;
+                    break;
+                }
+            }
+        }
+        if let Some(exit) = exit {
+            let _ = Report::Ended(exit, alone).send(socket.as_fd());
+        }
+        if alone {
+            return;
+        }
+        let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        let _ = poll(&mut polled, None);
+        if !polled[1].revents().is_empty() {
+            let _ = rustix::io::read(ended, &mut [0; 1024]);
+        }
+        if !polled[0].revents().is_empty() {
+            let mut signal = [0; 4];
+            match wire::receive(socket.as_fd(), &mut signal, RecvFlags::DONTWAIT) {
+                Ok((4, _)) => send_all(walls, i32::from_le_bytes(signal)),
+                Err(Errno::AGAIN) => {}
+                // Nobody is there any more.
+                _ => {
+                    send_all(walls, libc::SIGKILL);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn send_all(walls: Walls, signal: i32) {
+    match walls {
+        Walls::Namespaces => sys::signal_all(signal),
+        Walls::Bare if signal == libc::SIGKILL => bare::kill_all(),
+        Walls::Bare => bare::descendants().into_iter().for_each(|pid| sys::signal_one(pid, signal)),
+    }
+}

@@ -1,0 +1,101 @@
+//! The session's network: a namespace with nothing but a loopback, and the sockets on it that the host listens on.
+//!
+//! The sockets are bound inside and listened on outside: nothing has to run in the namespace, and no socket file lies
+//! anywhere. Made by a thread that ends at once, because a thread can enter a network namespace of its own; so the helper
+//! stays in the host's, and can still make a child that was granted it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+
+use crate::sys;
+
+/// Where programs find the proxy.
+pub(crate) const PROXY_PORT: u16 = 3128;
+/// Where programs find the name server.
+pub(crate) const NAMES_PORT: u16 = 53;
+/// How many connections wait until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// The namespace, and what is bound in it.
+pub(crate) struct Made {
+    pub(crate) namespace: OwnedFd,
+    /// Proxy, name server by UDP, by TCP, and the other ports.
+    pub(crate) listeners: Vec<OwnedFd>,
+}
+
+/// Makes it, with these ports bound beside our own.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn make(ports: &[u16]) -> std::result::Result<Made, String> {
+    let ports = ports.to_vec();
+    let made = std::thread::spawn(move || inside(&ports))
+        .join()
+        .map_err(|_| "no network namespace can be made".to_owned())?;
+    made.map_err(|errno| format!("no network namespace can be made: {}", std::io::Error::from(errno)))
+}
+
+fn inside(ports: &[u16]) -> Result<Made> {
+    sys::unshare(libc::CLONE_NEWNET)?;
+    up()?;
+    let namespace =
+        rustix::fs::open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut listeners = vec![
+        bound(SocketType::STREAM, PROXY_PORT)?,
+        bound(SocketType::DGRAM, NAMES_PORT)?,
+        bound(SocketType::STREAM, NAMES_PORT)?,
+    ];
+    for port in ports {
+        listeners.push(bound(SocketType::STREAM, *port)?);
+    }
+    Ok(Made { namespace, listeners })
+}
+
+fn bound(kind: SocketType, port: u16) -> Result<OwnedFd> {
+    let socket = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    if kind == SocketType::STREAM {
+        rustix::net::listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
+}
+
+/// Switches the loopback on, by the kernel's own messages: "set link 1, of its flags the one that says up".
+pub(crate) fn up() -> Result<()> {
+    const NEW_LINK: u16 = 16;
+    const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
+    const LOOPBACK: i32 = 1;
+    const UP: u32 = 1;
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        // Routes, links and addresses are its protocol 0.
+        None,
+    )?;
+    let mut message = Vec::new();
+    message.extend(32u32.to_ne_bytes());
+    message.extend(NEW_LINK.to_ne_bytes());
+    message.extend(REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
+    // Sequence and sender.
+    message.extend([0; 8]);
+    // Family and kind of device: any.
+    message.extend([0; 4]);
+    message.extend(LOOPBACK.to_ne_bytes());
+    message.extend(UP.to_ne_bytes());
+    // Which flags are meant.
+    message.extend(UP.to_ne_bytes());
+    rustix::net::send(socket.as_fd(), &message, SendFlags::empty())?;
+    // The answer is a message of the same head, then an error number; zero says that it was done.
+    let mut answer = [0u8; 256];
+    let count = rustix::io::read(&socket, &mut answer)?;
+    match answer[..count].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(error) => Err(Errno::from_raw_os_error(-error)),
+        None => Err(Errno::PROTO),
+    }
+}

@@ -1,0 +1,194 @@
+//! The network of a session: a proxy and a name server that its programs find on their loopback, served from the host.
+//!
+//! Programs of a session live in a network of their own, in which nothing leads out. The helper that made it binds
+//! sockets inside and hands them out; the host accepts on them and dials. So there is no forwarder inside that could be
+//! replaced, and no file that could be removed.
+//!
+//! - [`host`] reads hosts and rules on them; [`preset`] names some; `policy` judges with them.
+//! - [`address`] knows which addresses are public.
+//! - `session` knows which calls are running; `ticket` is what such a call holds.
+//! - `proxy` is the life of a connection: `head` and `body` read HTTP, `hello` the first message of TLS, `outside`
+//!   resolves, checks and dials, `relay` copies.
+//! - `dns` refuses names and notes them.
+//!
+//! One thread with a runtime of its own does all of it. Copying is the work, and a thousand connections of one session
+//! are not worth a thousand threads; a runtime of the host's can't be counted on, and would lend its threads to
+//! strangers. Names are resolved by the system's own resolver, which blocks, on a few threads of that runtime.
+
+pub mod address;
+mod body;
+mod dns;
+mod head;
+mod hello;
+pub mod host;
+mod limits;
+mod outside;
+mod policy;
+pub mod preset;
+mod proxy;
+mod relay;
+mod session;
+mod ticket;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use haft::ports::Refusal;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, oneshot};
+
+pub use policy::NetworkPolicy;
+pub(crate) use ticket::Ticket;
+
+use host::HostRule;
+use limits::Times;
+use outside::{Internet, Outside};
+use session::Session;
+
+/// Sockets that were bound inside of the session's network.
+pub(crate) struct Listeners {
+    /// The proxy, `127.0.0.1:3128`.
+    pub(crate) proxy: std::net::TcpListener,
+    /// The name server, `127.0.0.1:53`, over UDP and TCP.
+    pub(crate) dns: Option<(std::net::UdpSocket, std::net::TcpListener)>,
+    /// Ports of the machine that rules open, each with a listener on the same port inside.
+    pub(crate) host_ports: Vec<(u16, std::net::TcpListener)>,
+}
+
+/// The network of one session. Dropping it closes every connection.
+pub(crate) struct Network {
+    session: Arc<Session>,
+    proxy: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    stopped: mpsc::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// Serves these sockets from a thread of its own.
+    ///
+    /// # Errors
+    /// A socket can't be used, no thread can be had, or no rule opens one of the machine's ports.
+    pub(crate) fn start(listeners: Listeners, policy: NetworkPolicy) -> io::Result<Network> {
+        Network::start_with(listeners, policy, Arc::new(Internet), Times::default())
+    }
+
+    fn start_with(
+        listeners: Listeners,
+        policy: NetworkPolicy,
+        outside: Arc<dyn Outside>,
+        times: Times,
+    ) -> io::Result<Network> {
+        if let Some((port, _)) = listeners.host_ports.iter().find(|(port, _)| !policy.opens_host_port(*port))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("no rule opens `localhost:{port}` to the session"),
+            ));
+        }
+        let proxy = listeners.proxy.local_addr()?;
+        let session = Arc::new(Session::new(policy, outside, times));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(limits::RESOLVING_MAX)
+            .thread_name("haft-resolve")
+            .build()?;
+        serve(&runtime, listeners, &session)?;
+
+        let (stop, stopping) = oneshot::channel();
+        let (tell, stopped) = mpsc::channel();
+        let work = move || {
+            // Told to stop, or let go of: both end it.
+            let _ = runtime.block_on(stopping);
+            runtime.shutdown_timeout(limits::STOP_WAIT / 2);
+            // Nobody may be listening any more.
+            let _ = tell.send(());
+        };
+        let thread = std::thread::Builder::new().name("haft-network".into()).spawn(work)?;
+        Ok(Network { session, proxy, stop: Some(stop), stopped, thread: Some(thread) })
+    }
+
+    /// Lets a call use the network: what the session's rules allow, and these hosts.
+    ///
+    /// # Errors
+    /// The system has no random numbers for its token.
+    pub(crate) fn admit(&self, hosts: &[HostRule]) -> io::Result<Ticket> {
+        Ticket::new(self.session.clone(), self.proxy, hosts)
+    }
+
+    /// What came without the token of a running call.
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.session.refusals()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // Already gone is as good.
+            let _ = stop.send(());
+        }
+        let gone = self.stopped.recv_timeout(limits::STOP_WAIT) != Err(mpsc::RecvTimeoutError::Timeout);
+        if let Some(thread) = self.thread.take()
+            && gone
+        {
+            // A panic of it was told by the panic itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Everything that runs for as long as the runtime does.
+fn serve(runtime: &Runtime, listeners: Listeners, session: &Arc<Session>) -> io::Result<()> {
+    let _inside = runtime.enter();
+    let room = Arc::new(Semaphore::new(limits::SESSION_CONNECTIONS_MAX));
+    runtime.spawn(accept(tcp(listeners.proxy)?, room.clone(), session.clone(), proxy::connection));
+    for (port, listener) in listeners.host_ports {
+        let connect = move |session, stream| proxy::host_port(session, port, stream);
+        runtime.spawn(accept(tcp(listener)?, room.clone(), session.clone(), connect));
+    }
+    if let Some((datagrams, connections)) = listeners.dns {
+        datagrams.set_nonblocking(true)?;
+        runtime.spawn(dns::datagrams(session.clone(), UdpSocket::from_std(datagrams)?));
+        let room = Arc::new(Semaphore::new(limits::DNS_CONNECTIONS_MAX));
+        runtime.spawn(accept(tcp(connections)?, room, session.clone(), dns::connection));
+    }
+    Ok(())
+}
+
+fn tcp(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// Accepts while there is room, and gives each connection a task of its own.
+async fn accept<F>(
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    session: Arc<Session>,
+    connection: impl Fn(Arc<Session>, TcpStream) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let connection = connection(session.clone(), stream);
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            // No descriptors, or a client that is gone already.
+            Err(_) => tokio::time::sleep(limits::ACCEPT_PAUSE).await,
+        }
+    }
+}

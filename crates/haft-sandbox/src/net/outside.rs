@@ -1,0 +1,124 @@
+//! The way out: from a host that may be reached to a connection with it.
+//!
+//! A name is resolved once; every address that comes of it is checked, and only an address that passed is dialled. A
+//! name that leads elsewhere on the second look (rebinding) finds nobody who looks twice.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::address::{self, Kind};
+use super::host::Host;
+use super::limits;
+use super::policy::Pass;
+use super::session::Session;
+
+/// What is outside; tests have their own.
+pub(super) trait Outside: Send + Sync + 'static {
+    /// The addresses of a name. May block; called from a thread for that.
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+
+    /// Connects to exactly this address.
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>;
+}
+
+/// The host's own resolver and network.
+pub(super) struct Internet;
+
+impl Outside for Internet {
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    }
+
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
+        Box::pin(TcpStream::connect(address))
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Unreached {
+    /// None of its addresses may be reached.
+    Refused(String),
+    /// It has no address, or none that answers: the status, and words.
+    Failed(u16, String),
+}
+
+/// Connects to a host that was judged.
+pub(super) async fn reach(
+    session: &Arc<Session>,
+    host: &Host,
+    port: u16,
+    pass: Pass,
+) -> Result<TcpStream, Unreached> {
+    let mut addresses = match host {
+        Host::Address(address) => vec![*address],
+        host if host.is_local() => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        Host::Name(name) => resolve(session, name).await?,
+    };
+    if addresses.is_empty() {
+        return Err(Unreached::Failed(502, format!("`{host}` has no address")));
+    }
+    let mut refused = None;
+    addresses.retain(|address| match address::check(*address) {
+        Ok(()) => true,
+        Err(no) if no.kind == Kind::Loopback => pass.local || refuse(&mut refused, no),
+        Err(no) if no.kind == Kind::Private => pass.private || refuse(&mut refused, no),
+        Err(no) => refuse(&mut refused, no),
+    });
+    if let (true, Some(no)) = (addresses.is_empty(), refused) {
+        let private = no.kind == Kind::Private;
+        let hint = if private {
+            "; a rule that names the address, or allowing private addresses, opens it"
+        } else {
+            ""
+        };
+        return Err(Unreached::Refused(match host {
+            Host::Name(_) => format!("`{host}` leads to no public address: {no}{hint}"),
+            Host::Address(_) => format!("{no}, and no rule can open that"),
+        }));
+    }
+    let mut last = None;
+    for address in addresses.into_iter().take(limits::ADDRESSES_MAX) {
+        match timeout(session.times.dial, session.outside.dial((address, port).into())).await {
+            Ok(Ok(stream)) => {
+                // Small messages go at once; where that can't be set they go a little later.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = Some((502, error.to_string())),
+            Err(_) => last = Some((504, "it didn't answer in time".to_owned())),
+        }
+    }
+    let (status, why) = last.unwrap_or((502, "it has no address".to_owned()));
+    Err(Unreached::Failed(status, format!("`{}:{port}` can't be reached: {why}", host.bracketed())))
+}
+
+fn refuse(first: &mut Option<address::NotPublic>, no: address::NotPublic) -> bool {
+    first.get_or_insert(no);
+    false
+}
+
+async fn resolve(session: &Arc<Session>, name: &str) -> Result<Vec<IpAddr>, Unreached> {
+    let lookup = async {
+        // Goes with the lookup and not with whoever waits for it: one that hangs keeps its place.
+        let permit = session.resolving.clone().acquire_owned().await;
+        let (outside, name) = (session.outside.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let addresses = outside.resolve(&name);
+            drop(permit);
+            addresses
+        })
+        .await
+    };
+    match timeout(session.times.resolve, lookup).await {
+        Ok(Ok(Ok(addresses))) => Ok(addresses),
+        Ok(Ok(Err(error))) => Err(Unreached::Failed(502, format!("`{name}` has no address: {error}"))),
+        Ok(Err(_)) => Err(Unreached::Failed(502, format!("`{name}` could not be resolved"))),
+        Err(_) => Err(Unreached::Failed(504, format!("`{name}` was not resolved in time"))),
+    }
+}

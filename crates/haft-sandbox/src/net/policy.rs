@@ -1,0 +1,151 @@
+//! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked by
+//! whoever dials (`outside`).
+
+use super::host::{Host, HostRule};
+use super::preset::Preset;
+
+/// The ports that a rule without a port opens.
+const PORTS: [u16; 2] = [80, 443];
+
+/// What the programs of a session may reach. Nothing, unless something is added.
+///
+/// A rule that denies wins over every rule that allows, also over what a single call was granted.
+///
+/// ```
+/// use haft_sandbox::net::NetworkPolicy;
+/// use haft_sandbox::net::preset::Preset;
+///
+/// let policy = NetworkPolicy::new()
+///     .with_preset(Preset::PackageRegistries)
+///     .with_allowed(["*.example.com".parse().unwrap(), "git.example.com:8443".parse().unwrap()])
+///     .with_denied(["admin.example.com".parse().unwrap()])
+///     .with_host_port(5432);
+/// assert!(!policy.allows_private_addresses());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct NetworkPolicy {
+    allow: Vec<HostRule>,
+    deny: Vec<HostRule>,
+    private: bool,
+}
+
+impl NetworkPolicy {
+    /// Nothing can be reached.
+    pub fn new() -> NetworkPolicy {
+        NetworkPolicy::default()
+    }
+
+    /// These hosts as well.
+    #[must_use]
+    pub fn with_allowed(mut self, rules: impl IntoIterator<Item = HostRule>) -> NetworkPolicy {
+        self.allow.extend(rules);
+        self
+    }
+
+    /// Never these hosts.
+    #[must_use]
+    pub fn with_denied(mut self, rules: impl IntoIterator<Item = HostRule>) -> NetworkPolicy {
+        self.deny.extend(rules);
+        self
+    }
+
+    /// The hosts of a preset as well.
+    #[must_use]
+    pub fn with_preset(self, preset: Preset) -> NetworkPolicy {
+        self.with_allowed(preset.rules())
+    }
+
+    /// A port of the machine's own `localhost`; the same as allowing `localhost:PORT`.
+    #[must_use]
+    pub fn with_host_port(self, port: u16) -> NetworkPolicy {
+        let local = HostRule::exact(&Host::Name("localhost".into()));
+        self.with_allowed([local.with_port(port)])
+    }
+
+    /// Allowed names may lead to private addresses (an intranet). This machine, its neighbours and metadata services stay
+    /// out of reach.
+    #[must_use]
+    pub fn with_private_addresses(mut self, allowed: bool) -> NetworkPolicy {
+        self.private = allowed;
+        self
+    }
+
+    /// Whether allowed names may lead to private addresses.
+    pub fn allows_private_addresses(&self) -> bool {
+        self.private
+    }
+
+    /// Whether a call that was granted `grants` beside the session's rules may reach a host.
+    ///
+    /// # Errors
+    /// Why not, and what would allow it, in words for the model.
+    pub(crate) fn judge(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, String> {
+        let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
+        if let Some(rule) = self.deny.iter().find(meant) {
+            return Err(format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that"));
+        }
+        let rules = || self.allow.iter().chain(grants);
+        if host.is_local() {
+            let opens = |rule: &HostRule| rule.port() == Some(port) && opens_local(rule, host);
+            return if rules().any(opens) {
+                Ok(Pass { local: true, private: false })
+            } else {
+                Err(format!(
+                    "`{}:{port}` is the user's own machine; only a rule with its port, `localhost:{port}`, opens it \
+                     (servers of this session are reached without the proxy)",
+                    host.bracketed()
+                ))
+            };
+        }
+        let opening: Vec<&HostRule> = rules().filter(|rule| rule.opens(host)).collect();
+        let named = matches!(host, Host::Address(_));
+        if opening.iter().any(|rule| rule.port().map_or(PORTS.contains(&port), |only| only == port)) {
+            return Ok(Pass { local: false, private: self.private || named });
+        }
+        if !opening.is_empty() {
+            return Err(format!(
+                "rules allow `{host}` but not its port {port}; `{}:{port}` among the allowed hosts would",
+                host.bracketed()
+            ));
+        }
+        let rule = if PORTS.contains(&port) {
+            format!("`WebFetch(domain:{})`", host.bracketed())
+        } else {
+            format!("`{}:{port}` among the allowed hosts", host.bracketed())
+        };
+        Err(if named {
+            format!(
+                "`{host}` is an address, and only a rule that names it opens one; {rule} would, or use the name"
+            )
+        } else {
+            format!("no rule allows `{host}`; {rule} would")
+        })
+    }
+
+    /// Whether a port of this machine is open by a rule of the session.
+    pub(crate) fn host_ports(&self) -> Vec<u16> {
+        let local = Host::Name("localhost".into());
+        let ports = self.allow.iter().filter(|rule| rule.covers(&local)).filter_map(HostRule::port);
+        ports.filter(|port| self.opens_host_port(*port)).collect()
+    }
+
+    pub(crate) fn opens_host_port(&self, port: u16) -> bool {
+        self.judge(&[], &Host::Name("localhost".into()), port).is_ok()
+    }
+}
+
+/// A rule for one of the usual names of this machine opens it by each of them; its other addresses, at which others
+/// may listen, need a rule of their own.
+fn opens_local(rule: &HostRule, host: &Host) -> bool {
+    let usual: Vec<Host> = ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten().collect();
+    rule.opens(host) || (usual.contains(host) && usual.iter().any(|name| rule.opens(name)))
+}
+
+/// What a host that may be reached may resolve to beside public addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// This machine.
+    pub(crate) local: bool,
+    /// Private addresses.
+    pub(crate) private: bool,
+}

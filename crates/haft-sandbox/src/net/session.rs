@@ -1,0 +1,196 @@
+//! Who is calling: the calls that are running, their tokens, and what each was refused.
+//!
+//! Refusals of the proxy belong to the call whose token came with the request. A question to the name server carries no
+//! token, so it counts for every call that is running: one of them asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::ports::Refusal;
+use tokio::sync::{Semaphore, watch};
+
+use super::host::{Host, HostRule};
+use super::limits::{self, Times};
+use super::outside::Outside;
+use super::policy::{NetworkPolicy, Pass};
+
+/// What connections of a session share.
+pub(super) struct Session {
+    pub(super) policy: NetworkPolicy,
+    pub(super) times: Times,
+    pub(super) outside: Arc<dyn Outside>,
+    /// One permit for each name that is being resolved.
+    pub(super) resolving: Arc<Semaphore>,
+    calls: Mutex<Vec<Arc<Call>>>,
+    /// What came without a token that counts.
+    strangers: Log,
+}
+
+impl Session {
+    pub(super) fn new(policy: NetworkPolicy, outside: Arc<dyn Outside>, times: Times) -> Session {
+        let resolving = Arc::new(Semaphore::new(limits::RESOLVING_MAX));
+        Session { policy, times, outside, resolving, calls: Mutex::default(), strangers: Log::default() }
+    }
+
+    pub(super) fn begin(&self, call: Arc<Call>) {
+        self.calls().push(call);
+    }
+
+    /// Voids the call's token and closes its connections.
+    pub(super) fn end(&self, call: &Arc<Call>) {
+        self.calls().retain(|other| !Arc::ptr_eq(other, call));
+        call.ended.send_replace(true);
+    }
+
+    /// The call whose token this is. Every token is compared in full, so that time tells nothing about them.
+    pub(super) fn call(&self, authorization: &[u8]) -> Option<Arc<Call>> {
+        let mut found = None;
+        for call in self.calls().iter() {
+            if same(call.authorization.as_bytes(), authorization) {
+                found = Some(call.clone());
+            }
+        }
+        found
+    }
+
+    /// Notes a request that came without a token that counts.
+    pub(super) fn refuse_stranger(&self, host: &Host, port: u16, why: &str) {
+        self.strangers.add(&host.to_string(), Some(port), why);
+    }
+
+    /// Some clients ask without a token first and again with it; then nothing was refused.
+    pub(super) fn came_back(&self, host: &Host, port: u16) {
+        self.strangers.forget(&host.to_string(), port);
+    }
+
+    /// What came without a token that counts.
+    pub(super) fn refusals(&self) -> Vec<Refusal> {
+        self.strangers.all()
+    }
+
+    /// Notes a name that was asked of the name server.
+    pub(super) fn asked_for(&self, name: &str) {
+        let calls = self.calls().clone();
+        for call in calls {
+            let allowed = Host::parse(name).is_ok_and(|host| {
+                [443, 80].into_iter().any(|port| self.policy.judge(&call.grants, &host, port).is_ok())
+            });
+            let why = if allowed {
+                format!(
+                    "`{name}` is allowed, but only through the proxy: a program asked for its address instead of using \
+                     the proxy that `HTTPS_PROXY` names"
+                )
+            } else {
+                format!(
+                    "a program asked for the address of `{name}`; `WebFetch(domain:{name})` would allow it"
+                )
+            };
+            call.asked.add(name, None, &why);
+        }
+    }
+
+    fn calls(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Call>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call, while it runs.
+pub(super) struct Call {
+    /// What follows `Basic` in the header.
+    authorization: String,
+    grants: Vec<HostRule>,
+    /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
+    refused: Log,
+    asked: Log,
+    open: AtomicUsize,
+    ended: watch::Sender<bool>,
+}
+
+impl Call {
+    pub(super) fn new(authorization: String, grants: Vec<HostRule>) -> Call {
+        let (ended, _) = watch::channel(false);
+        let (refused, asked) = Default::default();
+        Call { authorization, grants, refused, asked, open: AtomicUsize::new(0), ended }
+    }
+
+    /// Whether it may reach a host; if not, that is noted.
+    pub(super) fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, String> {
+        session.policy.judge(&self.grants, host, port).inspect_err(|why| self.refuse(host, port, why))
+    }
+
+    /// Whether it could reach a host; nothing is noted.
+    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> bool {
+        session.policy.judge(&self.grants, host, port).is_ok()
+    }
+
+    pub(super) fn refuse(&self, host: &Host, port: u16, why: &str) {
+        self.refused.add(&host.to_string(), Some(port), why);
+    }
+
+    pub(super) fn refusals(&self) -> Vec<Refusal> {
+        [self.refused.all(), self.asked.all()].concat()
+    }
+
+    /// A place for one more connection.
+    pub(super) fn connection(self: &Arc<Call>) -> Option<Connection> {
+        let place = Connection(self.clone());
+        // The place gives back on drop what it took, also when it was one too many.
+        (self.open.fetch_add(1, Ordering::Relaxed) < limits::CALL_CONNECTIONS_MAX).then_some(place)
+    }
+
+    /// What its clients say.
+    #[cfg(test)]
+    pub(super) fn authorization(&self) -> &str {
+        &self.authorization
+    }
+
+    /// How many connections it has.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it ends.
+    pub(super) async fn ended(&self) {
+        // An error means that the call is gone, and so does the value.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+}
+
+/// One connection among those of a call.
+pub(super) struct Connection(Arc<Call>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Refusals: each once, and so many.
+#[derive(Default)]
+struct Log(Mutex<Vec<Refusal>>);
+
+impl Log {
+    fn add(&self, host: &str, port: Option<u16>, why: &str) {
+        let refusal = Refusal::Host { host: host.to_owned(), port, why: why.to_owned() };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < limits::REFUSALS_MAX && !all.contains(&refusal) {
+            all.push(refusal);
+        }
+    }
+
+    fn forget(&self, name: &str, number: u16) {
+        let that = |refusal: &Refusal| matches!(refusal, Refusal::Host { host, port, .. } if host == name && *port == Some(number));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|refusal| !that(refusal));
+    }
+
+    fn all(&self) -> Vec<Refusal> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether two texts are the same, in a time that depends on their length only.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differs = one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differs) == 0
+}

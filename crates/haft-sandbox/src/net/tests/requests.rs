@@ -1,0 +1,169 @@
+//! Heads and bodies of requests: what is passed on, and what is refused because it could be read in two ways.
+
+use std::io::{Read as _, Write as _};
+
+use super::super::head::{self, Body, Wish};
+use super::{World, allowing, header, net, web};
+
+/// A head that is refused, with its status and words.
+#[track_caller]
+fn bad(head: &str, status: u16, why: &str) {
+    let bad = head::read(head.as_bytes()).unwrap_err();
+    assert_eq!(bad.status, status, "{head:?}: {}", bad.why);
+    assert!(bad.why.contains(why), "{head:?}: {}", bad.why);
+}
+
+/// A head that is passed on as another.
+#[track_caller]
+fn good(head: &str, passed: &str, body: Body) {
+    let request = head::read(head.as_bytes()).unwrap();
+    let Wish::Forward { head: written, body: found } = request.wish else { panic!("a tunnel") };
+    assert_eq!((std::str::from_utf8(&written).unwrap(), found), (passed, body));
+}
+
+#[test]
+fn a_head_is_written_anew() {
+    good(
+        "GET http://Example.com:80/a?b=c HTTP/1.1\r\nHost: evil.net\r\nAccept: x\r\nProxy-Authorization: Basic YQ==\r\n\
+         Proxy-Connection: keep-alive\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nUpgrade: h2c\r\n\r\n",
+        "GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nAccept: x\r\nConnection: close\r\n\r\n",
+        Body::Nothing,
+    );
+    good(
+        "POST http://[2606:4700::1]:8080 HTTP/1.0\r\nContent-Length: 12\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: [2606:4700::1]:8080\r\nContent-Length: 12\r\nConnection: close\r\n\r\n",
+        Body::Bytes(12),
+    );
+    good(
+        "PUT HTTP://a.example?x HTTP/1.1\r\ntransfer-encoding: Chunked\r\n\r\n",
+        "PUT /?x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        Body::Chunks,
+    );
+}
+
+#[test]
+fn what_is_read_in_two_ways_is_refused() {
+    let get = |headers: &str| format!("GET http://a.example/ HTTP/1.1\r\n{headers}\r\n");
+    bad(&get("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), 400, "contradict");
+    bad(&get("Content-Length: 1\r\nContent-Length: 1\r\n"), 400, "more than one");
+    bad(&get("Content-Length: 1, 1\r\n"), 400, "not one number");
+    bad(&get("Content-Length: +1\r\n"), 400, "not one number");
+    bad(&get("Content-Length: -1\r\n"), 400, "not one number");
+    bad(&get("Content-Length: 0x1\r\n"), 400, "not one number");
+    bad(&get("Content-Length: 9999999999999999999\r\n"), 400, "not one number");
+    bad(&get("Content-Length:\r\n"), 400, "not one number");
+    bad(&get("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400, "only one");
+    bad(&get("Transfer-Encoding: gzip, chunked\r\n"), 400, "only one");
+    bad(&get("Transfer-Encoding: identity\r\n"), 400, "only one");
+    bad(&get("Transfer-Encoding: \u{b}chunked\r\n"), 400, "control character");
+    bad(&get("Transfer-Encoding : chunked\r\n"), 400, "not a word");
+    bad("GET http://a.example/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "HTTP/1.1");
+    bad(&get("A: b\r\n c\r\n"), 400, "no colon");
+    bad(&get("A: b\r\n c: d\r\n"), 400, "not a word");
+    bad(&get("A: b\nHost: evil.net\r\n"), 400, "control character");
+    bad(&get("A: b\rHost: evil.net\r\n"), 400, "control character");
+    bad(&get("A: b\0c\r\n"), 400, "control character");
+    bad(&get(": b\r\n"), 400, "not a word");
+    bad(&get("Proxy-Authorization: Basic a\r\nProxy-Authorization: Basic b\r\n"), 400, "more than one");
+    bad(&get(&"A: b\r\n".repeat(101)), 431, "more than 100");
+    bad("GET  http://a.example/ HTTP/1.1\r\n\r\n", 400, "request line");
+    bad("GET http://a.example/ x HTTP/1.1\r\n\r\n", 400, "request line");
+    bad("GET\thttp://a.example/\tHTTP/1.1\r\n\r\n", 400, "request line");
+    bad("\r\nGET http://a.example/ HTTP/1.1\r\n\r\n", 400, "request line");
+    bad("GET http://a.example/ HTTP/2.0\r\n\r\n", 505, "HTTP/1.1");
+    bad("G(T http://a.example/ HTTP/1.1\r\n\r\n", 400, "method");
+    bad("GET http://b\u{fc}cher.example/ HTTP/1.1\r\n\r\n", 400, "not ASCII");
+    bad("GET http://user:pass@a.example/ HTTP/1.1\r\n\r\n", 400, "user");
+    bad("GET http://a.example@evil.net/ HTTP/1.1\r\n\r\n", 400, "user");
+    bad("GET http://a.example#@evil.net/ HTTP/1.1\r\n\r\n", 400, "user");
+    bad("GET http://a.example/#x HTTP/1.1\r\n\r\n", 400, "`#`");
+    bad("GET http://a.example%00.evil.net/ HTTP/1.1\r\n\r\n", 400, "no host name");
+    bad("GET http://a.example\\.evil.net/ HTTP/1.1\r\n\r\n", 400, "no host name");
+    bad("GET http:///etc/passwd HTTP/1.1\r\n\r\n", 400, "no host name");
+    bad("GET http://a.example:/ HTTP/1.1\r\n\r\n", 400, "no port");
+    bad("GET http://a.example:0/ HTTP/1.1\r\n\r\n", 400, "no port");
+    bad("GET http://a.example:65536/ HTTP/1.1\r\n\r\n", 400, "no port");
+    bad("GET http://::1/ HTTP/1.1\r\n\r\n", 400, "brackets");
+    bad("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", 400, "this is a proxy");
+    bad("GET https://a.example/ HTTP/1.1\r\n\r\n", 400, "CONNECT");
+    bad("GET file:///etc/passwd HTTP/1.1\r\n\r\n", 400, "CONNECT");
+    bad("CONNECT a.example HTTP/1.1\r\n\r\n", 400, "a host and a port");
+    bad("CONNECT http://a.example:443 HTTP/1.1\r\n\r\n", 400, "brackets");
+    bad("CONNECT a.example:443/x HTTP/1.1\r\n\r\n", 400, "no port");
+    bad("CONNECT a.example:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 400, "no body");
+    bad("CONNECT a.example:443 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "no body");
+}
+
+/// What a server sees of these bytes behind a head, and what the client hears.
+fn passed(headers: &str, body: &str) -> (String, String) {
+    let (address, seen) = web();
+    let world = World::default();
+    world.machine("a.example", 80, address);
+    let net = net(allowing(&["a.example"]), world);
+    let ticket = net.admit(&[]);
+    let answer = net.ask(&ticket, "POST http://a.example/ HTTP/1.1", &format!("{headers}\r\n{body}"));
+    let seen = seen.recv().unwrap();
+    (seen.split_once("\r\n\r\n").unwrap().1.to_owned(), answer)
+}
+
+const SMUGGLED: &str = "GET http://a.example/admin HTTP/1.1\r\nHost: a.example\r\n\r\n";
+
+#[test]
+fn a_body_is_as_long_as_announced() {
+    let (seen, answer) = passed("Content-Length: 4\r\n", &format!("body{SMUGGLED}"));
+    assert_eq!(seen, "body");
+    assert!(answer.ends_with("hello"), "{answer}");
+    assert_eq!(passed("", SMUGGLED).0, "");
+}
+
+#[test]
+fn chunks_are_written_anew() {
+    let (seen, answer) = passed(
+        "Transfer-Encoding: chunked\r\n",
+        &format!("0003\r\nabc\r\nA\r\n0123456789\r\n0\r\nX: y\r\n\r\n{SMUGGLED}"),
+    );
+    assert_eq!(seen, "3\r\nabc\r\na\r\n0123456789\r\n0\r\n\r\n");
+    assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[test]
+fn malformed_chunks_end_the_request() {
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let long = format!("{}\r\n", "1".repeat(2000));
+    for body in [
+        "3;x=y\r\nabc\r\n0\r\n\r\n",
+        "3 \r\nabc\r\n0\r\n\r\n",
+        "0x3\r\nabc\r\n0\r\n\r\n",
+        "-1\r\nabc\r\n0\r\n\r\n",
+        "3\nabc\n0\n\n",
+        "3\r\nabcd\r\n0\r\n\r\n",
+        "\r\n3\r\nabc\r\n0\r\n\r\n",
+        "1111111111111111\r\nabc\r\n",
+        &long,
+        &format!("0\r\n{}\r\n", "a: b\r\n".repeat(40)),
+    ] {
+        let (seen, answer) = passed(chunked, body);
+        assert!(!seen.contains("0\r\n\r\n") && !answer.contains("hello"), "{body:?}: {seen:?} {answer:?}");
+    }
+}
+
+#[test]
+fn a_body_that_comes_in_pieces_is_passed_on() {
+    let (address, seen) = web();
+    let world = World::default();
+    world.machine("a.example", 80, address);
+    let net = net(allowing(&["a.example"]), world);
+    let ticket = net.admit(&[]);
+    let mut stream = net.connect();
+    let request = format!(
+        "POST http://a.example/ HTTP/1.1\r\n{}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        header(&ticket)
+    );
+    for byte in request.bytes() {
+        stream.write_all(&[byte]).unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("hello"), "{answer}");
+    assert!(seen.recv().unwrap().ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
+}

@@ -1,0 +1,337 @@
+//! Processes that can do what their request grants and no more.
+//!
+//! Puts three things together and decides little: the profile says what a child sees, the network which hosts it may
+//! reach, and the helper makes it so. What is to run outside goes the way of [`LocalProcesses`].
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
+
+use crate::confined::{Helper, HelperProgram};
+use crate::init::Walls;
+use crate::local::LocalProcesses;
+use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
+use crate::pool::{Pool, refused};
+use crate::profile::{Profile, ProfileConfig};
+use crate::scene::Scene;
+use crate::wire::Job;
+use crate::{bare, environment, watch};
+
+/// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
+pub(crate) trait Scenes: Send + Sync {
+    /// What this child sees.
+    ///
+    /// # Errors
+    /// Why it can't be run, in words.
+    fn scene(&self, request: &ProcessRequest) -> Result<Scene, String>;
+
+    /// Variables that go with it.
+    fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)>;
+
+    /// What it changed although it may not.
+    fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
+}
+
+impl Scenes for Profile {
+    fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
+        Profile::scene(self, request)
+    }
+
+    fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
+        Profile::environment(self, request)
+    }
+
+    fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        Profile::finished(self, request)
+    }
+}
+
+/// What a session's sandbox is to be.
+///
+/// ```
+/// use haft_sandbox::{ProfileConfig, SandboxConfig};
+///
+/// let profile = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// let config = SandboxConfig::new(profile).with_variables(std::env::vars_os());
+/// assert!(config.helper.is_none());
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SandboxConfig {
+    /// What children see and may change.
+    pub profile: ProfileConfig,
+    /// What they may reach.
+    pub network: NetworkPolicy,
+    /// The variables of which each child gets what [`environment`] lets through.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Whether less than the whole sandbox is refused.
+    pub full_only: bool,
+    /// A program that begins with [`entry`](crate::entry), if this one doesn't: tests.
+    pub helper: Option<PathBuf>,
+}
+
+impl SandboxConfig {
+    /// This profile, no network, no variables, and whatever walls the machine has.
+    pub fn new(profile: ProfileConfig) -> SandboxConfig {
+        let (network, variables) = (NetworkPolicy::new(), Vec::new());
+        SandboxConfig { profile, network, variables, full_only: false, helper: None }
+    }
+
+    /// What children may reach.
+    #[must_use]
+    pub fn with_network(mut self, network: NetworkPolicy) -> SandboxConfig {
+        self.network = network;
+        self
+    }
+
+    /// Variables for children, usually [`std::env::vars_os`].
+    #[must_use]
+    pub fn with_variables(
+        mut self,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> SandboxConfig {
+        self.variables.extend(variables);
+        self
+    }
+
+    /// A program that begins with [`entry`](crate::entry), if this one doesn't.
+    #[must_use]
+    pub fn with_helper(mut self, program: impl Into<PathBuf>) -> SandboxConfig {
+        self.helper = Some(program.into());
+        self
+    }
+}
+
+/// How much of a sandbox this machine can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stack {
+    /// Namespaces, mounts, Landlock and a filter of system calls.
+    Full,
+    /// Landlock and a filter: reads are limited, but no names are protected, no hosts can be granted, and what a killed
+    /// host leaves behind may live on.
+    Fallback,
+    /// None.
+    None,
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What the machine refused, and what can be done.
+    pub message: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Processes in a sandbox.
+///
+/// One helper process makes a sandbox for each child; see the [crate's](crate) documentation. Dropping this ends
+/// everything that still runs.
+///
+/// ```no_run
+/// use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
+///
+/// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
+/// use haft::ports::{Confinement, ProcessRequest, Processes};
+///
+/// // `main` has begun with `haft_sandbox::entry()`.
+/// let profile = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// let sandbox = Sandbox::start(SandboxConfig::new(profile).with_variables(std::env::vars_os()))?;
+/// let looking = ProcessRequest::new(["git", "status"], "/work/project").with_confinement(Confinement::ReadOnly);
+/// let outcome = sandbox.run(looking).await?;
+/// # Ok(()) }
+/// ```
+pub struct Sandbox {
+    // In this order: children end before the helper, which would kill them without asking.
+    pool: Pool,
+    outside: LocalProcesses,
+    inner: Arc<Inner>,
+    notes: Vec<String>,
+}
+
+struct Inner {
+    helper: Helper,
+    scenes: Arc<dyn Scenes>,
+    network: Option<Network>,
+    variables: Arc<[(OsString, OsString)]>,
+}
+
+/// A helper that waits for orders, and the sockets of the session's network.
+pub(crate) struct Ready {
+    pub(crate) helper: Helper,
+    /// Proxy, name server by UDP, by TCP, and the ports that were asked for; none in the fallback.
+    pub(crate) listeners: VecDeque<OwnedFd>,
+    /// What keeps the machine from the whole of it.
+    pub(crate) why_not_full: Option<String>,
+}
+
+/// Starts the helper with as many walls as the machine has, but no fewer than `least`.
+///
+/// # Errors
+/// What the machine refuses, and what can be done.
+pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Result<Ready, Unavailable> {
+    let why_not_full = match Helper::start(program, Walls::Namespaces, ports) {
+        Ok(mut helper) => {
+            let listeners = helper.take_listeners();
+            return Ok(Ready { helper, listeners, why_not_full: None });
+        }
+        Err(words) => words,
+    };
+    if least == Stack::Full {
+        return Err(unavailable(&why_not_full));
+    }
+    if crate::sys::landlock_abi().is_none() {
+        return Err(unavailable(&format!("{why_not_full}; and this kernel has no Landlock")));
+    }
+    match Helper::start(program, Walls::Bare, &[]) {
+        Ok(helper) => Ok(Ready { helper, listeners: VecDeque::new(), why_not_full: Some(why_not_full) }),
+        Err(words) => Err(unavailable(&words)),
+    }
+}
+
+fn unavailable(why: &str) -> Unavailable {
+    let message = format!(
+        "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"
+    );
+    Unavailable { message }
+}
+
+impl Sandbox {
+    /// Makes ready what a session's children need: the helper, its network, and the profile.
+    ///
+    /// # Errors
+    /// What the machine or the working directory doesn't allow, and what can be done.
+    pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
+        let SandboxConfig { profile, network: policy, variables, full_only, helper } = config;
+        let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
+        let least = if full_only { Stack::Full } else { Stack::Fallback };
+        let Ready { helper, listeners, why_not_full } = ready(&program, least, &policy.host_ports())?;
+        let (profile, mut notes) = Profile::new(profile).map_err(|message| Unavailable { message })?;
+        notes.extend(why_not_full.map(|why| {
+            format!(
+                "only a part of the sandbox can be made: {why}; no names are protected and no hosts can be granted; `haft doctor` says what is missing"
+            )
+        }));
+        let network = listeners_of(listeners, policy.host_ports())
+            .map(|listeners| Network::start(listeners, policy))
+            .transpose()
+            .map_err(|error| unavailable(&format!("its network can't be served: {error}")))?;
+        let mut sandbox = Sandbox::of(helper, Arc::new(profile), variables);
+        sandbox.notes = notes;
+        let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
+        inner.network = network;
+        Ok(sandbox)
+    }
+
+    pub(crate) fn of(
+        helper: Helper,
+        scenes: Arc<dyn Scenes>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Sandbox {
+        let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
+        let outside = LocalProcesses::new(variables.iter().cloned());
+        let inner = Arc::new(Inner { helper, scenes, network: None, variables });
+        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new() }
+    }
+
+    /// What the user should know about this sandbox, once: what can't be written, hidden or held, and why.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What the sandbox is made of.
+    pub fn stack(&self) -> Stack {
+        match self.inner.helper.walls() {
+            Walls::Namespaces => Stack::Full,
+            Walls::Bare => Stack::Fallback,
+        }
+    }
+
+    /// How many children there are, those included that are about to end.
+    pub fn running(&self) -> usize {
+        self.pool.running() + self.outside.running()
+    }
+
+    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be called before the
+    /// program ends, which would end the threads that do this.
+    pub fn shutdown(&self) {
+        self.pool.shutdown();
+        self.outside.shutdown();
+    }
+}
+
+impl Processes for Sandbox {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        if request.confinement == Confinement::Outside {
+            return self.outside.run(request);
+        }
+        let inner = self.inner.clone();
+        Box::pin(self.pool.run(request, move |request, orders| {
+            let ticket = inner.admit(request).map_err(refused)?;
+            let begun = |own: &[BorrowedFd<'_>]| inner.begin(request, ticket.as_ref(), own);
+            let mut outcome = watch::run(request, orders, begun)?;
+            outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
+            outcome.refused.extend(inner.scenes.finished(request));
+            Ok(outcome)
+        }))
+    }
+}
+
+impl Inner {
+    /// The right to use the network, for a child that has one.
+    fn admit(&self, request: &ProcessRequest) -> Result<Option<Ticket>, String> {
+        let Some(network) = self.network.as_ref().filter(|_| request.confinement == Confinement::Session)
+        else {
+            return Ok(None);
+        };
+        let hosts: Result<Vec<_>, String> = request
+            .hosts
+            .iter()
+            .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
+            .collect();
+        let ticket = network.admit(&hosts?);
+        ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
+    }
+
+    fn begin(
+        &self,
+        request: &ProcessRequest,
+        ticket: Option<&Ticket>,
+        own: &[BorrowedFd<'_>],
+    ) -> Result<Box<dyn watch::Child>, String> {
+        let scene = self.scenes.scene(request)?;
+        let mut environment = environment::of(request, &self.variables);
+        environment.extend(self.scenes.environment(request));
+        environment.extend(ticket.into_iter().flat_map(Ticket::env));
+        if self.helper.walls() == Walls::Bare {
+            environment.extend(bare::temporary(&scene));
+        }
+        let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
+        Ok(Box::new(self.helper.begin(&scene, job, own, None)?))
+    }
+}
+
+/// The sockets as the network wants them.
+fn listeners_of(mut sockets: VecDeque<OwnedFd>, ports: Vec<u16>) -> Option<Listeners> {
+    let proxy = TcpListener::from(sockets.pop_front()?);
+    let dns = (UdpSocket::from(sockets.pop_front()?), TcpListener::from(sockets.pop_front()?));
+    let host_ports = ports.into_iter().zip(sockets.into_iter().map(TcpListener::from)).collect();
+    Some(Listeners { proxy, dns: Some(dns), host_ports })
+}

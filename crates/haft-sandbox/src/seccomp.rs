@@ -1,0 +1,196 @@
+//! The system calls that a confined child may not make, as a filter that the kernel runs before each call.
+//!
+//! A list of what is refused, and not of what is allowed: compilers, interpreters and browsers use nearly everything, and
+//! the walls are the namespaces and Landlock. This closes what either leaves open (keys, terminals' input, set-user-id
+//! files), and what opens the kernel's seldom-walked corners. `ptrace` stays: debuggers and leak checkers need it, and a
+//! child sees no process but its own.
+//!
+//! Assembled here in a few lines: numbers of the x32 kind and two different answers are more than libraries for this offer.
+
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
+};
+
+/// What sockets a child may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    /// Local and internet ones; where they lead is the network namespace's matter.
+    All,
+    /// None that could reach anybody: there is no namespace around it.
+    Pairs,
+    /// Internet ones but no local ones, since the sockets of other programs could be reached.
+    Internet,
+}
+
+/// Refused with "not permitted".
+const FORBIDDEN: &[libc::c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_quotactl,
+    libc::SYS_acct,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Refused with "there is no such call", so that programs take another way: what `clone3` asks for can't be seen from a
+/// filter, and `io_uring` makes calls that no filter sees.
+const ABSENT: &[libc::c_long] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+const OPEN_TREE_ATTR: libc::c_long = 467;
+const FCHMODAT2: libc::c_long = 452;
+
+/// `CLONE_NEW…`, all of them that `clone` takes.
+const NEW_NAMESPACES: u32 = 0x7E02_0000;
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+/// `O_CREAT`, and the part of `O_TMPFILE` that isn't `O_DIRECTORY`.
+const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+/// From here on numbers are of the x32 kind, on which a filter of other numbers has no hold.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// Where `seccomp_data` has the number of the call and the architecture.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+
+/// Where it has the lower half of an argument; the machines that we know are little-endian, and what is looked at here is
+/// 32 bits for the kernel too.
+const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+const ALLOW: sock_filter = answer(SECCOMP_RET_ALLOW);
+const NOT_PERMITTED: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const NO_SUCH_CALL: sock_filter = answer(SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+const NO_SUCH_FAMILY: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32);
+
+const fn answer(k: u32) -> sock_filter {
+    sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k }
+}
+
+const fn load(k: u32) -> sock_filter {
+    sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k }
+}
+
+/// Skips so many instructions if the comparison holds, and so many if it doesn't.
+const fn jump(comparison: u32, k: u32, if_so: u8, if_not: u8) -> sock_filter {
+    sock_filter { code: (BPF_JMP | BPF_K | comparison) as u16, jt: if_so, jf: if_not, k }
+}
+
+/// The filter.
+pub(crate) fn filter(sockets: Sockets) -> Vec<sock_filter> {
+    let mut filter =
+        vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE, 1, 0), answer(SECCOMP_RET_KILL_PROCESS), load(NUMBER)];
+    #[cfg(target_arch = "x86_64")]
+    filter.extend([jump(BPF_JGE, X32, 0, 1), NO_SUCH_CALL]);
+    let mut when = |call: libc::c_long, then: &[sock_filter]| {
+        let skip = u8::try_from(then.len()).expect("each is a few instructions");
+        filter.push(jump(BPF_JEQ, call as u32, 0, skip));
+        filter.extend_from_slice(then);
+    };
+    // The frequent ones first: the kernel remembers which calls are always allowed, but these depend on their arguments.
+    when(libc::SYS_openat, &creating(2, 3));
+    when(libc::SYS_ioctl, &terminals());
+    when(libc::SYS_clone, &[load(argument(0)), jump(BPF_JSET, NEW_NAMESPACES, 0, 1), NOT_PERMITTED, ALLOW]);
+    when(libc::SYS_socket, &socket(sockets));
+    when(libc::SYS_fchmod, &set_id(1));
+    when(libc::SYS_fchmodat, &set_id(2));
+    when(FCHMODAT2, &set_id(2));
+    when(libc::SYS_mknodat, &set_id(2));
+    #[cfg(target_arch = "x86_64")]
+    {
+        when(libc::SYS_open, &creating(1, 2));
+        when(libc::SYS_creat, &set_id(1));
+        when(libc::SYS_chmod, &set_id(1));
+        when(libc::SYS_mknod, &set_id(1));
+    }
+    FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
+    ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
+    filter.push(ALLOW);
+    filter
+}
+
+/// No file that runs as whoever owns it, for others on the machine to run.
+fn set_id(mode: u32) -> [sock_filter; 4] {
+    [load(argument(mode)), jump(BPF_JSET, SET_ID, 0, 1), NOT_PERMITTED, ALLOW]
+}
+
+/// The same where the mode counts only if a file is made.
+fn creating(flags: u32, mode: u32) -> [sock_filter; 6] {
+    [
+        load(argument(flags)),
+        jump(BPF_JSET, CREATES, 0, 3),
+        load(argument(mode)),
+        jump(BPF_JSET, SET_ID, 0, 1),
+        NOT_PERMITTED,
+        ALLOW,
+    ]
+}
+
+/// No typing into a terminal, and no selections on a console.
+fn terminals() -> [sock_filter; 5] {
+    let (input, console) = (libc::TIOCSTI as u32, libc::TIOCLINUX as u32);
+    [load(argument(1)), jump(BPF_JEQ, input, 1, 0), jump(BPF_JEQ, console, 0, 1), NOT_PERMITTED, ALLOW]
+}
+
+/// Local, internet, and of netlink what tells of addresses and routes.
+fn socket(sockets: Sockets) -> Vec<sock_filter> {
+    let families: &[i32] = match sockets {
+        Sockets::All => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
+        Sockets::Internet => &[libc::AF_INET, libc::AF_INET6],
+        Sockets::Pairs => return vec![NOT_PERMITTED],
+    };
+    let mut then = vec![load(argument(0))];
+    for family in families {
+        then.extend([jump(BPF_JEQ, *family as u32, 0, 1), ALLOW]);
+    }
+    let route = libc::NETLINK_ROUTE as u32;
+    then.extend([
+        jump(BPF_JEQ, libc::AF_NETLINK as u32, 1, 0),
+        NO_SUCH_FAMILY,
+        load(argument(2)),
+        jump(BPF_JEQ, route, 1, 0),
+        NO_SUCH_FAMILY,
+        ALLOW,
+    ]);
+    then
+}

@@ -1,0 +1,480 @@
+//! A scene becomes a file system: mounts on an empty root, which then is the only one there is.
+//!
+//! Run by the first process of a child's namespaces, which may mount there. Every place is found beneath the new root
+//! without following links, and mounted on by descriptor: whoever else changes the workspace meanwhile can make this fail
+//! but not make it mount elsewhere. Nothing is created in a folder of the host, so a place that isn't there is an error.
+//!
+//! `/proc` is read-only as a whole: what reaches the machine through it must be, and what else could be written there
+//! Landlock refuses anyway.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, Result};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+};
+
+use crate::scene::{Part, Scene, Source};
+use crate::{limits, sys};
+
+/// What of a scene could not be made, and why.
+pub(crate) struct Fault {
+    pub(crate) what: String,
+    pub(crate) errno: Errno,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let because = std::io::Error::from(self.errno);
+        write!(f, "the sandbox could not be set up: {}: {because}", self.what)
+    }
+}
+
+/// Where the new root is mounted until it is the root: a folder that is there, and of which nothing is bound.
+const MEANWHILE: &str = "/proc";
+
+const NOSUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
+const NODEV: u64 = MountAttrFlags::MOUNT_ATTR_NODEV.bits() as u64;
+const RDONLY: u64 = MountAttrFlags::MOUNT_ATTR_RDONLY.bits() as u64;
+
+/// Makes the scene and makes it the root of this process.
+///
+/// # Errors
+/// What could not be made. The process is good for nothing then.
+pub(crate) fn set(scene: &Scene) -> std::result::Result<(), Fault> {
+    let fault = |what: &str| {
+        let what = what.to_owned();
+        move |errno| Fault { what, errno }
+    };
+    let mut stage = Stage::new().map_err(fault("an empty root"))?;
+    stage.processes_max =
+        scene.rlimits.iter().find(|limit| limit.resource == libc::RLIMIT_NPROC).map(|limit| limit.hard);
+    for part in &scene.parts {
+        stage.put(part).map_err(|errno| Fault { what: describe(part), errno })?;
+    }
+    stage.enter().map_err(fault("entering it"))
+}
+
+/// The folders of a scene that can be changed.
+pub(crate) fn writable(scene: &Scene) -> impl Iterator<Item = &Path> {
+    scene.parts.iter().filter_map(|part| match part {
+        Part::Bind { at, writable: true, .. } | Part::Tmpfs { at, .. } | Part::Overlay { at, .. } => {
+            Some(at.as_path())
+        }
+        _ => None,
+    })
+}
+
+fn describe(part: &Part) -> String {
+    let show = |what: &str, at: &Path| format!("{what} `{}`", at.display());
+    match part {
+        Part::Bind { at, .. } => show("binding", at),
+        Part::Tmpfs { at, .. } => show("an empty", at),
+        Part::Overlay { at, .. } => show("a copy of", at),
+        Part::Mask { at } => show("hiding", at),
+        Part::Protect { at } => show("protecting", at),
+        Part::Pin { at } => show("pinning", at),
+        Part::Link { at, .. } => show("the link", at),
+        Part::File { at, .. } => show("the file", at),
+        Part::Proc => "`/proc`".into(),
+        Part::Dev => "`/dev`".into(),
+    }
+}
+
+struct Stage {
+    /// The mount that becomes the root.
+    root: OwnedFd,
+    /// The devices in which things may be created: those made here.
+    own: Vec<u64>,
+    /// Our own descriptors by number, from before [`MEANWHILE`] was covered.
+    descriptors: OwnedFd,
+    processes_max: u64,
+    masks: Option<Masks>,
+}
+
+/// An empty folder and an empty file without any permission, which no name leads to.
+struct Masks {
+    folder: OwnedFd,
+    file: OwnedFd,
+}
+
+/// What to look for, or to create, at a place.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Folder,
+    File,
+}
+
+impl Kind {
+    fn of(descriptor: BorrowedFd<'_>) -> Result<Kind> {
+        let status = rustix::fs::fstat(descriptor)?;
+        let folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
+        Ok(if folder { Kind::Folder } else { Kind::File })
+    }
+}
+
+impl Stage {
+    fn new() -> Result<Stage> {
+        let descriptors = open(Path::new("/proc/self/fd"), OFlags::empty())?;
+        let root = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
+        move_mount(&root, "", CWD, MEANWHILE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+        let own = vec![device(root.as_fd())?];
+        Ok(Stage { root, own, descriptors, processes_max: limits::PROCESSES_MAX, masks: None })
+    }
+
+    fn put(&mut self, part: &Part) -> Result<()> {
+        match part {
+            Part::Bind { from, at, writable } => self.bind(from, at, *writable),
+            Part::Tmpfs { at, bytes_max, mode } => {
+                let mount = tmpfs(*bytes_max, *mode)?;
+                self.own.push(device(mount.as_fd())?);
+                self.attach(&mount, at, Kind::Folder)
+            }
+            Part::Overlay { lower, upper, work, at } => match overlay(lower, upper, work) {
+                Ok(mount) => self.attach(&mount, at, Kind::Folder),
+                // A kernel that can't do this for ordinary users: then what is there can be read.
+                Err(Errno::PERM | Errno::NODEV | Errno::INVAL | Errno::OPNOTSUPP) => {
+                    self.bind(&Source::Path(lower.clone()), at, false)
+                }
+                Err(errno) => Err(errno),
+            },
+            Part::Mask { at } => self.mask(at),
+            Part::Protect { at } => self.onto_itself(at, RDONLY),
+            Part::Pin { at } => self.onto_itself(at, 0),
+            Part::Link { at, to } => self.link(at, to.as_os_str()),
+            Part::File { at, content } => self.file(at, content),
+            Part::Proc => self.proc(),
+            Part::Dev => self.dev(),
+        }
+    }
+
+    fn bind(&self, from: &Source, at: &Path, writable: bool) -> Result<()> {
+        let source = match from {
+            Source::Path(path) => match open(path, OFlags::NOFOLLOW) {
+                // What has gone since the session began can't be read either.
+                Err(Errno::NOENT) if !writable => return Ok(()),
+                opened => opened?,
+            },
+            Source::Held(held) => self.reopen(held.as_fd())?,
+        };
+        let status = rustix::fs::fstat(&source)?;
+        if FileType::from_raw_mode(status.st_mode) == FileType::Symlink {
+            let to = rustix::fs::readlinkat(&source, "", Vec::new())?;
+            return self.link(at, OsStr::from_bytes(to.as_bytes()));
+        }
+        let tree = copy(source.as_fd())?;
+        let read_only = if writable { 0 } else { RDONLY };
+        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | read_only, true)?;
+        self.attach(&tree, at, Kind::of(source.as_fd())?)
+    }
+
+    /// What a descriptor of the host's stands for, as it is mounted here: found by its path, and compared.
+    fn reopen(&self, held: BorrowedFd<'_>) -> Result<OwnedFd> {
+        let number = held.as_raw_fd().to_string();
+        let path = rustix::fs::readlinkat(&self.descriptors, number, Vec::new())?;
+        let found = open(Path::new(OsStr::from_bytes(path.as_bytes())), OFlags::NOFOLLOW)?;
+        if identity(found.as_fd())? != identity(held)? {
+            return Err(Errno::STALE);
+        }
+        Ok(found)
+    }
+
+    fn mask(&mut self, at: &Path) -> Result<()> {
+        let target = match self.find(at) {
+            // There is nothing to hide.
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            found => found?,
+        };
+        if self.masks.is_none() {
+            self.masks = Some(self.make_masks()?);
+        }
+        let masks = self.masks.as_ref().ok_or(Errno::INVAL)?;
+        let mask = match Kind::of(target.as_fd())? {
+            Kind::Folder => &masks.folder,
+            Kind::File => &masks.file,
+        };
+        let tree = copy(mask.as_fd())?;
+        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | RDONLY, false)?;
+        mount_on(&tree, &target)
+    }
+
+    fn make_masks(&self) -> Result<Masks> {
+        let (folder, file) = (".folder", ".file");
+        rustix::fs::mkdirat(&self.root, folder, Mode::empty())?;
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.root, file, create, Mode::empty())?;
+        let path = OFlags::PATH | OFlags::CLOEXEC;
+        Ok(Masks {
+            folder: rustix::fs::openat(&self.root, folder, path, Mode::empty())?,
+            file: rustix::fs::openat(&self.root, file, path, Mode::empty())?,
+        })
+    }
+
+    /// Makes what is there a mount of itself, so that neither it nor a folder above it can be moved away.
+    fn onto_itself(&self, at: &Path, add: u64) -> Result<()> {
+        let target = self.find(at)?;
+        let tree = copy(target.as_fd())?;
+        sys::mount_setattr(tree.as_fd(), add, true)?;
+        mount_on(&tree, &target)
+    }
+
+    fn link(&self, at: &Path, to: &OsStr) -> Result<()> {
+        let (parent, name) = self.parent(at)?;
+        match rustix::fs::symlinkat(to, &parent, name) {
+            Err(Errno::EXIST) => {
+                let there = rustix::fs::readlinkat(&parent, name, Vec::new())?;
+                if there.as_bytes() == to.as_bytes() { Ok(()) } else { Err(Errno::EXIST) }
+            }
+            done => done,
+        }
+    }
+
+    /// Puts a file there, or over what is there. A link is followed to where it leads inside.
+    fn file(&self, at: &Path, content: &[u8]) -> Result<()> {
+        let mut at = at.to_owned();
+        for _ in 0..limits::LINKS_MAX {
+            let (parent, name) = self.parent(&at)?;
+            let Ok(to) = rustix::fs::readlinkat(&parent, name, Vec::new()) else { break };
+            let to = Path::new(OsStr::from_bytes(to.as_bytes()));
+            at = normal(&at.parent().unwrap_or(Path::new("/")).join(to));
+        }
+        let (parent, name) = self.parent(&at)?;
+        let exists = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o644);
+        if !exists {
+            // In a folder of the host nothing is made; programs get on without a small file of its kind.
+            if self.creatable(parent.as_fd()).is_err() {
+                return Ok(());
+            }
+            let file = rustix::fs::openat(&parent, name, create, mode)?;
+            return std::fs::File::from(file).write_all(content).map_err(|_| Errno::NOSPC);
+        }
+        let hidden = ".content";
+        let file = rustix::fs::openat(&self.root, hidden, create, mode)?;
+        std::fs::File::from(file).write_all(content).map_err(|_| Errno::NOSPC)?;
+        let path = rustix::fs::openat(&self.root, hidden, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let tree = copy(path.as_fd())?;
+        rustix::fs::unlinkat(&self.root, hidden, AtFlags::empty())?;
+        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | RDONLY, false)?;
+        self.attach(&tree, &at, Kind::File)
+    }
+
+    fn proc(&self) -> Result<()> {
+        let mount =
+            filesystem("proc", &[], NOSUID | NODEV | u64::from(MountAttrFlags::MOUNT_ATTR_NOEXEC.bits()))?;
+        if pid_max_is_ours()
+            && let Ok(file) = rustix::fs::openat(
+                &mount,
+                "sys/kernel/pid_max",
+                OFlags::WRONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+        {
+            // A bound that holds for root too, whom RLIMIT_NPROC doesn't bind. The least that the kernel takes is 301.
+            let _ = rustix::io::write(&file, self.processes_max.clamp(301, 4_194_304).to_string().as_bytes());
+        }
+        sys::mount_setattr(mount.as_fd(), RDONLY, true)?;
+        self.attach(&mount, Path::new("/proc"), Kind::Folder)
+    }
+
+    fn dev(&mut self) -> Result<()> {
+        let dev = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
+        self.own.push(device(dev.as_fd())?);
+        self.attach(&dev, Path::new("/dev"), Kind::Folder)?;
+        for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+            let path = Path::new("/dev").join(name);
+            let Ok(source) = open(&path, OFlags::NOFOLLOW) else { continue };
+            let tree = copy(source.as_fd())?;
+            sys::mount_setattr(tree.as_fd(), NOSUID, true)?;
+            self.attach(&tree, &path, Kind::File)?;
+        }
+        let shm = tmpfs(limits::SHM_BYTES_MAX, 0o1777)?;
+        self.attach(&shm, Path::new("/dev/shm"), Kind::Folder)?;
+        let pts = filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], NOSUID)?;
+        self.attach(&pts, Path::new("/dev/pts"), Kind::Folder)?;
+        for (name, to) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            rustix::fs::symlinkat(to, &dev, name)?;
+        }
+        sys::mount_setattr(dev.as_fd(), RDONLY, false)
+    }
+
+    /// Makes this the root, and lets go of everything else.
+    fn enter(self) -> Result<()> {
+        if self.masks.is_some() {
+            rustix::fs::unlinkat(&self.root, ".folder", AtFlags::REMOVEDIR)?;
+            rustix::fs::unlinkat(&self.root, ".file", AtFlags::empty())?;
+        }
+        sys::mount_setattr(self.root.as_fd(), RDONLY, false)?;
+        rustix::process::fchdir(&self.root)?;
+        rustix::process::pivot_root(".", ".")?;
+        // The old root lies on the new one now.
+        unmount(".", UnmountFlags::DETACH)?;
+        rustix::process::chdir("/")
+    }
+
+    fn attach(&self, mount: &OwnedFd, at: &Path, kind: Kind) -> Result<()> {
+        mount_on(mount, &self.place(at, kind)?)
+    }
+
+    /// What is at a path of the new root. A link on the way is an error.
+    fn find(&self, at: &Path) -> Result<OwnedFd> {
+        let relative = at.strip_prefix("/").unwrap_or(at);
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            match rustix::fs::openat2(
+                &self.root,
+                relative,
+                OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+                Mode::empty(),
+                resolve,
+            ) {
+                // Something was renamed meanwhile; the kernel can't say whether it matters.
+                Err(Errno::AGAIN) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// The same, created if it isn't there and lies in what was made here.
+    fn place(&self, at: &Path, kind: Kind) -> Result<OwnedFd> {
+        match self.find(at) {
+            Err(Errno::NOENT) => {}
+            done => return done,
+        }
+        let (parent, name) = self.parent(at)?;
+        self.creatable(parent.as_fd())?;
+        match kind {
+            Kind::Folder => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?,
+            Kind::File => {
+                let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                drop(rustix::fs::openat(&parent, name, create, Mode::from_raw_mode(0o644))?);
+            }
+        }
+        self.find(at)
+    }
+
+    fn parent<'a>(&self, at: &'a Path) -> Result<(OwnedFd, &'a OsStr)> {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Err(Errno::INVAL) };
+        Ok((self.place(parent, Kind::Folder)?, name))
+    }
+
+    fn creatable(&self, folder: BorrowedFd<'_>) -> Result<()> {
+        if self.own.contains(&device(folder)?) { Ok(()) } else { Err(Errno::NOENT) }
+    }
+}
+
+/// What a scene is made of, as it is now; a scene that was made before is good as long as this stays the same.
+pub(crate) fn sources(scene: &Scene) -> Vec<Option<(u64, u64)>> {
+    let of = |path: &Path| {
+        let opened = open(path, OFlags::NOFOLLOW).ok()?;
+        identity(opened.as_fd()).ok()
+    };
+    let one = |part: &Part| match part {
+        Part::Bind { from: Source::Path(path), .. } => of(path),
+        Part::Bind { from: Source::Held(held), .. } => identity(held.as_fd()).ok(),
+        Part::Overlay { lower, .. } => of(lower),
+        Part::Mask { at } | Part::Protect { at } | Part::Pin { at } => of(at),
+        _ => None,
+    };
+    scene.parts.iter().map(one).collect()
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
+}
+
+fn device(descriptor: BorrowedFd<'_>) -> Result<u64> {
+    Ok(rustix::fs::fstat(descriptor)?.st_dev)
+}
+
+fn identity(descriptor: BorrowedFd<'_>) -> Result<(u64, u64)> {
+    let status = rustix::fs::fstat(descriptor)?;
+    Ok((status.st_dev, status.st_ino))
+}
+
+/// A mount of the same, with what is mounted below it, that lies nowhere yet.
+fn copy(of: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(of, "", flags)
+}
+
+fn mount_on(mount: &OwnedFd, target: &OwnedFd) -> Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, "", target, "", flags)
+}
+
+fn tmpfs(bytes_max: u64, mode: u32) -> Result<OwnedFd> {
+    let (size, mode) = (bytes_max.to_string(), format!("{mode:o}"));
+    // Each costs memory of the kernel's too.
+    let inodes = (bytes_max / 4096).max(1024).to_string();
+    filesystem("tmpfs", &[("size", &size), ("mode", &mode), ("nr_inodes", &inodes)], NOSUID | NODEV)
+}
+
+fn filesystem(kind: &str, options: &[(&str, &str)], flags: u64) -> Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (name, value) in options {
+        fsconfig_set_string(&context, *name, *value)?;
+    }
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::from_bits_retain(u32::try_from(flags).unwrap_or_default());
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+fn overlay(lower: &Path, upper: &Path, work: &Path) -> Result<OwnedFd> {
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    // A colon separates lower folders, and a backslash takes a character as it is.
+    let escaped: Vec<u8> = lower
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| if b":\\".contains(byte) { vec![b'\\', *byte] } else { vec![*byte] })
+        .collect();
+    fsconfig_set_string(&context, "lowerdir", escaped)?;
+    fsconfig_set_string(&context, "upperdir", upper)?;
+    fsconfig_set_string(&context, "workdir", work)?;
+    fsconfig_set_flag(&context, "userxattr")?;
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// Whether `pid_max` belongs to the process namespace. Before Linux 6.14 it was the machine's.
+fn pid_max_is_ours() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
+}
+
+/// The path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::Normal(name) => normal.push(name),
+            _ => {}
+        }
+    }
+    normal
+}

@@ -1,0 +1,195 @@
+//! The system calls that no safe library has: thin, one each, and nothing is decided here.
+//!
+//! Everything else of the helper goes through rustix. Numbers and structures are the kernel's; they are written out where
+//! the C library's headers don't have them.
+#![expect(unsafe_code, reason = "system calls that rustix doesn't have")]
+
+use std::ffi::{c_int, c_long};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr;
+
+use rustix::io::{Errno, Result};
+
+/// The proof that this process has one thread, so that a copy of it is whole.
+pub(crate) struct OneThread(());
+
+impl OneThread {
+    /// Looks. Whoever has this starts no thread any more.
+    pub(crate) fn look() -> Option<OneThread> {
+        let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
+        (threads == 1).then_some(OneThread(()))
+    }
+}
+
+/// Who one is after [`fork`].
+pub(crate) enum Forked {
+    /// The one who called; a descriptor of the other.
+    Parent(OwnedFd),
+    /// The other.
+    Child,
+}
+
+/// `clone3` without new memory or stack: what `fork` does, in new namespaces (`CLONE_NEW…`).
+pub(crate) fn fork(_: &OneThread, namespaces: c_int) -> Result<Forked> {
+    #[repr(C, align(8))]
+    struct Arguments {
+        flags: u64,
+        pidfd: u64,
+        child_tid: u64,
+        parent_tid: u64,
+        exit_signal: u64,
+        stack: u64,
+        stack_size: u64,
+        tls: u64,
+    }
+    let mut pidfd: c_int = -1;
+    let arguments = Arguments {
+        flags: u64::from((namespaces | libc::CLONE_PIDFD) as u32),
+        pidfd: ptr::from_mut(&mut pidfd) as u64,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+    };
+    // SAFETY: The structure has the kernel's first layout, and its size is passed. Without CLONE_VM the child has a copy of
+    // all memory; the process has one thread, so no lock in that copy is held by somebody who isn't there.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<Arguments>()) };
+    match check(pid)? {
+        0 => Ok(Forked::Child),
+        // SAFETY: The kernel has just made this descriptor for us.
+        _ => Ok(Forked::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+    }
+}
+
+/// Leaves namespaces for new ones (`CLONE_NEW…`, nothing else): this thread alone, or the process if it has no other.
+pub(crate) fn unshare(namespaces: c_int) -> Result<()> {
+    // SAFETY: Takes a number. Namespaces hold no memory and no descriptors, so nothing that anybody relies on is parted.
+    let done = unsafe { libc::unshare(namespaces) };
+    check(c_long::from(done)).map(drop)
+}
+
+/// Ends this process at once, without what `exit` does at the end of a program.
+pub(crate) fn exit_now(code: c_int) -> ! {
+    // SAFETY: Takes a number and doesn't return.
+    unsafe { libc::_exit(code) }
+}
+
+/// A descriptor that whoever started this program left open under a known number.
+pub(crate) fn inherited(number: c_int) -> Option<OwnedFd> {
+    // SAFETY: A question about a number.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return None;
+    }
+    // SAFETY: It is open, and by agreement with whoever started us nobody else uses this number: the caller asks once, at
+    // the beginning of `main`.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Collects ended children without being asked (`true`), or only when asked.
+pub(crate) fn ignore_children(ignore: bool) {
+    let action = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: Neither action runs any code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, action) };
+}
+
+/// Blocks SIGCHLD and gives a descriptor that is readable when a child has ended.
+pub(crate) fn ended_children() -> Result<OwnedFd> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set; the others read it. The mask of this thread changes, which is what the
+    // descriptor needs. The new descriptor is ours.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+        let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        check(c_long::from(fd)).map(|_| OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Sends a signal to every process of this process namespace but its first, which has to be who calls this.
+pub(crate) fn signal_all(signal: c_int) {
+    if rustix::process::getpid().as_raw_nonzero().get() == 1 {
+        // SAFETY: Takes numbers. As the first process of a namespace this reaches nobody outside of it.
+        unsafe { libc::kill(-1, signal) };
+    }
+}
+
+/// Sends a signal to one process.
+pub(crate) fn signal_one(pid: i32, signal: c_int) {
+    if pid > 1 {
+        // SAFETY: Takes numbers; more than 1, so it means one process.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Changes a mount, or with `below` it and all below it: adds these `MOUNT_ATTR_…`, and cuts it off from mounts elsewhere.
+pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, add: u64, below: bool) -> Result<()> {
+    #[repr(C)]
+    struct Change {
+        attr_set: u64,
+        attr_clr: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+    let change = Change { attr_set: add, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH | if below { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: An empty path, so the descriptor itself is meant; the structure has the kernel's layout and its size is given.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const change,
+            size_of::<Change>(),
+        )
+    };
+    check(done).map(drop)
+}
+
+/// Which version of Landlock the kernel has; none if it has none.
+pub(crate) fn landlock_abi() -> Option<u32> {
+    const VERSION: u32 = 1;
+    // SAFETY: With this flag there is no structure, only a question.
+    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<u8>(), 0usize, VERSION) };
+    u32::try_from(abi).ok().filter(|abi| *abi > 0)
+}
+
+/// A new set of Landlock rules. The kernel looks at as many fields as it knows, and refuses others that aren't zero.
+pub(crate) fn landlock_ruleset(files: u64, network: u64, scoped: u64) -> Result<OwnedFd> {
+    let handled = [files, network, scoped];
+    let fields = handled.iter().rposition(|field| *field != 0).map_or(1, |last| last + 1);
+    // SAFETY: The structure is three numbers, of which so many are passed as are used.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, handled.as_ptr(), fields * size_of::<u64>(), 0u32)
+    };
+    // SAFETY: A new descriptor, ours.
+    check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+}
+
+/// Allows this beneath what the descriptor stands for.
+pub(crate) fn landlock_allow(ruleset: BorrowedFd<'_>, access: u64, beneath: BorrowedFd<'_>) -> Result<()> {
+    const PATH_BENEATH: c_int = 1;
+    #[repr(C, packed)]
+    struct Rule {
+        access: u64,
+        parent: i32,
+    }
+    let rule = Rule { access, parent: beneath.as_raw_fd() };
+    // SAFETY: The structure has the kernel's layout, which is packed.
+    let done = unsafe {
+        libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0u32)
+    };
+    check(done).map(drop)
+}
+
+fn check(returned: c_long) -> Result<c_long> {
+    if returned == -1 {
+        let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        return Err(Errno::from_raw_os_error(error));
+    }
+    Ok(returned)
+}

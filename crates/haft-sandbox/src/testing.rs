@@ -1,0 +1,150 @@
+//! A sandbox with a scene that a test writes down itself, and a helper that isn't the test.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::ports::{Confinement, ProcessRequest, Refusal};
+
+use crate::confined::HelperProgram;
+use crate::sandbox::{self, Sandbox, Scenes, Stack, Unavailable};
+use crate::scene::{Network, Part, Rlimit, Scene, Source};
+
+/// A scene, part by part.
+#[derive(Clone, Debug, Default)]
+pub struct TestScene(Scene);
+
+impl TestScene {
+    /// The system's programs and libraries, `/etc`, `/proc`, `/dev` and an empty `/tmp`; no network.
+    pub fn system() -> TestScene {
+        let mut scene = TestScene::default();
+        for path in ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc", "/opt"] {
+            scene = scene.bind(path, false);
+        }
+        scene.0.parts.extend([Part::Proc, Part::Dev]);
+        scene.tmpfs("/tmp").tmpfs("/run")
+    }
+
+    fn with(mut self, part: Part) -> TestScene {
+        self.0.parts.push(part);
+        self
+    }
+
+    /// A path of the host, at the same place.
+    #[must_use]
+    pub fn bind(self, path: impl AsRef<Path>, writable: bool) -> TestScene {
+        let at = path.as_ref().to_owned();
+        self.with(Part::Bind { from: Source::Path(at.clone()), at, writable })
+    }
+
+    /// What this descriptor stands for, at this place.
+    #[must_use]
+    pub fn bind_held(
+        self,
+        held: impl Into<std::os::fd::OwnedFd>,
+        at: impl Into<PathBuf>,
+        writable: bool,
+    ) -> TestScene {
+        let from = Source::Held(Arc::new(held.into()));
+        self.with(Part::Bind { from, at: at.into(), writable })
+    }
+
+    /// An empty folder in memory.
+    #[must_use]
+    pub fn tmpfs(self, at: impl Into<PathBuf>) -> TestScene {
+        self.with(Part::Tmpfs { at: at.into(), bytes_max: 64 << 20, mode: 0o755 })
+    }
+
+    /// A folder that can be changed without changing it.
+    #[must_use]
+    pub fn overlay(self, at: &Path, upper: &Path, work: &Path) -> TestScene {
+        let [lower, upper, work, at] = [at, upper, work, at].map(Path::to_owned);
+        self.with(Part::Overlay { lower, upper, work, at })
+    }
+
+    /// Nothing to see there.
+    #[must_use]
+    pub fn mask(self, at: impl Into<PathBuf>) -> TestScene {
+        self.with(Part::Mask { at: at.into() })
+    }
+
+    /// Readable, and can't be changed.
+    #[must_use]
+    pub fn protect(self, at: impl Into<PathBuf>) -> TestScene {
+        self.with(Part::Protect { at: at.into() })
+    }
+
+    /// Can't be renamed or removed.
+    #[must_use]
+    pub fn pin(self, at: impl Into<PathBuf>) -> TestScene {
+        self.with(Part::Pin { at: at.into() })
+    }
+
+    /// A small file.
+    #[must_use]
+    pub fn file(self, at: impl Into<PathBuf>, content: &str) -> TestScene {
+        self.with(Part::File { at: at.into(), content: content.into() })
+    }
+
+    /// The session's network.
+    #[must_use]
+    pub fn session_network(mut self) -> TestScene {
+        self.0.network = Network::Session;
+        self
+    }
+
+    /// The host's network.
+    #[must_use]
+    pub fn host_network(mut self) -> TestScene {
+        self.0.network = Network::Host;
+        self
+    }
+
+    /// A bound, as `setrlimit` takes it.
+    #[must_use]
+    pub fn rlimit(mut self, resource: u32, most: u64) -> TestScene {
+        self.0.rlimits.push(Rlimit { resource, soft: most, hard: most });
+        self
+    }
+}
+
+struct Fixed {
+    session: Scene,
+    read_only: Scene,
+}
+
+impl Scenes for Fixed {
+    fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
+        let read_only = request.confinement == Confinement::ReadOnly;
+        Ok(if read_only { self.read_only.clone() } else { self.session.clone() })
+    }
+
+    fn environment(&self, _: &ProcessRequest) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        Vec::new()
+    }
+
+    fn finished(&self, _: &ProcessRequest) -> Vec<Refusal> {
+        Vec::new()
+    }
+}
+
+/// A sandbox whose children all see this scene, or the other one if they are only to look.
+///
+/// # Errors
+/// What the machine refuses.
+pub fn sandbox(
+    helper: impl Into<PathBuf>,
+    stack: Stack,
+    session: TestScene,
+    read_only: TestScene,
+) -> Result<Sandbox, Unavailable> {
+    let program = HelperProgram::At(helper.into());
+    let helper = match stack {
+        Stack::Fallback => {
+            let started = crate::confined::Helper::start(&program, crate::init::Walls::Bare, &[]);
+            started.map_err(|message| Unavailable { message })?
+        }
+        _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
+    };
+    let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0 });
+    Ok(Sandbox::of(helper, scenes, std::env::vars_os()))
+}

@@ -1,0 +1,379 @@
+//! What host and helper say to each other, and how it is written.
+//!
+//! An order is one message on a `SOCK_SEQPACKET` socket, descriptors beside it; one that is too long for a message lies in
+//! a file in memory, whose descriptor comes first. Its first part is the scene, so that the helper can compare scenes as
+//! they are written. Whatever isn't understood is no order: both ends are the same program, so that is a fault of ours.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::ports::Exit;
+use rustix::io::{Errno, Result};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+
+use crate::limits;
+use crate::scene::{Network, Part, Rlimit, Scene, Source};
+
+/// What is to be run in a scene.
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    pub(crate) cwd: PathBuf,
+    /// How many descriptors are the child's own.
+    pub(crate) own: usize,
+    /// Whether the last of them is the program.
+    pub(crate) opened: bool,
+}
+
+/// What is heard of a job, on a socket of its own.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// There is a first process, and this descriptor stands for it.
+    Made(OwnedFd),
+    /// The program runs.
+    Started,
+    /// It could not be started, in words.
+    Failed(String),
+    /// It ended so; and whether nothing of it is left.
+    Ended(Exit, bool),
+}
+
+/// The scene as bytes. Descriptors are numbers in the order of [`held`].
+pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(4096));
+    out.number(scene.parts.len() as u64);
+    let mut held = 0;
+    for part in &scene.parts {
+        match part {
+            Part::Bind { from, at, writable } => {
+                out.number(0);
+                match from {
+                    Source::Path(path) => {
+                        out.number(0);
+                        out.path(path);
+                    }
+                    Source::Held(_) => {
+                        out.number(1);
+                        out.number(held);
+                        held += 1;
+                    }
+                }
+                out.path(at);
+                out.number(u64::from(*writable));
+            }
+            Part::Tmpfs { at, bytes_max, mode } => {
+                out.number(1);
+                out.path(at);
+                out.number(*bytes_max);
+                out.number(u64::from(*mode));
+            }
+            Part::Overlay { lower, upper, work, at } => {
+                out.number(2);
+                [lower, upper, work, at].into_iter().for_each(|path| out.path(path));
+            }
+            Part::Mask { at } => {
+                out.number(3);
+                out.path(at);
+            }
+            Part::Protect { at } => {
+                out.number(4);
+                out.path(at);
+            }
+            Part::Pin { at } => {
+                out.number(5);
+                out.path(at);
+            }
+            Part::Link { at, to } => {
+                out.number(6);
+                out.path(at);
+                out.path(to);
+            }
+            Part::File { at, content } => {
+                out.number(7);
+                out.path(at);
+                out.bytes(content);
+            }
+            Part::Proc => out.number(8),
+            Part::Dev => out.number(9),
+        }
+    }
+    out.number(match scene.network {
+        Network::Empty => 0,
+        Network::Session => 1,
+        Network::Host => 2,
+    });
+    out.number(scene.rlimits.len() as u64);
+    for Rlimit { resource, soft, hard } in &scene.rlimits {
+        out.number(u64::from(*resource));
+        out.number(*soft);
+        out.number(*hard);
+    }
+    out.0
+}
+
+/// The descriptors of a scene.
+pub(crate) fn held(scene: &Scene) -> impl Iterator<Item = BorrowedFd<'_>> {
+    scene.parts.iter().filter_map(|part| match part {
+        Part::Bind { from: Source::Held(held), .. } => Some(held.as_fd()),
+        _ => None,
+    })
+}
+
+/// A scene and a job as one text.
+pub(crate) fn order(scene: &[u8], job: &Job) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(scene.len() + 8192));
+    out.bytes(scene);
+    out.0.extend(self::job(job));
+    out.0
+}
+
+/// A job alone.
+pub(crate) fn job(job: &Job) -> Vec<u8> {
+    let mut out = Writer(Vec::new());
+    out.number(job.argv.len() as u64);
+    job.argv.iter().for_each(|argument| out.bytes(argument.as_bytes()));
+    out.number(job.environment.len() as u64);
+    for (name, value) in &job.environment {
+        out.bytes(name.as_bytes());
+        out.bytes(value.as_bytes());
+    }
+    out.path(&job.cwd);
+    out.number(job.own as u64);
+    out.number(u64::from(job.opened));
+    out.0
+}
+
+/// The scene's bytes and the job's.
+pub(crate) fn split(order: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut reader = Reader(order);
+    let scene = reader.bytes()?;
+    Some((scene, reader.0))
+}
+
+pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
+    let mut from = Reader(bytes);
+    let count = from.number()?;
+    let argv: Option<Vec<OsString>> = (0..count).map(|_| from.text()).collect();
+    let count = from.number()?;
+    let environment: Option<BTreeMap<OsString, OsString>> =
+        (0..count).map(|_| Some((from.text()?, from.text()?))).collect();
+    let (cwd, own) = (from.path()?, usize::try_from(from.number()?).ok()?);
+    Some(Job { argv: argv?, environment: environment?, cwd, own, opened: from.number()? != 0 })
+}
+
+pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
+    let held: Vec<Arc<OwnedFd>> = held.into_iter().map(Arc::new).collect();
+    let mut from = Reader(bytes);
+    let count = from.number()?;
+    let parts: Option<Vec<Part>> = (0..count).map(|_| from.part(&held)).collect();
+    let network = match from.number()? {
+        0 => Network::Empty,
+        1 => Network::Session,
+        2 => Network::Host,
+        _ => return None,
+    };
+    let count = from.number()?;
+    let rlimit = |_| {
+        let resource = u32::try_from(from.number()?).ok()?;
+        Some(Rlimit { resource, soft: from.number()?, hard: from.number()? })
+    };
+    let rlimits: Option<Vec<Rlimit>> = (0..count).map(rlimit).collect();
+    Some(Scene { parts: parts?, network, rlimits: rlimits? })
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    fn path(&mut self, path: &Path) {
+        self.bytes(path.as_os_str().as_bytes());
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let count = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<OsString> {
+        Some(OsString::from_vec(self.bytes()?.to_vec()))
+    }
+
+    fn path(&mut self) -> Option<PathBuf> {
+        self.text().map(PathBuf::from)
+    }
+
+    fn part(&mut self, held: &[Arc<OwnedFd>]) -> Option<Part> {
+        Some(match self.number()? {
+            0 => {
+                let from = match self.number()? {
+                    0 => Source::Path(self.path()?),
+                    _ => Source::Held(held.get(usize::try_from(self.number()?).ok()?)?.clone()),
+                };
+                Part::Bind { from, at: self.path()?, writable: self.number()? != 0 }
+            }
+            1 => {
+                let (at, bytes_max) = (self.path()?, self.number()?);
+                Part::Tmpfs { at, bytes_max, mode: u32::try_from(self.number()?).ok()? }
+            }
+            2 => Part::Overlay {
+                lower: self.path()?,
+                upper: self.path()?,
+                work: self.path()?,
+                at: self.path()?,
+            },
+            3 => Part::Mask { at: self.path()? },
+            4 => Part::Protect { at: self.path()? },
+            5 => Part::Pin { at: self.path()? },
+            6 => Part::Link { at: self.path()?, to: self.path()? },
+            7 => Part::File { at: self.path()?, content: self.bytes()?.to_vec() },
+            8 => Part::Proc,
+            9 => Part::Dev,
+            _ => return None,
+        })
+    }
+}
+
+impl Report {
+    pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        let (text, descriptors): (Vec<u8>, &[BorrowedFd<'_>]) = match self {
+            Report::Made(first) => (vec![b'm'], &[first.as_fd()]),
+            Report::Started => (vec![b's'], &[]),
+            Report::Failed(words) => {
+                let words = &words.as_bytes()[..words.len().min(limits::WORDS_BYTES_MAX)];
+                ([b"f", words].concat(), &[])
+            }
+            Report::Ended(exit, alone) => {
+                let (kind, number) = match exit {
+                    Exit::Code(code) => (b'c', *code),
+                    Exit::Signal(signal) => (b'k', *signal),
+                    Exit::TimedOut | Exit::Cancelled => (b'k', libc::SIGKILL),
+                };
+                let mut text = vec![b'e', kind, u8::from(*alone)];
+                text.extend(number.to_le_bytes());
+                (text, &[])
+            }
+        };
+        send(socket, &text, descriptors)
+    }
+
+    /// The next report; none if there will be no more.
+    pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Report>> {
+        let mut buffer = [0; limits::WORDS_BYTES_MAX + 1];
+        let (count, mut descriptors) = receive(socket, &mut buffer, flags)?;
+        let report = match (buffer[..count].split_first(), descriptors.pop_front()) {
+            (None, _) => return Ok(None),
+            (Some((b'm', _)), Some(first)) => Report::Made(first),
+            (Some((b's', _)), _) => Report::Started,
+            (Some((b'f', words)), _) => Report::Failed(String::from_utf8_lossy(words).into_owned()),
+            (Some((b'e', [kind, alone, number @ ..])), _) => {
+                let number = i32::from_le_bytes(number.try_into().map_err(|_| Errno::PROTO)?);
+                let exit = if *kind == b'c' { Exit::Code(number) } else { Exit::Signal(number) };
+                Report::Ended(exit, *alone != 0)
+            }
+            _ => return Err(Errno::PROTO),
+        };
+        Ok(Some(report))
+    }
+}
+
+/// Sends one message; one that is too long lies in a file.
+pub(crate) fn send_long(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    if text.len() < limits::MESSAGE_BYTES_MAX {
+        return send(socket, &[b"t", text].concat(), descriptors);
+    }
+    let mut file = std::fs::File::from(rustix::fs::memfd_create("order", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(text).map_err(|_| Errno::NOSPC)?;
+    let all: Vec<BorrowedFd<'_>> = [file.as_fd()].into_iter().chain(descriptors.iter().copied()).collect();
+    send(socket, b"f", &all)
+}
+
+/// The next message; none if there will be no more.
+pub(crate) fn receive_long(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, VecDeque<OwnedFd>)>> {
+    let mut buffer = vec![0; limits::MESSAGE_BYTES_MAX + 1];
+    let (count, mut descriptors) = receive(socket, &mut buffer, RecvFlags::empty())?;
+    buffer.truncate(count);
+    match buffer.first() {
+        None => Ok(None),
+        Some(b't') => {
+            buffer.remove(0);
+            Ok(Some((buffer, descriptors)))
+        }
+        Some(_) => {
+            use std::io::Seek as _;
+            let mut file = std::fs::File::from(descriptors.pop_front().ok_or(Errno::PROTO)?);
+            let mut text = Vec::new();
+            let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
+            read.map_err(|_| Errno::IO)?;
+            Ok(Some((text, descriptors)))
+        }
+    }
+}
+
+pub(crate) fn send(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(limits::DESCRIPTORS_SENT_MAX))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG);
+    }
+    loop {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(text)], &mut beside, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            done => return done.map(drop),
+        }
+    }
+}
+
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, VecDeque<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(limits::DESCRIPTORS_SENT_MAX))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = loop {
+        match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut beside, flags) {
+            Err(Errno::INTR) => {}
+            // The other end was closed with something of ours unread.
+            Err(Errno::CONNRESET) => return Ok((0, VecDeque::new())),
+            done => break done?,
+        }
+    };
+    let mut descriptors = VecDeque::new();
+    for message in beside.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            descriptors.extend(sent);
+        }
+    }
+    Ok((received.bytes, descriptors))
+}

@@ -1,0 +1,72 @@
+//! The ground on which confined children are let loose: a workspace, something outside of it, and the helper.
+
+use std::path::PathBuf;
+
+use haft::ports::{ProcessOutcome, ProcessRequest};
+use haft_sandbox::testing::{TestScene, sandbox};
+use haft_sandbox::{Sandbox, Stack};
+
+pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_haft-sandbox-helper");
+
+pub(crate) struct Ground {
+    dir: tempfile::TempDir,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Ground {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        for name in ["workspace", "outside"] {
+            std::fs::create_dir(real.join(name)).unwrap();
+        }
+        std::fs::write(real.join("outside/secret"), "SECRET").unwrap();
+        Ground { dir }
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.at("workspace")
+    }
+
+    /// The system, and the workspace to be changed.
+    pub(crate) fn scene(&self) -> TestScene {
+        TestScene::system().bind(self.workspace(), true)
+    }
+
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        self.sandbox_of(Stack::Full, self.scene())
+    }
+
+    pub(crate) fn sandbox_of(&self, stack: Stack, scene: TestScene) -> Sandbox {
+        let read_only = TestScene::system().bind(self.workspace(), false);
+        sandbox(HELPER, stack, scene, read_only).unwrap()
+    }
+
+    /// A copy of the helper, which can be told from those of other tests. Not in the workspace.
+    pub(crate) fn own_helper(&self) -> PathBuf {
+        let copy = self.at("helper");
+        std::fs::copy(HELPER, &copy).unwrap();
+        copy
+    }
+
+    pub(crate) fn bash(&self, script: &str) -> ProcessRequest {
+        ProcessRequest::new(["bash", "-c", script], self.workspace())
+    }
+
+    pub(crate) fn python(&self, script: &str) -> ProcessRequest {
+        ProcessRequest::new(["python3", "-c", script], self.workspace())
+    }
+}
+
+/// Everything that it printed.
+pub(crate) fn said(outcome: &ProcessOutcome) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{:?} {}{}", outcome.exit, text(&outcome.stdout.head), text(&outcome.stderr.head))
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,59 @@
+//! What holds without namespaces.
+
+use std::os::unix::net::UnixListener;
+
+use haft::ports::{Confinement, Processes as _};
+use haft_sandbox::{LocalProcesses, Stack};
+
+use crate::confined::{Ground, said};
+
+#[tokio::test]
+async fn reads_and_writes_are_limited_by_a_list() {
+    let ground = Ground::new();
+    std::fs::create_dir_all(ground.workspace().join("deep/er")).unwrap();
+    std::fs::write(ground.workspace().join("deep/er/.env"), "SECRET").unwrap();
+    std::fs::write(ground.workspace().join("deep/er/open"), "open").unwrap();
+    std::fs::create_dir(ground.workspace().join("free")).unwrap();
+    let scene = ground.scene().mask(ground.workspace().join("deep/er/.env"));
+    let sandbox = ground.sandbox_of(Stack::Fallback, scene);
+    assert_eq!(sandbox.stack(), Stack::Fallback);
+    let outside = ground.at("outside");
+    let outside = outside.display();
+    let _socket = UnixListener::bind(ground.at("outside/socket")).unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    for script in [
+        format!("cat {outside}/secret && echo DONE"),
+        format!("ls {outside} && echo DONE"),
+        format!("echo x > {outside}/new && echo DONE"),
+        "cat deep/er/.env && echo DONE".to_owned(),
+        format!(
+            "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})); print(\"DONE\")'"
+        ),
+        format!(
+            "python3 -c 'import socket; s = socket.socket(2, 2); s.sendto(b\"x\", (\"127.0.0.1\", {port})); print(\"DONE\")'"
+        ),
+        format!(
+            "python3 -c 'import socket; s = socket.socket(1); s.connect(\"{outside}/socket\"); print(\"DONE\")'"
+        ),
+        format!("kill -0 {} && echo DONE", std::process::id()),
+        format!("tr '\\0' ' ' < /proc/{}/environ && echo DONE", std::process::id()),
+        "unshare -U true && echo DONE".to_owned(),
+        "touch f; chmod 4755 f && echo DONE".to_owned(),
+    ] {
+        for confinement in [Confinement::Session, Confinement::ReadOnly] {
+            let outcome = sandbox.run(ground.bash(&script).with_confinement(confinement)).await.unwrap();
+            // The mask is of the first scene only.
+            if !(script.contains(".env &&") && confinement == Confinement::ReadOnly) {
+                assert!(!said(&outcome).contains("DONE"), "{script}: {}", said(&outcome));
+            }
+        }
+        let outcome = LocalProcesses::new(std::env::vars_os()).run(ground.bash(&script)).await.unwrap();
+        assert!(said(&outcome).contains("DONE"), "not even outside: {script}: {}", said(&outcome));
+    }
+    let outcome = sandbox.run(ground.bash("cat deep/er/open; echo made > free/made; cat free/made; echo made > made; echo x > /dev/null; ls /proc/self >/dev/null && echo DONE")).await;
+    assert_eq!(said(&outcome.unwrap()), "Code(0) openmade\nDONE\n");
+    let outcome =
+        sandbox.run(ground.bash("echo x > made && echo DONE").with_confinement(Confinement::ReadOnly)).await;
+    assert!(!said(&outcome.unwrap()).contains("DONE"));
+}

@@ -1,0 +1,370 @@
+//! How confined children end, and that nothing is left of them, whatever they do and whoever is killed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use haft::Cancel;
+use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _};
+use haft_sandbox::testing::{TestScene, sandbox};
+use haft_sandbox::{Sandbox, Stack};
+
+use crate::confined::{Ground, said};
+use crate::{text, until};
+
+/// A mark that can be found in a command line.
+fn mark() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("1000.{}{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// How many processes there are with this in their command line, or with this program.
+fn count(mark: &str, program: Option<&Path>) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let processes = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
+    let found = |entry: &std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let runs = std::fs::read_link(entry.path().join("exe")).ok();
+        line.contains(mark) || (program.is_some() && runs.as_deref() == program)
+    };
+    processes.filter(found).count()
+}
+
+#[tokio::test]
+async fn codes_and_signals_are_told_apart() {
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        let sandbox = ground.sandbox_of(stack, ground.scene());
+        for (script, expected) in [
+            ("exit 0", Exit::Code(0)),
+            ("exit 3", Exit::Code(3)),
+            ("exit 255", Exit::Code(255)),
+            ("kill -9 $$", Exit::Signal(9)),
+            ("kill -TERM $$", Exit::Signal(15)),
+            ("kill -SEGV $$", Exit::Signal(11)),
+        ] {
+            let outcome = sandbox.run(ground.bash(script)).await.unwrap();
+            assert_eq!(outcome.exit, expected, "{stack:?} {script} {}", said(&outcome));
+        }
+    }
+}
+
+#[tokio::test]
+async fn streams_are_apart_or_in_order() {
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        let sandbox = ground.sandbox_of(stack, ground.scene());
+        let script = "cat; echo 1; echo 2 >&2; echo 3; echo 4 >&2; echo line >&3";
+        let (send, heard) = std::sync::mpsc::channel();
+        let request = ground.bash(script).with_stdin("in ").with_on_line(move |line| {
+            let _ = send.send(line.to_vec());
+        });
+        let outcome = sandbox.run(request).await.unwrap();
+        assert_eq!((text(&outcome.stdout.head), text(&outcome.stderr.head)), ("in 1\n3\n", "2\n4\n"));
+        assert_eq!(heard.recv().unwrap(), b"line");
+        let outcome =
+            sandbox.run(ground.bash("echo 1; echo 2 >&2; echo 3; echo 4 >&2").with_merged_output()).await;
+        let outcome = outcome.unwrap();
+        assert_eq!((text(&outcome.stdout.head), text(&outcome.stderr.head)), ("1\n2\n3\n4\n", ""));
+    }
+    let local = crate::processes();
+    let outcome = local.run(ground.bash("echo 1; echo 2 >&2; echo 3").with_merged_output()).await.unwrap();
+    assert_eq!((text(&outcome.stdout.head), text(&outcome.stderr.head)), ("1\n2\n3\n", ""));
+}
+
+/// Each of these would get away from a process group.
+const RUNAWAYS: [&str; 6] = [
+    "setsid sleep MARK & sleep MARK",
+    "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep MARK; done' &) ; sleep MARK",
+    "python3 -c 'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n  time.sleep(MARK)' ; sleep MARK",
+    "trap '' TERM INT HUP; while :; do sleep MARK; done",
+    "setsid sleep MARK & kill -STOP $!; sleep MARK",
+    "kill -STOP $$; sleep MARK",
+];
+
+#[tokio::test]
+async fn whatever_runs_away_is_gone_when_its_time_is_over() {
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        let sandbox = ground.sandbox_of(stack, ground.scene());
+        for script in RUNAWAYS {
+            let mark = mark();
+            let script = script.replace("MARK", &mark);
+            let request = ground.bash(&script).with_timeout(Duration::from_millis(300));
+            let outcome = sandbox.run(request).await.unwrap();
+            assert_eq!(outcome.exit, Exit::TimedOut, "{stack:?} {script}");
+            assert_eq!(count(&mark, None), 0, "{stack:?} {script}");
+        }
+    }
+}
+
+/// The program ends by itself and leaves something behind: that ends too, and what it has said by then is heard.
+#[tokio::test]
+async fn whatever_is_left_behind_is_gone_when_the_program_ends() {
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        let sandbox = ground.sandbox_of(stack, ground.scene());
+        for script in [
+            "setsid sleep MARK & exit 4",
+            "(setsid sleep MARK &) ; sleep 0.1; exit 4",
+            "setsid sleep MARK >/dev/null 2>&1 & kill -STOP $!; exit 4",
+        ] {
+            let mark = mark();
+            let outcome = sandbox.run(ground.bash(&script.replace("MARK", &mark))).await.unwrap();
+            assert_eq!(outcome.exit, Exit::Code(4), "{stack:?} {script}");
+            until("it is gone", || count(&mark, None) == 0);
+        }
+        let outcome = sandbox.run(ground.bash("exec > >(sleep 0.05; cat); echo late")).await.unwrap();
+        assert_eq!(text(&outcome.stdout.head), "late\n", "{stack:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_and_abandoned_children_are_gone() {
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        let sandbox = Arc::new(ground.sandbox_of(stack, ground.scene()));
+        let (mark, cancel) = (mark(), Cancel::new());
+        let script = format!("setsid sleep {mark} & echo begun; sleep {mark}");
+        let (send, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let request = ground.bash(&script).with_cancel(cancel.clone()).with_on_output(move |_| {
+            let _ = send.send(());
+        });
+        let own = sandbox.clone();
+        let run = tokio::spawn(async move { own.run(request).await });
+        begun.recv().await.unwrap();
+        until("both run", || count(&mark, None) >= 2);
+        cancel.cancel(haft::Cause::User);
+        let outcome = run.await.unwrap().unwrap();
+        assert_eq!((outcome.exit, text(&outcome.stdout.head)), (Exit::Cancelled, "begun\n"));
+        assert_eq!(count(&mark, None), 0);
+
+        let own = sandbox.clone();
+        let request = ground.bash(&script);
+        let run = tokio::spawn(async move { own.run(request).await });
+        until("both run", || count(&mark, None) >= 2);
+        run.abort();
+        until("both are gone", || count(&mark, None) == 0);
+        until("nothing is watched any more", || sandbox.running() == 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutting_down_ends_everything_and_the_helper_with_it() {
+    let ground = Ground::new();
+    let (mark, helper) = (mark(), ground.own_helper());
+    let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), TestScene::system()).unwrap());
+    let own = sandbox.clone();
+    let request = ground.bash(&format!("setsid sleep {mark} & sleep {mark}"));
+    let run = tokio::spawn(async move { own.run(request).await });
+    until("both run", || count(&mark, None) >= 2);
+    sandbox.shutdown();
+    assert_eq!((count(&mark, None), sandbox.running()), (0, 0));
+    assert_eq!(run.await.unwrap().unwrap().exit, Exit::Cancelled);
+    assert!(sandbox.run(ground.bash("true")).await.is_err());
+    drop(sandbox);
+    until("the helper is gone", || count("no such mark", Some(&helper)) == 0);
+}
+
+/// A helper that is killed takes its children along, and the next call is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_helper_is_noticed() {
+    let ground = Ground::new();
+    let (mark, helper) = (mark(), ground.own_helper());
+    let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), TestScene::system()).unwrap());
+    let own = sandbox.clone();
+    let request = ground.bash(&format!("sleep {mark}"));
+    let run = tokio::spawn(async move { own.run(request).await });
+    until("it runs", || count(&mark, None) >= 1);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let runs = std::fs::read_link(entry.path().join("exe")).ok();
+        if runs.as_deref() == Some(&helper)
+            && line.starts_with(b"haft: sandbox")
+            && first_of_its_kind(&entry.path())
+        {
+            let pid: i32 = entry.file_name().to_string_lossy().parse().unwrap();
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
+    until("it is gone", || count(&mark, Some(&helper)) == 0);
+    let lost = run.await.unwrap();
+    assert!(lost.as_ref().is_err_and(|lost| lost.to_string().contains("helper has ended")), "{lost:?}");
+    let refused = sandbox.run(ground.bash("true")).await.unwrap_err();
+    assert!(refused.to_string().contains("start another"), "{refused}");
+}
+
+/// Whether a process isn't the first of a namespace, so it is the helper and none of its copies.
+fn first_of_its_kind(process: &Path) -> bool {
+    let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    numbers.split_whitespace().count() == 1
+}
+
+/// The host is this program again, which runs one call after another until it is killed.
+fn killed_hosts(rounds: u32) -> usize {
+    let mut left = 0;
+    for round in 0..rounds {
+        let ground = Ground::new();
+        let (mark, helper) = (mark(), ground.own_helper());
+        let mut host = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "lives::host_that_is_killed", "--ignored", "--nocapture"])
+            .env("HAFT_TEST_WORKSPACE", ground.workspace())
+            .env("HAFT_TEST_HELPER", &helper)
+            .env("HAFT_TEST_MARK", &mark)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // From the first moment of the helper to the middle of several calls.
+        if round % 4 != 0 {
+            until("the helper runs", || count("no such mark", Some(&helper)) > 0);
+        }
+        if round % 4 > 1 {
+            until("a child runs", || count(&mark, None) > 0);
+        }
+        let end = Instant::now() + Duration::from_micros(u64::from(round * 7919 % 40_000));
+        while Instant::now() < end {
+            std::thread::yield_now();
+        }
+        host.kill().unwrap();
+        host.wait().unwrap();
+        // The kernel's own work is done soon; nobody else has anything to do.
+        let end = Instant::now() + Duration::from_secs(5);
+        while count(&mark, Some(&helper)) > 0 && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        left += count(&mark, Some(&helper));
+    }
+    left
+}
+
+#[test]
+fn nothing_survives_a_killed_host() {
+    assert_eq!(killed_hosts(10), 0);
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_that_nothing_survives_a_killed_host() {
+    let rounds = 100;
+    let left = killed_hosts(rounds);
+    println!("proof: host killed with -9 at {rounds} moments; processes left: {left}");
+    assert_eq!(left, 0);
+}
+
+#[test]
+#[ignore = "it is a part of another test"]
+fn host_that_is_killed() {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (Some(workspace), Some(helper)) = (variable("HAFT_TEST_WORKSPACE"), variable("HAFT_TEST_HELPER"))
+    else {
+        return;
+    };
+    let mark = std::env::var("HAFT_TEST_MARK").unwrap();
+    let scene = TestScene::system().bind(&workspace, true);
+    let sandbox = Arc::new(sandbox(helper, Stack::Full, scene.clone(), scene).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let mut all = Vec::new();
+        for number in 0.. {
+            let script = format!("setsid sh -c 'trap \"\" TERM; sleep {mark}' & sleep {mark}");
+            let request = ProcessRequest::new(["bash", "-c", &script], &workspace)
+                .with_timeout(Duration::from_millis(3 + number % 30));
+            let sandbox: Arc<Sandbox> = sandbox.clone();
+            all.push(tokio::spawn(async move { sandbox.run(request).await }));
+            if all.len() > 4 {
+                let _ = all.remove(0).await;
+            }
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_fork_bomb_stays_within_its_bound() {
+    const NPROC: u32 = 6;
+    let ground = Ground::new();
+    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().rlimit(NPROC, 400));
+    let mark = mark();
+    let script = format!(
+        "import os, time\nn = 0\nwhile n < 2000:\n try:\n  if os.fork() == 0: time.sleep({mark})\n  n += 1\n except OSError: break\nprint(n, flush=True)\ntime.sleep({mark})"
+    );
+    let request = ground.python(&script).with_timeout(Duration::from_millis(1500));
+    let outcome = sandbox.run(request).await.unwrap();
+    let made: u32 = text(&outcome.stdout.head).trim().parse().unwrap_or(u32::MAX);
+    assert!(made < 500, "{made} processes: {}", said(&outcome));
+    assert_eq!(count(&mark, None), 0);
+    // And the next one has its own bound.
+    assert_eq!(sandbox.run(ground.bash("echo on | cat")).await.unwrap().exit, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn many_at_once() {
+    let ground = Ground::new();
+    let sandbox = Arc::new(ground.sandbox());
+    let one = |number: usize| {
+        let confinement = if number % 3 == 0 { Confinement::ReadOnly } else { Confinement::Session };
+        let request = ground.bash(&format!("echo {number}")).with_confinement(confinement);
+        let sandbox = sandbox.clone();
+        tokio::spawn(async move { sandbox.run(request).await })
+    };
+    let runs: Vec<_> = (0..100).map(one).collect();
+    for (number, run) in runs.into_iter().enumerate() {
+        let outcome = run.await.unwrap().unwrap();
+        assert_eq!(said(&outcome), format!("Code(0) {number}\n"));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let ground = Ground::new();
+    let sandbox = ground.sandbox();
+    std::fs::write(ground.workspace().join("plain"), "x").unwrap();
+    for (program, expected) in [
+        ("no-such-program", "`no-such-program` is not there: no folder of PATH has a program of this name"),
+        ("./missing", "WORKSPACE/./missing` does not exist"),
+        ("./plain", "is not executable"),
+    ] {
+        let error =
+            sandbox.run(ProcessRequest::new([program], ground.workspace())).await.unwrap_err().to_string();
+        let error = error.replace(ground.workspace().to_str().unwrap(), "WORKSPACE");
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = sandbox.run(ProcessRequest::new(["true"], ground.at("outside"))).await.unwrap_err();
+    assert!(error.to_string().contains("working directory"), "{error}");
+    let long = ProcessRequest::new(["/bin/echo".to_owned(), "x".repeat(4_000_000)], ground.workspace());
+    let error = sandbox.run(long).await.unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    // Long, but not too long.
+    let many = (0..2000).map(|_| "y".repeat(500));
+    let long = ProcessRequest::new(["/bin/echo".to_owned()].into_iter().chain(many), ground.workspace());
+    assert_eq!(sandbox.run(long).await.unwrap().stdout.total_bytes, 2000 * 501);
+}
+
+/// A spare sandbox is used only for what it was made of.
+#[tokio::test]
+async fn a_spare_is_never_stale() {
+    let ground = Ground::new();
+    let file = ground.workspace().join("config");
+    std::fs::write(&file, "one").unwrap();
+    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().protect(&file));
+    for round in 0..6 {
+        // The host replaces the file; a bind that was made before would still show the old one.
+        let text = format!("round {round}");
+        std::fs::write(ground.at("new"), &text).unwrap();
+        std::fs::rename(ground.at("new"), &file).unwrap();
+        for _ in 0..3 {
+            let outcome = sandbox.run(ground.bash("cat config; ls /tmp; touch /tmp/left")).await.unwrap();
+            assert!(said(&outcome).starts_with(&format!("Code(0) {text}")), "{}", said(&outcome));
+            assert!(!said(&outcome).contains("left"), "a sandbox was used twice");
+            // So long that a spare is made.
+            let end = Instant::now() + Duration::from_millis(12);
+            until("a moment has passed", || Instant::now() > end);
+        }
+    }
+}

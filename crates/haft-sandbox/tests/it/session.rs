@@ -1,0 +1,68 @@
+//! The whole: profile, network and helper together.
+
+use haft::ports::{Confinement, Exit, Processes as _, Refusal};
+use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
+
+use crate::confined::{Ground, HELPER, said};
+
+fn session(ground: &Ground) -> Sandbox {
+    let mut profile = ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+    std::fs::create_dir_all(ground.at("home/.cargo")).unwrap();
+    std::fs::create_dir_all(ground.at("home/.ssh")).unwrap();
+    std::fs::write(ground.at("home/.ssh/id"), "SECRET").unwrap();
+    profile.home = Some(ground.at("home"));
+    let variables = std::env::vars_os().filter(|(name, _)| name != "HOME");
+    let variables = variables.chain([("HOME".into(), ground.at("home").into_os_string())]);
+    Sandbox::start(SandboxConfig::new(profile).with_helper(HELPER).with_variables(variables)).unwrap()
+}
+
+#[tokio::test]
+async fn a_session_of_several_calls() {
+    let ground = Ground::new();
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git").args(arguments).current_dir(ground.workspace()).output();
+        assert!(done.unwrap().status.success());
+    };
+    git(&["init", "-q"]);
+    let sandbox = session(&ground);
+    assert_eq!(sandbox.stack(), Stack::Full, "{:?}", sandbox.notes());
+    for (confinement, script, expected) in [
+        (Confinement::ReadOnly, "git status --short && echo looked", "Code(0) looked\n"),
+        (Confinement::ReadOnly, "touch x 2>/dev/null || echo no", "Code(0) no\n"),
+        (Confinement::Session, "echo hi > file; git status --short", "Code(0) ?? file\n"),
+        (Confinement::Session, "echo kept > /tmp/note; echo $HOME | sed 's,.*/,,'", "Code(0) home\n"),
+        (Confinement::Session, "cat /tmp/note; ls ~/.ssh 2>/dev/null | wc -l", "Code(0) kept\n0\n"),
+        (Confinement::Session, "echo x >> .git/config 2>/dev/null || echo held", "Code(0) held\n"),
+        (
+            Confinement::Session,
+            "mkdir .claude 2>/dev/null; touch .claude/settings.json 2>/dev/null || echo held",
+            "Code(0) held\n",
+        ),
+    ] {
+        let outcome = sandbox.run(ground.bash(script).with_confinement(confinement)).await.unwrap();
+        assert_eq!(said(&outcome), expected, "{script}: {:?}", sandbox.notes());
+    }
+}
+
+/// Programs that know the proxy and programs that don't: both are refused, and both are known by name.
+#[tokio::test]
+async fn hosts_are_refused_by_name() {
+    let ground = Ground::new();
+    let sandbox = session(&ground);
+    let script = "import urllib.request, socket
+try: urllib.request.urlopen('http://by-proxy.example/')
+except Exception as e: print(e)
+try: socket.getaddrinfo('by-name.example', 80)
+except Exception as e: print(e)";
+    let outcome = sandbox.run(ground.python(script)).await.unwrap();
+    let hosts: Vec<&str> = outcome
+        .refused
+        .iter()
+        .filter_map(|refusal| match refusal {
+            Refusal::Host { host, .. } => Some(host.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(hosts.contains(&"by-proxy.example"), "{hosts:?} {}", said(&outcome));
+    assert_eq!(outcome.exit, Exit::Code(0));
+}
