@@ -35,7 +35,7 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use haft::ports::Refusal;
@@ -66,7 +66,7 @@ pub(crate) struct Network {
     session: Arc<Session>,
     proxy: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    stopped: mpsc::Receiver<()>,
+    stopped: Mutex<mpsc::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -112,7 +112,7 @@ impl Network {
             let _ = tell.send(());
         };
         let thread = std::thread::Builder::new().name("haft-network".into()).spawn(work)?;
-        Ok(Network { session, proxy, stop: Some(stop), stopped, thread: Some(thread) })
+        Ok(Network { session, proxy, stop: Some(stop), stopped: Mutex::new(stopped), thread: Some(thread) })
     }
 
     /// Lets a call use the network: what the session's rules allow, and these hosts.
@@ -135,7 +135,9 @@ impl Drop for Network {
             // Already gone is as good.
             let _ = stop.send(());
         }
-        let gone = self.stopped.recv_timeout(limits::STOP_WAIT) != Err(mpsc::RecvTimeoutError::Timeout);
+        let gone =
+            self.stopped.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(limits::STOP_WAIT)
+                != Err(mpsc::RecvTimeoutError::Timeout);
         if let Some(thread) = self.thread.take()
             && gone
         {

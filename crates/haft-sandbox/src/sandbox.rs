@@ -37,6 +37,9 @@ pub(crate) trait Scenes: Send + Sync {
 
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
+
+    /// Whether something could be seen or changed that a rule denies.
+    fn is_incomplete(&self) -> bool;
 }
 
 impl Scenes for Profile {
@@ -50,6 +53,10 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn is_incomplete(&self) -> bool {
+        Profile::is_incomplete(self)
     }
 }
 
@@ -258,6 +265,17 @@ impl Sandbox {
             Walls::Namespaces => Stack::Full,
             Walls::Bare => Stack::Fallback,
         }
+    }
+
+    /// Whether something may be seen or changed that a rule denies, because there was too much to look at; then commands
+    /// ask, however harmless they look.
+    pub fn is_incomplete(&self) -> bool {
+        self.inner.scenes.is_incomplete()
+    }
+
+    /// Hosts that were asked for by somebody of whom it isn't known which call they belong to.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.inner.network.as_ref().map(Network::refusals).unwrap_or_default()
     }
 
     /// How many children there are, those included that are about to end.

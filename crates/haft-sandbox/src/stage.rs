@@ -54,8 +54,11 @@ pub(crate) fn set(scene: &Scene) -> std::result::Result<(), Fault> {
         move |errno| Fault { what, errno }
     };
     let mut stage = Stage::new().map_err(fault("an empty root"))?;
-    stage.processes_max =
-        scene.rlimits.iter().find(|limit| limit.resource == libc::RLIMIT_NPROC).map(|limit| limit.hard);
+    stage.processes_max = scene
+        .rlimits
+        .iter()
+        .find(|limit| limit.resource == libc::RLIMIT_NPROC)
+        .map_or(limits::PROCESSES_MAX, |limit| limit.hard);
     for part in &scene.parts {
         stage.put(part).map_err(|errno| Fault { what: describe(part), errno })?;
     }
@@ -240,17 +243,20 @@ impl Stage {
     fn file(&self, at: &Path, content: &[u8]) -> Result<()> {
         let mut at = at.to_owned();
         for _ in 0..limits::LINKS_MAX {
-            let (parent, name) = self.parent(&at)?;
+            let Ok((parent, name)) = self.parent(&at) else { break };
             let Ok(to) = rustix::fs::readlinkat(&parent, name, Vec::new()) else { break };
             let to = Path::new(OsStr::from_bytes(to.as_bytes()));
             at = normal(&at.parent().unwrap_or(Path::new("/")).join(to));
         }
-        let (parent, name) = self.parent(&at)?;
+        // In a folder of the host nothing is made; programs get on without a small file of its kind.
+        let (parent, name) = match self.parent(&at) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
         let exists = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o644);
         if !exists {
-            // In a folder of the host nothing is made; programs get on without a small file of its kind.
             if self.creatable(parent.as_fd()).is_err() {
                 return Ok(());
             }
@@ -262,9 +268,10 @@ impl Stage {
         std::fs::File::from(file).write_all(content).map_err(|_| Errno::NOSPC)?;
         let path = rustix::fs::openat(&self.root, hidden, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let tree = copy(path.as_fd())?;
-        rustix::fs::unlinkat(&self.root, hidden, AtFlags::empty())?;
         sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | RDONLY, false)?;
-        self.attach(&tree, &at, Kind::File)
+        self.attach(&tree, &at, Kind::File)?;
+        // Only now: what has no name can't be mounted.
+        rustix::fs::unlinkat(&self.root, hidden, AtFlags::empty())
     }
 
     fn proc(&self) -> Result<()> {

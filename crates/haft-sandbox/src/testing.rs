@@ -125,6 +125,10 @@ impl Scenes for Fixed {
     fn finished(&self, _: &ProcessRequest) -> Vec<Refusal> {
         Vec::new()
     }
+
+    fn is_incomplete(&self) -> bool {
+        false
+    }
 }
 
 /// A sandbox whose children all see this scene, or the other one if they are only to look.

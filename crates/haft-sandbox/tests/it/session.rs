@@ -32,7 +32,7 @@ async fn a_session_of_several_calls() {
         (Confinement::Session, "echo hi > file; git status --short", "Code(0) ?? file\n"),
         (Confinement::Session, "echo kept > /tmp/note; echo $HOME | sed 's,.*/,,'", "Code(0) home\n"),
         (Confinement::Session, "cat /tmp/note; ls ~/.ssh 2>/dev/null | wc -l", "Code(0) kept\n0\n"),
-        (Confinement::Session, "echo x >> .git/config 2>/dev/null || echo held", "Code(0) held\n"),
+        (Confinement::Session, "(echo x >> .git/config) 2>/dev/null || echo held", "Code(0) held\n"),
         (
             Confinement::Session,
             "mkdir .claude 2>/dev/null; touch .claude/settings.json 2>/dev/null || echo held",
