@@ -94,11 +94,15 @@ mod tests {
             fs::create_dir_all(&tool).unwrap();
             fs::write(tool.join("tool.json"), r#"{"command": ["sh", "lib.sh"]}"#).unwrap();
             fs::write(tool.join("run"), "1").unwrap();
+            let other = cwd.join(".haft/tools/u");
+            fs::create_dir_all(&other).unwrap();
+            fs::write(other.join("tool.json"), r#"{"command": ["./run"]}"#).unwrap();
+            fs::write(other.join("run"), "1").unwrap();
             fs::write(cwd.join("lib.sh"), "1").unwrap();
             let places = Places::from_env(&cwd, &|_| None).unwrap();
             let inventory =
                 trust::inspect(&Places { managed: None, claude_managed_dir: None, ..places }).unwrap();
-            let started = ScriptedProcesses::new().prints("a").prints("b").prints("c");
+            let started = ScriptedProcesses::new().prints("a").prints("b").prints("c").prints("d");
             let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
             let children = Children::new(Arc::new(started.clone()), env)
                 .with_trusted(cwd.join(".haft/tools"), inventory);
@@ -122,6 +126,11 @@ mod tests {
         }
     }
 
+    fn program_of(scene: &Scene, tool: &str) -> String {
+        let cwd = scene.dir.path().canonicalize().unwrap();
+        cwd.join(".haft/tools").join(tool).join("run").display().to_string()
+    }
+
     #[test]
     fn settings_come_first_and_a_tool_has_the_last_word() {
         let env = Scene::new().start(&["true"]).unwrap();
@@ -132,17 +141,22 @@ mod tests {
     #[test]
     fn what_changed_since_it_was_trusted_is_not_started() {
         let scene = Scene::new();
-        let program =
-            scene.dir.path().canonicalize().unwrap().join(".haft/tools/t/run").display().to_string();
+        let program = program_of(&scene, "t");
         assert!(scene.start(&[&program]).is_ok());
         assert!(scene.start(&["sh", "lib.sh"]).is_ok());
         scene.write(".haft/tools/t/run");
         let refused = scene.start(&[&program]).unwrap_err();
         assert!(refused.contains("changed file of a script tool `.haft/tools/t/run`"), "{refused}");
         assert!(scene.start(&["true"]).is_ok(), "what has nothing to do with it runs");
+        let other = program.replace("/t/", "/u/");
+        assert!(scene.start(&[&other]).is_ok(), "so does another tool");
 
+        // A script of the tool that stands outside of its folder is a part of it.
         let scene = Scene::new();
         scene.write("lib.sh");
+        let refused = scene.start(&[&program_of(&scene, "t")]).unwrap_err();
+        assert!(refused.contains("changed script `lib.sh`"), "{refused}");
+        assert!(scene.start(&[&program_of(&scene, "u")]).is_ok());
         let refused = scene.start(&["sh", "lib.sh"]).unwrap_err();
         assert!(refused.contains("changed script `lib.sh`"), "{refused}");
     }
