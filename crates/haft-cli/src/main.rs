@@ -15,6 +15,7 @@ mod given;
 mod hooks;
 mod interrupt;
 mod output;
+mod processes;
 mod session;
 mod settings;
 mod terminal;
@@ -56,6 +57,7 @@ impl From<Exit> for ExitCode {
 struct Usage(String);
 
 fn main() -> ExitCode {
+    haft_sandbox::entry();
     std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();

@@ -15,7 +15,6 @@ use haft_policy::gate::{Findings, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
-use haft_sandbox::LocalProcesses;
 use haft_tools::{Bash, scripts};
 
 use crate::Usage;
@@ -24,6 +23,7 @@ use crate::children::Children;
 use crate::given::{self, Given};
 use crate::hooks;
 use crate::output;
+use crate::processes::{self, Starter};
 use crate::terminal::Terminal;
 
 /// Script tools of a workspace.
@@ -33,7 +33,7 @@ const PROJECT_TOOLS: &str = ".haft/tools";
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The children of this program, of which nothing may be left when it ends.
-static PROCESSES: OnceLock<Arc<LocalProcesses>> = OnceLock::new();
+static PROCESSES: OnceLock<Arc<Starter>> = OnceLock::new();
 
 /// Ends what was started. To be called before the program ends.
 pub(crate) fn close() {
@@ -103,13 +103,19 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
         workspace = workspace.with_protected(dir);
     }
     // Costs nothing until something is started.
-    let processes = PROCESSES.get_or_init(|| Arc::new(LocalProcesses::new(std::env::vars_os())));
-    let processes: Arc<dyn Processes> = Arc::new(children(processes, &given));
+    let wanted = &given.loaded.settings.sandbox;
+    let starter = match processes::is_wanted(common.no_sandbox, wanted) {
+        true => Starter::confined(),
+        false => Starter::unconfined(),
+    };
+    let starter = PROCESSES.get_or_init(|| Arc::new(starter));
+    let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
     let (policy, findings) = policy(common, &given, &workspace, &registry, &processes)?;
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
     let id = hooks::session_id();
+    starter.plan(processes::sandbox(wanted, policy.walls(), surroundings(common, &given, &workspace, &state, &id))?);
     let tasks = Arc::new(TaskTable::new());
     let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {
@@ -142,8 +148,32 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     Ok(Session { engine, policy, given, hooks, tasks, warnings })
 }
 
+/// What a sandbox has to know of a session.
+fn surroundings<'a>(
+    common: &Common,
+    given: &'a Given,
+    workspace: &Workspace,
+    state: &'a Option<PathBuf>,
+    session: &'a str,
+) -> processes::Surroundings<'a> {
+    let places = &given.places;
+    let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
+    let own = own.into_iter().flatten().chain(&places.usual).map(|dir| real(dir)).collect();
+    let users = places.config_dir.iter().map(|config| config.join("tools"));
+    let tools = users.chain(common.tools_dir.iter().map(|dir| places.cwd.join(dir))).map(|dir| real(&dir));
+    processes::Surroundings {
+        workspace: workspace.dirs().map(Path::to_owned).collect(),
+        home: places.home.as_deref(),
+        own,
+        state: state.as_deref(),
+        tools: tools.filter(|dir| dir.is_dir()).collect(),
+        scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+        session,
+    }
+}
+
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
-fn children(processes: &Arc<LocalProcesses>, given: &Given) -> Children<LocalProcesses> {
+fn children(processes: &Arc<Starter>, given: &Given) -> Children<Starter> {
     let Loaded { settings, inventory, judgement, .. } = &given.loaded;
     let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
     let children = Children::new(processes.clone(), env);

@@ -55,4 +55,4 @@ pub use isolator::SandboxIsolator;
 pub use local::LocalProcesses;
 pub use probe::{Finding, probe, stack_of};
 pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
-pub use sandbox::{Sandbox, SandboxConfig, Stack, Unavailable};
+pub use sandbox::{Sandbox, SandboxConfig, Stack, Unavailable, is_possible};

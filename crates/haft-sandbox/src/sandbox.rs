@@ -211,6 +211,11 @@ pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Res
     }
 }
 
+/// Whether a sandbox may be possible here: one question to the kernel. Only [`Sandbox::start`] knows for certain.
+pub fn is_possible() -> bool {
+    crate::sys::landlock_abi().is_some()
+}
+
 fn unavailable(why: &str) -> Unavailable {
     let message = format!(
         "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"

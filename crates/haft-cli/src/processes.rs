@@ -1,0 +1,204 @@
+//! The child processes of a session: in a sandbox, or without one where the user says so.
+//!
+//! The sandbox is made when the first child is started, since most runs of this program start none. Whether there can be
+//! one is asked of the kernel at once, as the rules have to know; if it then can't be made, nothing is started.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use haft::BoxFuture;
+use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft_policy::gate::Walls;
+use haft_policy::settings::{At, Sandbox as Wanted};
+use haft_sandbox::net::NetworkPolicy;
+use haft_sandbox::net::host::HostRule;
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack};
+
+use crate::{Usage, output};
+
+/// Starts the children of this program.
+pub(crate) struct Starter {
+    /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
+    plan: Option<Mutex<Option<SandboxConfig>>>,
+    sandbox: OnceLock<Result<Sandbox, String>>,
+    local: LocalProcesses,
+    /// Where children put temporary files; removed at the end.
+    temp: OnceLock<PathBuf>,
+}
+
+impl Starter {
+    /// Without a sandbox: children can do what the user can.
+    pub(crate) fn unconfined() -> Starter {
+        let local = LocalProcesses::new(std::env::vars_os());
+        Starter { plan: None, sandbox: OnceLock::new(), local, temp: OnceLock::new() }
+    }
+
+    /// In a sandbox, which is made once it is planned and needed.
+    pub(crate) fn confined() -> Starter {
+        Starter { plan: Some(Mutex::new(None)), ..Starter::unconfined() }
+    }
+
+    /// Says what the sandbox is to be, where there is to be one.
+    pub(crate) fn plan(&self, config: SandboxConfig) {
+        if let Some(plan) = &self.plan {
+            let _ = self.temp.set(config.profile.temp.clone());
+            *plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        }
+    }
+
+    /// The sandbox. The first who asks waits until it is made.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(crate) fn sandbox(&self) -> Result<&Sandbox, &str> {
+        let made = self.sandbox.get_or_init(|| {
+            let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
+            let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let sandbox = Sandbox::start(plan.ok_or("the sandbox was not described")?);
+            let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
+            for note in sandbox.notes() {
+                output::warning(&output::one_line(note));
+            }
+            Ok(sandbox)
+        });
+        made.as_ref().map_err(String::as_str)
+    }
+
+    /// Whether all of the sandbox can be made, nothing of what rules deny left open: asked where commands are to run
+    /// unasked for that reason.
+    pub(crate) fn is_full(&self) -> bool {
+        self.plan.is_some()
+            && self
+                .sandbox()
+                .is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
+    }
+
+    /// Ends every child.
+    pub(crate) fn shutdown(&self) {
+        if let Some(Ok(sandbox)) = self.sandbox.get() {
+            sandbox.shutdown();
+        }
+        self.local.shutdown();
+        if let Some(temp) = self.temp.get() {
+            // Of this session alone, and nothing runs any more that could use it.
+            let _ = std::fs::remove_dir_all(temp);
+        }
+    }
+}
+
+impl Processes for Starter {
+    fn confines(&self) -> bool {
+        self.plan.is_some() && haft_sandbox::is_possible()
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        if self.plan.is_none() || request.confinement == Confinement::Outside {
+            return self.local.run(request);
+        }
+        Box::pin(async move {
+            // Looks at the workspace, which may take a moment; later calls find it made.
+            let sandbox = match self.sandbox.get() {
+                Some(made) => made.as_ref().map_err(String::as_str),
+                None => blocking(|| self.sandbox()),
+            };
+            match sandbox {
+                Ok(sandbox) => sandbox.run(request).await,
+                Err(words) => Err(ProcessError { message: words.to_owned() }),
+            }
+        })
+    }
+}
+
+/// Does something that takes a moment without holding up other calls, where the runtime can do that.
+fn blocking<T>(make: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(make),
+        _ => make(),
+    }
+}
+
+/// Where things are that a sandbox has to know.
+pub(crate) struct Surroundings<'a> {
+    /// The working directory, then those that were added.
+    pub(crate) workspace: Vec<PathBuf>,
+    pub(crate) home: Option<&'a Path>,
+    /// Folders with the user's settings and state, here and where others have them.
+    pub(crate) own: Vec<PathBuf>,
+    pub(crate) state: Option<&'a Path>,
+    /// Folders of script tools.
+    pub(crate) tools: Vec<PathBuf>,
+    /// Scripts that hooks and tools of the workspace name.
+    pub(crate) scripts: Vec<PathBuf>,
+    /// The id of the session.
+    pub(crate) session: &'a str,
+}
+
+/// A sandbox as settings and rules want it.
+pub(crate) fn sandbox(
+    wanted: &Wanted,
+    walls: Walls,
+    surroundings: Surroundings<'_>,
+) -> Result<SandboxConfig, Usage> {
+    let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
+    let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
+    let path = |at: &At<String>| at_home(home, &cwd, &at.value);
+    let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
+    let temp = std::env::temp_dir().join(format!("haft-{session}"));
+    let caches = state.map_or_else(|| temp.join("caches"), |state| state.join("caches"));
+    let mut profile = ProfileConfig::new(&cwd, temp, caches);
+    profile.workspace = workspace;
+    profile.home = home.map(Path::to_owned);
+    profile.own = own;
+    profile.results = state.map(|state| state.join("results"));
+    profile.tools = tools;
+    profile.scripts = scripts;
+    profile.allow_read = paths(&wanted.files.allow_read);
+    profile.allow_write = paths(&wanted.files.allow_write);
+    profile.deny_read = walls.unreadable;
+    profile.deny_read_paths = paths(&wanted.files.deny_read);
+    profile.deny_read_paths.extend(paths(&wanted.files.hidden));
+    profile.deny_write = walls.unwritable;
+    profile.deny_write_paths = paths(&wanted.files.deny_write);
+
+    let network = NetworkPolicy::new()
+        .with_allowed(of_rules(&walls.allowed_hosts)?)
+        .with_allowed(of_settings(&wanted.network.allowed_domains)?)
+        .with_asked(of_rules(&walls.asked_hosts)?)
+        .with_denied(of_rules(&walls.denied_hosts)?)
+        .with_denied(of_settings(&wanted.network.denied_domains)?);
+    let network = wanted.presets.iter().try_fold(network, |network, preset| {
+        let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
+        Ok(network.with_preset(preset))
+    })?;
+    let hidden = |name: &OsString| wanted.hidden_variables.iter().any(|hidden| *name == *hidden.value);
+    let variables = std::env::vars_os().filter(|(name, _)| !hidden(name));
+    Ok(SandboxConfig::new(profile).with_network(network).with_variables(variables))
+}
+
+fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, Usage> {
+    let read = |host: &String| host.parse().map_err(|bad| Usage(format!("WebFetch(domain:{host}): {bad}")));
+    hosts.iter().map(read).collect()
+}
+
+fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, Usage> {
+    hosts.iter().map(|host| host.value.parse().map_err(|bad| wrong(&host.source, &bad))).collect()
+}
+
+fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> Usage {
+    Usage(format!("{source}: {bad}"))
+}
+
+/// A path of settings: absolute, of the home folder, or from the working directory.
+fn at_home(home: Option<&Path>, cwd: &Path, text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => cwd.join(text),
+    }
+}
+
+/// Whether the user wants commands in a sandbox.
+pub(crate) fn is_wanted(no_sandbox: bool, wanted: &Wanted) -> bool {
+    !no_sandbox && wanted.enabled.as_ref().is_none_or(|enabled| enabled.value)
+}
