@@ -169,8 +169,8 @@ impl Profile {
     /// A working directory isn't there, or the session's own folders can't be made.
     pub(crate) fn new(mut config: ProfileConfig) -> Result<(Profile, Vec<String>), String> {
         let mut notes = Vec::new();
-        for folder in [&config.temp, &config.caches] {
-            make_private(folder)?;
+        for folder in [&mut config.temp, &mut config.caches] {
+            *folder = make_private(folder)?;
         }
         let named_home = config.home.take();
         config.home =
@@ -335,9 +335,17 @@ impl Profile {
             return;
         }
         let kept = self.kept();
-        for path in paths {
-            if places.shows(path) && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
-                places.hide(path, &kept);
+        for path in paths.iter().filter(|path| places.shows(path)).cloned().collect::<Vec<_>>() {
+            let Ok(found) = path.symlink_metadata() else { continue };
+            if !found.is_symlink() {
+                places.hide(&path, &kept);
+                continue;
+            }
+            // Who denies a link means what it leads to; but a link to a folder of the system hides nothing of that.
+            let Ok(real) = path.canonicalize() else { continue };
+            let within = self.config.workspace.iter().any(|workspace| real.starts_with(workspace));
+            if within || real.is_file() {
+                places.hide(&real, &kept);
             }
         }
     }
@@ -475,21 +483,29 @@ fn rlimits() -> Vec<Rlimit> {
     let at_most = |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
     let limit = |resource: u32, value| Rlimit { resource, soft: value, hard: value };
     let mut limits = vec![
-        limit(libc::RLIMIT_CORE as u32, 0),
-        limit(libc::RLIMIT_NOFILE as u32, at_most(Resource::Nofile, limits::DESCRIPTORS)),
-        limit(libc::RLIMIT_FSIZE as u32, at_most(Resource::Fsize, limits::FILE_BYTES)),
+        limit(libc::RLIMIT_CORE, 0),
+        limit(libc::RLIMIT_NOFILE, at_most(Resource::Nofile, limits::DESCRIPTORS)),
+        limit(libc::RLIMIT_FSIZE, at_most(Resource::Fsize, limits::FILE_BYTES)),
     ];
     if !geteuid().is_root() {
-        limits.push(limit(libc::RLIMIT_NPROC as u32, at_most(Resource::Nproc, limits::PROCESSES)));
+        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, limits::PROCESSES)));
     }
     limits
 }
 
-/// Makes a folder that only its user may enter, if it isn't there.
-fn make_private(folder: &Path) -> Result<(), String> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| format!("the folder `{}` of this session can't be made: {error}", folder.display()))
+/// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
+fn make_private(folder: &Path) -> Result<PathBuf, String> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", folder.display());
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let found = folder.symlink_metadata().map_err(failed)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(format!("the folder `{}` of this session isn't a folder of this user", folder.display()));
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    folder.canonicalize().map_err(failed)
 }
 
 /// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can

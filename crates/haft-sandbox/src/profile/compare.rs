@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
+use std::ops::Bound;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,12 +69,18 @@ fn look<'n>(
             break;
         }
         let Ok(found) = path.symlink_metadata() else { continue };
-        if found.is_dir() {
+        let stamp = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
+        let same = known.get(&path).filter(|known| known.stamp == stamp);
+        if found.is_dir() && same.is_some() {
+            // The names in it are the same.
+            let beneath = known.range::<Path, _>((Bound::Excluded(path.as_path()), Bound::Unbounded));
+            let beneath =
+                beneath.map(|(beneath, _)| beneath).take_while(|beneath| beneath.starts_with(&path));
+            paths.extend(beneath.filter(|beneath| beneath.parent() == Some(&path)).cloned());
+        } else if found.is_dir() {
             let entries = fs::read_dir(&path).into_iter().flatten().flatten();
             paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
         }
-        let stamp = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
-        let same = known.get(&path).filter(|known| known.stamp == stamp);
         let seen_now = same.cloned().unwrap_or_else(|| Seen { stamp, what: what(&path, &found) });
         seen.insert(path, seen_now);
     }

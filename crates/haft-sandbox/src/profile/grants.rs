@@ -32,7 +32,7 @@ impl Profile {
                 let masks = masks.get_or_insert_with(Vec::new);
                 if opened.is_folder {
                     let hidden = access.hidden.as_ref().or(self.config.deny_read.as_ref());
-                    let found = walk::walk(&[root.path.clone()], hidden, None);
+                    let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
                     masks.extend(found.unreadable.into_iter().chain(found.sockets));
                 }
                 places.put(opened.part);

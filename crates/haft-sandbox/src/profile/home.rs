@@ -6,9 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::caches::{CACHES, Caches};
-use super::places::Places;
+use super::places::{self, Places};
 use super::{gitconfig, limits, read_small};
 use crate::scene::{Part, Source};
 
@@ -156,7 +157,8 @@ pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Ve
         }
         let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", at.display());
         let part = caches.part(name, lower.clone(), at.clone()).map_err(failed)?;
-        found.push(Cache { part, lower });
+        let empty_since = added(&part).filter(|upper| is_empty(upper)).and_then(changed);
+        found.push(Cache { part, lower, empty_since });
     }
     Ok(found)
 }
@@ -166,25 +168,40 @@ pub(super) struct Cache {
     /// As commands write it.
     pub(super) part: Part,
     lower: Option<PathBuf>,
+    /// When nothing had been added to it: commands have added nothing as long as this is when it last changed.
+    empty_since: Option<SystemTime>,
 }
 
 impl Cache {
     /// Shows it to who can't change it: with what earlier commands have added.
     pub(super) fn show(&self, places: &mut Places) {
-        let (Part::Overlay { upper, at, .. } | Part::Bind { from: Source::Path(upper), at, .. }) = &self.part
-        else {
-            return;
-        };
-        let untouched = fs::read_dir(upper).map_or(true, |mut entries| entries.next().is_none());
+        let upper = added(&self.part);
+        let untouched = self.empty_since.is_some() && upper.and_then(changed) == self.empty_since;
         match (untouched, &self.lower) {
             (false, _) => places.put_sealed(self.part.clone()),
             (true, Some(lower)) => {
-                let from = Source::Path(lower.clone());
-                places.put(Part::Bind { from, at: at.clone(), writable: false });
+                let (from, at) = (Source::Path(lower.clone()), places::at(&self.part).to_owned());
+                places.put(Part::Bind { from, at, writable: false });
             }
             (true, None) => {}
         }
     }
+}
+
+/// The folder for what commands add to a cache.
+fn added(cache: &Part) -> Option<&Path> {
+    match cache {
+        Part::Overlay { upper, .. } | Part::Bind { from: Source::Path(upper), .. } => Some(upper),
+        _ => None,
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn changed(folder: &Path) -> Option<SystemTime> {
+    folder.metadata().and_then(|found| found.modified()).ok()
 }
 
 /// The lines of a settings file that hold no secret, as far as their names tell.

@@ -116,8 +116,8 @@ impl Places {
             _ => false,
         };
         let inside = |path: &&PathBuf| {
-            let above = path.parent().and_then(|parent| self.decides(parent));
-            *path != folder && path.starts_with(folder) && above.is_some_and(stands_in)
+            let above = || path.parent().and_then(|parent| self.decides(parent));
+            *path != folder && path.starts_with(folder) && above().is_some_and(stands_in)
         };
         self.0.keys().filter(inside).cloned().collect()
     }

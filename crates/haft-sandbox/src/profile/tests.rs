@@ -220,7 +220,7 @@ fn the_system_is_readable_but_for_its_secrets() {
     let position = |wanted: &str| lines.iter().position(|line| line.starts_with(wanted));
     assert!(position("write /tmp ") < position(&format!("write {}", machine.at("work").display())));
     assert_eq!(scene.network, Network::Session);
-    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE as u32, soft: 0, hard: 0 }));
+    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }));
 }
 
 #[test]
@@ -294,7 +294,8 @@ fn a_worktree_brings_its_repository_only_if_that_leads_back() {
          protect ~/main/.git/worktrees/work/gitdir
          protect ~/work/.git",
     );
-    machine.file("main/.git/worktrees/work/gitdir", "/elsewhere/.git\n");
+    machine.file("other/.git", "");
+    machine.file("main/.git/worktrees/work/gitdir", &format!("{}\n", machine.at("other/.git").display()));
     let (profile, notes) = machine.profile_and_notes();
     let listing = machine.listing(&profile, &machine.request(Confinement::Session));
     assert!(!listing.contains("main"), "{listing}");
@@ -389,6 +390,11 @@ fn denied_files_and_sockets_are_masked() {
     machine.file("work/.env", "");
     machine.file("work/sub/.env", "");
     machine.file("work/secrets/a", "");
+    machine.file("work/plain/target", "");
+    machine.folder("work/linked");
+    symlink("../plain/target", machine.at("work/linked/.env")).unwrap();
+    machine.folder("work/odd");
+    symlink("/usr", machine.at("work/odd/.env")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(machine.at("work/agent.sock")).unwrap();
     machine.config.deny_read = Some(Hidden::new(|path| path.ends_with(".env") || path.ends_with("secrets")));
     machine.config.deny_read_paths = vec![machine.at("work/later"), machine.at("work")];
@@ -403,6 +409,7 @@ fn denied_files_and_sockets_are_masked() {
         &masks(),
         "mask ~/work/.env
          mask ~/work/agent.sock
+         mask ~/work/plain/target
          mask ~/work/secrets
          mask ~/work/sub/.env",
     );
@@ -412,6 +419,7 @@ fn denied_files_and_sockets_are_masked() {
         &masks(),
         "mask ~/work/agent.sock
          mask ~/work/later
+         mask ~/work/plain/target
          mask ~/work/secrets
          mask ~/work/sub/.env",
     );
@@ -593,6 +601,20 @@ fn nothing_is_left_in_the_working_directory() {
     let left: Vec<_> =
         fs::read_dir(machine.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".claude"]);
+}
+
+#[test]
+fn the_folders_of_the_session_are_its_own() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut machine = Machine::new();
+    machine.folder("state/tmp");
+    fs::set_permissions(machine.at("state/tmp"), fs::Permissions::from_mode(0o777)).unwrap();
+    machine.profile();
+    assert_eq!(machine.at("state/tmp").metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    symlink(machine.at("home"), machine.at("link")).unwrap();
+    machine.config.temp = machine.at("link");
+    let error = Profile::new(machine.config.clone()).err().unwrap();
+    assert_eq!(machine.short(&error), "the folder `~/link` of this session isn't a folder of this user");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod isolated;
 mod lives;
 mod net;
 mod output;
+mod profile;
 mod session;
 mod streams;
 

@@ -1,0 +1,408 @@
+//! Children in the profile of a session: what they can't do, beside honest work that they can.
+//!
+//! Each attack has its positive control, mostly the same command where it is allowed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use haft::files::{Access, Hidden, Root};
+use haft::ports::{Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, Refusal};
+use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
+
+use crate::confined::HELPER;
+
+/// A user with a home folder and a repository to work in.
+struct User {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+    config: ProfileConfig,
+}
+
+impl User {
+    fn new() -> User {
+        User::in_folder("/var/tmp")
+    }
+
+    fn in_folder(folder: &str) -> User {
+        let dir = tempfile::tempdir_in(folder).unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for (path, content) in [
+            ("home/.ssh/id_ed25519", "SECRET"),
+            ("home/.netrc", "SECRET"),
+            ("home/.npm/cached", "cached"),
+            ("home/.local/bin/greet", "#!/bin/sh\necho hello\n"),
+            ("home/.gitconfig", "[user]\nname = Me\nemail = me@example.org\n[credential]\nhelper = SECRET\n"),
+            ("other/file", "other"),
+            ("state/trust", "SECRET"),
+            ("state/results/1.txt", "result"),
+            ("work/README", "read me"),
+        ] {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let work = root.join("work");
+        git(&work, &["init", "-q", "-b", "main"]);
+        git(&work, &["add", "-A"]);
+        git(&work, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]);
+        let mut config = ProfileConfig::new(&work, root.join("state/tmp"), root.join("state/caches"));
+        config.home = Some(root.join("home"));
+        config.own.push(root.join("state"));
+        config.results = Some(root.join("state/results"));
+        User { _dir: dir, root, config }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn session(&self) -> Session<'_> {
+        let mut config = SandboxConfig::new(self.config.clone()).with_helper(HELPER);
+        config.full_only = true;
+        let config = config.with_variables(std::env::vars_os());
+        let sandbox = Sandbox::start(config).unwrap();
+        Session { user: self, sandbox }
+    }
+}
+
+struct Session<'u> {
+    user: &'u User,
+    sandbox: Sandbox,
+}
+
+impl Session<'_> {
+    fn request(&self, script: &str) -> ProcessRequest {
+        let request = ProcessRequest::new(["bash", "-c", script], self.user.at("work"));
+        let home = self.user.config.home.clone().unwrap_or_else(|| "/".into());
+        // Whoever runs these tests may have it point elsewhere, which a child can't write.
+        let request = request.with_env("CARGO_TARGET_DIR", "target");
+        request.with_env("HOME", home).with_merged_output().with_timeout(Duration::from_secs(120))
+    }
+
+    async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {
+        let ProcessOutcome { exit, stdout, refused, .. } = self.sandbox.run(request).await.unwrap();
+        (exit, String::from_utf8_lossy(&stdout.head).into_owned(), refused)
+    }
+
+    /// What it printed; it must end well.
+    async fn good(&self, script: &str) -> String {
+        let (exit, said, refused) = self.run(self.request(script)).await;
+        assert_eq!((exit, refused), (Exit::Code(0), vec![]), "`{script}` said: {said}");
+        said
+    }
+
+    /// What it printed; it must fail.
+    async fn bad(&self, script: &str) -> String {
+        let (exit, said, _) = self.run(self.request(script)).await;
+        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{script}` ended with {exit:?}: {said}");
+        assert!(!said.contains("SECRET"), "`{script}` said: {said}");
+        said
+    }
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[tokio::test]
+async fn secrets_of_the_user_are_not_there() {
+    let user = User::new();
+    let session = user.session();
+    assert_eq!(session.sandbox.notes(), [] as [&str; 0]);
+    for secret in ["~/.ssh/id_ed25519", "~/.netrc", "../state/trust", "../other/file", "/etc/shadow"] {
+        session.bad(&format!("cat {secret}")).await;
+    }
+    let said = session
+        .good(
+            "ls -A ~; greet=~/.local/bin/greet; test -r $greet; cat ~/.gitconfig; cat ../state/results/1.txt",
+        )
+        .await;
+    assert!(!said.contains(".ssh") && !said.contains("SECRET") && said.contains("name = \"Me\""), "{said}");
+    assert!(said.ends_with("result"), "{said}");
+    let root = user.root.display();
+    session.bad(&format!("ls {root}/other")).await;
+}
+
+#[tokio::test]
+async fn the_workspace_is_written_and_nothing_else() {
+    let user = User::new();
+    let session = user.session();
+    session.good("echo new > file && mkdir -p a/b && mv file a/b/ && ln a/b/file hard && rm -r a hard").await;
+    for attempt in [
+        "echo x > ../other/file",
+        "echo x > /etc/new",
+        "echo x > /usr/new",
+        "echo x > ../state/results/1.txt",
+    ] {
+        session.bad(attempt).await;
+    }
+    assert_eq!(fs::read_to_string(user.at("other/file")).unwrap(), "other");
+    // The home folder is the child's own, and gone with it.
+    session.good("echo x > ~/.bashrc").await;
+    assert!(!user.at("home/.bashrc").exists());
+    session.bad("cat ~/.bashrc").await;
+}
+
+#[tokio::test]
+async fn protected_names_stay_as_they_are() {
+    let user = User::new();
+    fs::create_dir(user.at("work/.vscode")).unwrap();
+    let session = user.session();
+    for attempt in [
+        "echo evil > .git/hooks/pre-commit",
+        "rm -f .git/hooks/pre-commit.sample",
+        "git config core.fsmonitor evil",
+        "echo evil >> .git/config",
+        "mv .git .git2",
+        "mkdir x && mv .git x/",
+        "rm -rf .git/config",
+        "mkdir -p .haft && echo evil > .haft/settings.json",
+        "echo evil > .mcp.json",
+        "rmdir .mcp.json && echo evil > .mcp.json",
+        "echo evil > .vscode/tasks.json",
+        "mv .vscode other && mkdir .vscode",
+        "ln .git/config hard",
+        "echo evil > .envrc",
+        "mount --bind . .git/hooks",
+    ] {
+        session.bad(attempt).await;
+    }
+    let config = fs::read_to_string(user.at("work/.git/config")).unwrap();
+    assert!(!config.contains("evil"), "{config}");
+    // Beside them git works.
+    session.good("rm -rf x; echo 1 > new && git add -A && git commit -qm two && git status --short && git switch -qc other").await;
+    let said = session.good("git log --format=%an%s").await;
+    assert_eq!(said, "Metwo\naone\n");
+    drop(session);
+    let left = Command::new("git")
+        .arg("-C")
+        .arg(user.at("work"))
+        .args(["status", "--short", "--ignored"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    assert!(!user.at("work/.mcp.json").exists() && !user.at("work/.haft").exists());
+}
+
+#[tokio::test]
+async fn nested_repositories_are_protected_too() {
+    let user = User::new();
+    fs::create_dir_all(user.at("work/vendor/lib")).unwrap();
+    git(&user.at("work/vendor/lib"), &["init", "-q"]);
+    let session = user.session();
+    for attempt in [
+        "echo evil > vendor/lib/.git/hooks/post-checkout",
+        "git -C vendor/lib config core.pager evil",
+        // Not `mv`, which copies and removes where it can't rename.
+        "python3 -c 'import os; os.rename(\"vendor\", \"gone\")'",
+        "python3 -c 'import os; os.rename(\"vendor/lib\", \"vendor/gone\")'",
+        "python3 -c 'import os; os.rename(\"vendor/lib/.git\", \"vendor/lib/gone\")'",
+    ] {
+        session.bad(attempt).await;
+    }
+    session
+        .good("echo 1 > vendor/lib/file && git -C vendor/lib add -A && git -C vendor/lib commit -qm one")
+        .await;
+}
+
+#[tokio::test]
+async fn git_that_has_to_write_its_configuration_may() {
+    let user = User::new();
+    let session = user.session();
+    session.bad("git remote add origin https://example.org/r").await;
+    let (exit, said, refused) =
+        session.run(session.request("git remote add origin https://example.org/r").with_git_config()).await;
+    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!(session.good("git remote").await, "origin\n");
+    let script =
+        "git config core.fsmonitor evil; git config branch.main.remote origin; echo ../evil > .git/commondir";
+    let (_, _, refused) = session.run(session.request(script).with_git_config()).await;
+    let undone = |path: &str, done: &str| Refusal::Protected { path: user.at(path), done: done.into() };
+    assert_eq!(
+        refused,
+        [
+            undone("work/.git/config", "a command changed `core.fsmonitor`, and that was undone"),
+            undone("work/.git/commondir", "a command made it, and it was removed"),
+        ]
+    );
+    assert_eq!(
+        session.good("git config branch.main.remote; git config core.fsmonitor || echo none").await,
+        "origin\nnone\n"
+    );
+}
+
+#[tokio::test]
+async fn who_only_looks_changes_nothing() {
+    let user = User::new();
+    let session = user.session();
+    let look = |script: &str| session.request(script).with_confinement(Confinement::ReadOnly);
+    session.good("echo left > /tmp/left").await;
+    let script = "cat README /tmp/left && git status --short && git log --oneline | wc -l && cat ~/.npm/cached && sort <<< b && mktemp";
+    let (exit, said, refused) = session.run(look(script)).await;
+    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    for attempt in [
+        "echo x > new",
+        "echo x > /tmp/new",
+        "rm README",
+        "echo x > ~/.npm/new",
+        "git commit --allow-empty -m x",
+        "echo > /dev/tcp/127.0.0.1/3128",
+    ] {
+        let (exit, said, _) = session.run(look(attempt)).await;
+        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+    }
+    assert!(!user.at("work/new").exists() && !user.at("home/.npm/new").exists());
+}
+
+#[tokio::test]
+async fn caches_keep_what_commands_add_and_the_users_stay_as_they_are() {
+    let user = User::new();
+    let session = user.session();
+    session.good("cat ~/.npm/cached && echo new > ~/.npm/new && echo changed > ~/.npm/cached && echo 1 > ~/.ccache/x").await;
+    assert_eq!(session.good("cat ~/.npm/new ~/.npm/cached ~/.ccache/x").await, "new\nchanged\n1\n");
+    let (_, said, _) =
+        session.run(session.request("cat ~/.npm/cached").with_confinement(Confinement::ReadOnly)).await;
+    assert_eq!(said, "changed\n");
+    drop(session);
+    assert_eq!(user.session().good("cat ~/.npm/new").await, "new\n");
+    assert_eq!(fs::read_to_string(user.at("home/.npm/cached")).unwrap(), "cached");
+    assert!(!user.at("home/.npm/new").exists() && !user.at("home/.ccache").exists());
+}
+
+#[tokio::test]
+async fn denied_files_cannot_be_read() {
+    let mut user = User::new();
+    fs::create_dir(user.at("work/sub")).unwrap();
+    fs::write(user.at("work/sub/.env"), "SECRET").unwrap();
+    user.config.deny_read = Some(Hidden::new(|path| path.ends_with(".env")));
+    let session = user.session();
+    for attempt in [
+        "cat sub/.env",
+        "mv sub sub2 && cat sub2/.env",
+        "cp -r sub /tmp/copy",
+        "ln sub/.env hard && cat hard",
+    ] {
+        session.bad(attempt).await;
+    }
+    session.good("grep -r read README").await;
+}
+
+#[tokio::test]
+async fn a_grant_reaches_what_it_names() {
+    let user = User::new();
+    let session = user.session();
+    let grant = |script: &str, access: Access| session.request(script).with_access(access, Vec::new());
+    let read = || Access { read: vec![Root::subtree(user.at("other"))], ..Access::default() };
+    let (exit, said, _) = session.run(grant("cat ../other/file", read())).await;
+    assert_eq!((exit, said.as_str()), (Exit::Code(0), "other"));
+    let (exit, ..) = session.run(grant("echo x > ../other/file", read())).await;
+    assert_eq!(exit, Exit::Code(1));
+    let write = Access { write: vec![Root::file(user.at("other/new"))], ..Access::default() };
+    let (exit, said, _) = session.run(grant("echo new > ../other/new", write)).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(fs::read_to_string(user.at("other/new")).unwrap(), "new\n");
+    session.bad("cat ../other/new").await;
+}
+
+#[tokio::test]
+async fn a_worktree_commits_to_its_repository() {
+    let mut user = User::new();
+    git(&user.at("work"), &["worktree", "add", "-q", "../tree"]);
+    user.config.workspace = vec![user.at("tree")];
+    let session = user.session();
+    let at = |script: &str| {
+        let mut request = session.request(script);
+        request.cwd = user.at("tree");
+        request
+    };
+    let (exit, said, _) =
+        session.run(at("echo 1 > new && git add -A && git commit -qm tree && git status --short")).await;
+    assert_eq!((exit, said.as_str()), (Exit::Code(0), ""));
+    for attempt in [
+        "git config core.pager evil",
+        "echo evil > ../work/.git/hooks/pre-commit",
+        "echo 'gitdir: /x' > .git",
+        "cat ../work/README",
+    ] {
+        let (exit, said, _) = session.run(at(attempt)).await;
+        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_in_the_temporary_folder_of_the_host_works() {
+    let user = User::in_folder("/tmp");
+    let session = user.session();
+    session.good("echo 1 > new && git add -A && git commit -qm two && echo 2 > /tmp/mine").await;
+    assert_eq!(session.good("cat /tmp/mine $TMPDIR/mine").await, "2\n2\n");
+    assert!(user.at("work/new").exists() && user.at("state/tmp/mine").exists());
+    let top = user.root.display();
+    session.bad(&format!("mv {top} /tmp/elsewhere")).await;
+    session.good("cat README").await;
+}
+
+#[tokio::test]
+async fn working_in_the_home_folder_reads_it_and_hides_its_secrets() {
+    let mut user = User::new();
+    user.config.workspace = vec![user.at("home")];
+    let session = user.session();
+    assert_eq!(session.sandbox.notes().len(), 1, "{:?}", session.sandbox.notes());
+    let at = |script: &str| {
+        let mut request = session.request(script);
+        request.cwd = user.at("home");
+        request
+    };
+    let (exit, said, _) =
+        session.run(at("~/.local/bin/greet || sh ~/.local/bin/greet; git config user.name")).await;
+    assert!(exit == Exit::Code(0) && said.ends_with("hello\nMe\n"), "{exit:?} {said}");
+    for attempt in
+        ["cat .ssh/id_ed25519", "cat .netrc", "grep helper .gitconfig", "echo evil > .bashrc", "mkdir .haft"]
+    {
+        let (exit, said, _) = session.run(at(attempt)).await;
+        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(!said.contains("SECRET"), "{said}");
+    }
+    assert!(!user.at("home/.bashrc").exists());
+}
+
+/// The tool chains of whoever runs the tests, in a workspace of their own.
+fn real_user() -> User {
+    let mut user = User::new();
+    user.config.home = std::env::home_dir();
+    user
+}
+
+/// Whether a program is there and works outside; what isn't can't be tried inside.
+fn works(program: &str, arguments: &[&str]) -> bool {
+    let works = Command::new(program).args(arguments).output().is_ok_and(|done| done.status.success());
+    if !works {
+        eprintln!("skipped: `{program}` isn't here");
+    }
+    works
+}
+
+#[tokio::test]
+async fn compilers_work_as_they_do_outside() {
+    let user = real_user();
+    let session = user.session();
+    if works("cc", &["--version"]) {
+        session.good("printf '#include <stdio.h>\\nint main(void) { puts(\"hi\"); }' > a.c && cc -O1 a.c -o a && ./a").await;
+    }
+    if works("cargo", &["--version"]) {
+        let crate_of_one_file = "cargo init -q --vcs none --name one one && cd one && cargo build -q --offline && target/debug/one";
+        assert_eq!(session.good(crate_of_one_file).await, "Hello, world!\n");
+    }
+    if works("python3", &["-m", "venv", "--help"]) {
+        session
+            .good("python3 -m venv --without-pip .venv && .venv/bin/python -c 'import json, ssl, sqlite3'")
+            .await;
+    }
+    if works("npm", &["--version"]) {
+        session
+            .good("npm --version && npm init -y > /dev/null && npm test --if-present || test -f package.json")
+            .await;
+    }
+}
