@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft::isolate::{Isolated, isolated};
 use haft::ports::{Confinement, ProcessRequest, Refusal};
@@ -112,12 +113,21 @@ impl TestScene {
 struct Fixed {
     session: Scene,
     read_only: Scene,
+    number: AtomicU64,
 }
+
+/// Named by a request, this makes its scene one that there never was.
+pub const EVER_NEW: &str = "HAFT_TEST_EVER_NEW";
 
 impl Scenes for Fixed {
     fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
         let read_only = request.confinement == Confinement::ReadOnly;
-        Ok(if read_only { self.read_only.clone() } else { self.session.clone() })
+        let mut scene = if read_only { self.read_only.clone() } else { self.session.clone() };
+        if request.env.iter().any(|(name, _)| name == EVER_NEW) {
+            let content = self.number.fetch_add(1, Ordering::Relaxed).to_string().into_bytes();
+            scene.parts.push(Part::File { at: "/run/number".into(), content });
+        }
+        Ok(scene)
     }
 
     fn environment(&self, _: &ProcessRequest) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -151,7 +161,7 @@ pub fn sandbox(
         }
         _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
     };
-    let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0 });
+    let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0, number: AtomicU64::new(0) });
     Ok(Sandbox::of(program, helper, scenes, std::env::vars_os()))
 }
 
