@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
@@ -21,7 +21,7 @@ use crate::{Usage, output};
 pub(crate) struct Starter {
     /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
     plan: Option<Mutex<Option<SandboxConfig>>>,
-    sandbox: OnceLock<Result<Sandbox, String>>,
+    sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
     local: LocalProcesses,
     /// Where children put temporary files; removed at the end.
     temp: OnceLock<PathBuf>,
@@ -31,7 +31,7 @@ impl Starter {
     /// Without a sandbox: children can do what the user can.
     pub(crate) fn unconfined() -> Starter {
         let local = LocalProcesses::new(std::env::vars_os());
-        Starter { plan: None, sandbox: OnceLock::new(), local, temp: OnceLock::new() }
+        Starter { plan: None, sandbox: RwLock::new(None), local, temp: OnceLock::new() }
     }
 
     /// In a sandbox, which is made once it is planned and needed.
@@ -51,18 +51,23 @@ impl Starter {
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub(crate) fn sandbox(&self) -> Result<&Sandbox, &str> {
-        let made = self.sandbox.get_or_init(|| {
-            let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
-            let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let sandbox = Sandbox::start(plan.ok_or("the sandbox was not described")?);
-            let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
-            for note in sandbox.notes() {
-                output::warning(&output::one_line(note));
-            }
-            Ok(sandbox)
-        });
-        made.as_ref().map_err(String::as_str)
+    pub(crate) fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
+        if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
+            return made.clone();
+        }
+        let mut sandbox = self.sandbox.write().unwrap_or_else(PoisonError::into_inner);
+        sandbox.get_or_insert_with(|| self.make()).clone()
+    }
+
+    fn make(&self) -> Result<Arc<Sandbox>, String> {
+        let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
+        let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sandbox = Sandbox::start(plan.ok_or("no process is started any more: this program ends")?);
+        let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
+        for note in sandbox.notes() {
+            output::warning(&output::one_line(note));
+        }
+        Ok(Arc::new(sandbox))
     }
 
     /// Whether all of the sandbox can be made, nothing of what rules deny left open: asked where commands are to run
@@ -76,7 +81,11 @@ impl Starter {
 
     /// Ends every child.
     pub(crate) fn shutdown(&self) {
-        if let Some(Ok(sandbox)) = self.sandbox.get() {
+        if let Some(plan) = &self.plan {
+            plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        // With the last who holds it, it cleans up behind itself.
+        if let Some(Ok(sandbox)) = self.sandbox.write().unwrap_or_else(PoisonError::into_inner).take() {
             sandbox.shutdown();
         }
         self.local.shutdown();
@@ -97,14 +106,10 @@ impl Processes for Starter {
             return self.local.run(request);
         }
         Box::pin(async move {
-            // Looks at the workspace, which may take a moment; later calls find it made.
-            let sandbox = match self.sandbox.get() {
-                Some(made) => made.as_ref().map_err(String::as_str),
-                None => blocking(|| self.sandbox()),
-            };
-            match sandbox {
+            // The first time it looks at the workspace, which may take a moment.
+            match blocking(|| self.sandbox()) {
                 Ok(sandbox) => sandbox.run(request).await,
-                Err(words) => Err(ProcessError { message: words.to_owned() }),
+                Err(message) => Err(ProcessError { message }),
             }
         })
     }

@@ -3,11 +3,18 @@
 //! A cache that every workspace writes is a delayed way out: what one poisons, the user's next build runs. So a child
 //! sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept between sessions, up
 //! to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that nobody uses are removed.
+//!
+//! Each child mounts its own overlay. Children that run at once share the folder of what was added, which the kernel
+//! allows, but each needs a working folder of its own: a second mount with the same one is silently read-only, and
+//! clears what the first has there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
@@ -26,6 +33,18 @@ pub(super) struct Caches {
     folder: PathBuf,
     /// Locked while the session lives, so that no other removes them.
     _used: File,
+    /// What this session's working folders are called, before a number.
+    session: String,
+    workers: Mutex<Workers>,
+}
+
+/// Who uses which working folders.
+#[derive(Debug, Default)]
+struct Workers {
+    /// By the address of its request, which lives as long as the child.
+    taken: BTreeMap<usize, usize>,
+    free: Vec<usize>,
+    made: usize,
 }
 
 impl Caches {
@@ -36,10 +55,57 @@ impl Caches {
         let folder = all.join(key);
         fs::create_dir_all(&folder)?;
         let used = stamp(&folder)?;
+        if flock(&used, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // Nobody else is here, so these are leftovers.
+            for entry in fs::read_dir(&folder)?.flatten() {
+                remove_workers(&entry.path());
+            }
+        }
         flock(&used, FlockOperation::NonBlockingLockShared)?;
         used.set_modified(SystemTime::now())?;
         let said = make_room(all, &folder);
-        Ok((Caches { folder, _used: used }, said))
+        static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+        let session = format!("{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed));
+        Ok((Caches { folder, _used: used, session, workers: Mutex::default() }, said))
+    }
+
+    /// Gives each overlay among these parts a working folder that no other running child has, until
+    /// [`release`](Caches::release) for the same request. A request that comes again has left its old one.
+    pub(super) fn assign(&self, request: usize, parts: &mut [Part]) -> io::Result<()> {
+        let overlays = parts.iter_mut().filter_map(|part| match part {
+            Part::Overlay { work, .. } => Some(work),
+            _ => None,
+        });
+        let mut overlays = overlays.peekable();
+        if overlays.peek().is_none() {
+            return Ok(());
+        }
+        let number = {
+            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            let free = workers.taken.get(&request).copied().or_else(|| workers.free.pop());
+            let number = free.unwrap_or_else(|| {
+                workers.made += 1;
+                workers.made - 1
+            });
+            workers.taken.insert(request, number);
+            number
+        };
+        for work in overlays {
+            work.push(format!("{}-{number}", self.session));
+            match fs::create_dir(&work) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The child of a request has ended.
+    pub(super) fn release(&self, request: usize) {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = workers.taken.remove(&request) {
+            workers.free.push(number);
+        }
     }
 
     /// The part that shows one cache.
@@ -104,12 +170,20 @@ fn remove(folder: &Path) -> bool {
         Some(used)
     };
     let Some(_held) = free() else { return false };
-    // The kernel leaves folders without permissions in there.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let work = entry.path().join("work/work");
-        let _ = fs::set_permissions(work, fs::Permissions::from_mode(0o700));
+        remove_workers(&entry.path());
     }
     fs::remove_dir_all(folder).is_ok()
+}
+
+/// Removes the working folders of one cache. The kernel leaves folders without permissions in them.
+fn remove_workers(cache: &Path) {
+    for entry in fs::read_dir(cache.join("work")).into_iter().flatten().flatten() {
+        for inner in ["work", "index"] {
+            let _ = fs::set_permissions(entry.path().join(inner), fs::Permissions::from_mode(0o700));
+        }
+        let _ = fs::remove_dir_all(entry.path());
+    }
 }
 
 /// What a folder takes on the disk; nothing if there are too many files to count.
@@ -131,6 +205,32 @@ fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn children_that_run_at_once_have_working_folders_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Caches::open(dir.path(), Path::new("/w")).unwrap().0;
+        let caches = open();
+        let part = caches.part(".npm", Some("/lower".into()), "/home/x/.npm".into()).unwrap();
+        let assigned = |caches: &Caches, request| {
+            let mut parts = [part.clone()];
+            caches.assign(request, &mut parts).unwrap();
+            let [Part::Overlay { work, .. }] = parts else { panic!("it was an overlay") };
+            assert!(work.is_dir());
+            work
+        };
+        let (one, two) = (assigned(&caches, 1), assigned(&caches, 2));
+        assert_ne!(one, two);
+        assert_eq!(assigned(&caches, 1), one, "its start had failed");
+        caches.release(1);
+        assert_eq!(assigned(&caches, 3), one);
+        let other = open();
+        let third = assigned(&other, 1);
+        assert!(third != one && third != two && one.is_dir());
+        drop((caches, other));
+        open();
+        assert!(!one.exists() && !third.exists(), "leftovers go");
+    }
 
     #[test]
     fn the_oldest_go_when_there_are_too_many() {

@@ -23,10 +23,9 @@ impl Profile {
     /// Adds what the request was granted. If that is anything new, gives what must be hidden in it.
     pub(super) fn grant(&self, places: &mut Places, request: &ProcessRequest) -> Option<Vec<PathBuf>> {
         let access = &request.access;
-        let session = request.confinement == Confinement::Session;
         let mut masks = None;
         let reads = access.read.iter().map(|root| (root, false));
-        let writes = access.write.iter().map(|root| (root, session));
+        let writes = access.write.iter().map(|root| (root, true));
         for (root, write) in reads.chain(writes) {
             if let Some(opened) = self.open(places, request, root, write) {
                 let masks = masks.get_or_insert_with(Vec::new);
