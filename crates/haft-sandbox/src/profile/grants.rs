@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use haft::files::{Extent, Root};
-use haft::ports::{Confinement, ProcessRequest};
+use haft::ports::ProcessRequest;
 use rustix::fs::{FileType, fstat};
 
 use super::places::Places;
