@@ -296,8 +296,7 @@ async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) ->
         // Looked at before what was printed: a task that has ended by now prints nothing more.
         let over = !tasks.list().iter().any(|state| state.id == task && state.running);
         let activity = log.size().activity;
-        loop {
-            let Ok(text) = log.read(from, CHUNK_BYTES) else { break };
+        while let Ok(text) = log.read(from, CHUNK_BYTES) {
             // An unfinished line is looked at again when there is more of it, unless it fills all.
             let end = text
                 .rfind('\n')

@@ -97,6 +97,11 @@ fn the_page_on_the_command_line() {
 }
 
 #[test]
+fn the_page_on_commands() {
+    follow("docs/bash.md", &[]);
+}
+
+#[test]
 fn the_page_on_dispatch() {
     follow("docs/dispatch.md", &[]);
 }

@@ -121,3 +121,94 @@ async fn detaching_can_be_refused() {
 }
 
 // ---- Events.
+
+// ---- What a tool does by itself.
+
+/// A tool that answers at once and lets the rest go on until it is told to end.
+fn leaver() -> haft::AnyTool {
+    let leave = |_: haft::NoInput, cx: haft::Context| async move {
+        let cancel = cx.cancel().child();
+        let told = cancel.clone();
+        let rest = async move {
+            told.cancelled().await;
+            haft::IntoOutput::into_output("ended well")
+        };
+        match cx.go_on_in_background("the rest", cancel, rest) {
+            Ok(task) => Ok(format!("goes on as {task}")),
+            Err((_, why)) => Err(haft::ToolError::new(why)),
+        }
+    };
+    let tool = haft::tool("leaver", "Leaves something behind.", leave);
+    tool.effects(|_| haft::Effects::reads_state("x")).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_answers_and_its_work_goes_on_until_it_is_stopped() {
+    let (caller, tasks) = with_tasks(Caller::new().tool(leaver()));
+    caller.turn([("1", "leaver", json!({}))]).await.check(["1 ok: goes on as task-1"]);
+    let state = &tasks.list()[0];
+    assert_eq!((&*state.tool, &*state.about, state.running), ("leaver", "the rest", true));
+    assert!(tasks.stop(state.id));
+    tasks.ended(state.id).await;
+    let result = tasks.result(state.id).unwrap();
+    assert_eq!(result.outcome().unwrap().to_text(), "ended well", "it was told, and answered for itself");
+    assert!(!tasks.stop(state.id) && !tasks.list()[0].running);
+    tasks.ended(haft::ports::TaskId(9)).await;
+}
+
+#[tokio::test]
+async fn what_a_tool_left_behind_ends_with_the_session() {
+    let (caller, tasks) = with_tasks(Caller::new().tool(leaver()));
+    caller.turn([("1", "leaver", json!({}))]).await;
+    drop(caller);
+    tasks.ended(tasks.list()[0].id).await;
+}
+
+#[tokio::test]
+async fn without_a_place_for_tasks_the_work_comes_back() {
+    let caller = Caller::new().tool(leaver());
+    let results = caller.turn([("1", "leaver", json!({}))]).await;
+    results.check(["1 Failed: this host has no background tasks"]);
+}
+
+/// The working directory of an agent: moved by one call, and found by all that come later.
+#[tokio::test]
+async fn a_call_moves_the_working_directory_for_those_after_it() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path("sub")).unwrap();
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct To {
+        to: Option<String>,
+    }
+    let go = |to: To, cx: haft::Context| async move {
+        let before = cx.cwd().to_owned();
+        let said = match &to.to {
+            Some(to) => cx.move_to(to.as_ref()).err().unwrap_or_else(|| "moved".to_owned()),
+            None => cx.workspace().cwd().display().to_string(),
+        };
+        assert_eq!(cx.cwd(), before, "nothing changes for the call itself");
+        Ok(said)
+    };
+    let go = haft::tool("go", "Moves.", go).effects(|_| haft::Effects::none().exclusive());
+    let workspace = haft::Workspace::new(dir.path("")).unwrap();
+    let root = workspace.cwd().to_owned();
+    let caller = Caller::new().tool(go).engine(|engine| engine.workspace(workspace));
+    let results = caller
+        .turn([
+            ("1", "go", json!({"to": "sub"})),
+            ("2", "go", json!({})),
+            ("3", "go", json!({"to": "/"})),
+            ("4", "go", json!({"to": "nowhere"})),
+            ("5", "go", json!({"to": ".."})),
+            ("6", "go", json!({})),
+        ])
+        .await;
+    let said: Vec<String> = results.iter().map(|result| result.outcome().unwrap().to_text()).collect();
+    let (sub, root) = (root.join("sub").display().to_string(), root.display().to_string());
+    assert_eq!(
+        said[..3],
+        ["moved".to_owned(), sub, "`/` lies outside of the working directories".to_owned()]
+    );
+    assert_eq!(said[3], "`nowhere` is not a directory");
+    assert_eq!(said[4..], ["moved".to_owned(), root]);
+}
