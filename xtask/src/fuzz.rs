@@ -14,7 +14,7 @@ const VERSION: &str = "0.13.2";
 /// Where the crate of the targets lies.
 pub(crate) const FOLDER: &str = "fuzz";
 /// How many inputs each target is given.
-const RUNS: u32 = 300_000;
+const RUNS: u32 = 100_000;
 /// The longest input, in bytes.
 const INPUT_BYTES_MAX: u32 = 4_096;
 /// How long one input may take, and all of them, in seconds.
