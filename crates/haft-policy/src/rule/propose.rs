@@ -24,8 +24,11 @@ impl RuleSet {
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let effects = self.by_effects(subject, &uncovered);
         let named = by_name(subject).filter(|_| !is_shell);
-        let both =
-            effects.iter().zip(&named).map(|(rules, name)| [&[name.clone()], &**rules].concat()).next();
+        let both = effects
+            .iter()
+            .zip(&named)
+            .map(|(rules, name)| [std::slice::from_ref(name), &**rules].concat())
+            .next();
         let whole = self.exactly(subject).filter(|_| is_shell).map(|rule| vec![rule]);
         let tries = [effects, whole, named.map(|rule| vec![rule]), both];
         let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
