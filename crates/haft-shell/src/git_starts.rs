@@ -157,8 +157,8 @@ fn setting(key: &str) -> Setting {
         ("core", "fsmonitor") => Setting::Monitor,
         // A section in which a name runs something is judged by its names.
         _ => {
-            let known = |one: &&str| if one.ends_with('.') { key.starts_with(*one) } else { key == **one };
-            if HARMLESS.iter().any(|one| known(&one)) { Setting::Harmless } else { Setting::Unknown }
+            let known = |one: &str| if one.ends_with('.') { key.starts_with(one) } else { key == one };
+            if HARMLESS.iter().any(|one| known(one)) { Setting::Harmless } else { Setting::Unknown }
         }
     }
 }

@@ -27,6 +27,7 @@ mod critical;
 mod environment;
 mod git;
 mod git_starts;
+mod git_writes;
 mod globals;
 mod hosts;
 mod options;

@@ -35,7 +35,7 @@ pub(super) fn read(script: &str) -> Script<'_> {
             return found;
         };
         rest = after.trim_start_matches([' ', '\t']);
-        if !(rest.is_empty() || rest.starts_with([';', '\n', '}', '#'])) && !after.starts_with('{') {
+        if !(rest.is_empty() || rest.starts_with([';', '\n', '}', '#']) || after.starts_with('{')) {
             found.unread = true;
             found.prints = false;
             return found;

@@ -238,7 +238,7 @@ fn by_options(entry: &Tells, arguments: &[Word], told: &mut Told) {
             return;
         }
         if entry.dashed.contains(&text) && !dynamic {
-            told.value(arguments.get(at), entry.shell);
+            following(entry, arguments.get(at), told);
             at += 1;
             continue;
         }
@@ -274,12 +274,20 @@ fn by_options(entry: &Tells, arguments: &[Word], told: &mut Told) {
             (false, _) if tells => action("", Some(rest), entry.shell, told),
             (true, false) => {
                 if tells {
-                    told.value(arguments.get(at), entry.shell);
+                    following(entry, arguments.get(at), told);
                 }
                 at += 1;
             }
             _ => {}
         }
+    }
+}
+
+/// The value of an option that names a program, as the word after it.
+fn following(entry: &Tells, word: Option<&Word>, told: &mut Told) {
+    match word {
+        Some(Word::Literal(value)) => action("", Some(value), entry.shell, told),
+        other => told.value(other, entry.shell),
     }
 }
 

@@ -44,14 +44,13 @@ const fn wrapper(
     long: &'static [&'static str],
     long_valued: &'static [&'static str],
     operands: usize,
-    traits: Traits,
 ) -> Wrapper {
-    Wrapper { name, started, options: Options { flags, valued, long, long_valued }, operands, traits }
+    Wrapper { name, started, options: Options { flags, valued, long, long_valued }, operands, traits: NONE }
 }
 
 /// A wrapper with single letters only, or none.
 const fn short(name: &'static str, flags: &'static str, valued: &'static str, operands: usize) -> Wrapper {
-    wrapper(name, Executed, flags, valued, &[], &[], operands, NONE)
+    wrapper(name, Executed, flags, valued, &[], &[], operands)
 }
 
 use Started::{Executed, Wrapped};
@@ -73,9 +72,8 @@ const WRAPPERS: &[Wrapper] = &[
         &["immediate", "debug", "verbose"],
         &["profile", "namespace"],
         0,
-        NONE,
     ),
-    wrapper("autossh", Executed, "46AaCfgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlMmOopRSWw", &[], &[], 1, JOINED),
+    wrapper("autossh", Executed, "46AaCfgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlMmOopRSWw", &[], &[], 1).with(JOINED),
     short("builtin", "", "", 0).wrapped(),
     short("busybox", "", "", 0),
     wrapper(
@@ -133,14 +131,14 @@ const WRAPPERS: &[Wrapper] = &[
             "file-label",
         ],
         0,
-        ELSEWHERE,
-    ),
+    )
+    .with(ELSEWHERE),
     short("caffeinate", "dimsu", "tw", 0),
     short("catchsegv", "", "", 0),
-    wrapper("cgexec", Executed, "", "g", &["sticky"], &[], 0, NONE),
+    wrapper("cgexec", Executed, "", "g", &["sticky"], &[], 0),
     short("chpst", "vP012", "uUbend/lLmopfcrt", 0),
     short("chronic", "ev", "", 0),
-    wrapper("chroot", Executed, "", "", &["skip-chdir"], &["userspec", "groups"], 1, ELSEWHERE),
+    wrapper("chroot", Executed, "", "", &["skip-chdir"], &["userspec", "groups"], 1).with(ELSEWHERE),
     wrapper(
         "chrt",
         Executed,
@@ -149,9 +147,8 @@ const WRAPPERS: &[Wrapper] = &[
         &["all-tasks", "batch", "deadline", "fifo", "idle", "other", "rr", "reset-on-fork", "verbose"],
         &["sched-runtime", "sched-period", "sched-deadline", "pid"],
         1,
-        NONE,
     ),
-    wrapper("command", Wrapped, "p", "", &[], &[], 0, NONE),
+    wrapper("command", Wrapped, "p", "", &[], &[], 0),
     wrapper(
         "cpulimit",
         Executed,
@@ -160,7 +157,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["lazy", "include-children", "verbose"],
         &["limit", "pid", "exe", "path", "cpu"],
         0,
-        NONE,
     ),
     wrapper(
         "dbus-launch",
@@ -170,26 +166,17 @@ const WRAPPERS: &[Wrapper] = &[
         &["exit-with-session", "exit-with-x11", "sh-syntax", "csh-syntax", "close-stderr"],
         &["autolaunch", "config-file"],
         0,
-        NONE,
     ),
-    wrapper("dbus-run-session", Executed, "", "", &[], &["config-file", "dbus-daemon"], 0, NONE),
-    wrapper("doas", Executed, "nsL", "auC", &[], &[], 0, VARIABLES),
-    wrapper("dumb-init", Executed, "csvh", "r", &["single-child", "verbose"], &["rewrite"], 0, NONE),
+    wrapper("dbus-run-session", Executed, "", "", &[], &["config-file", "dbus-daemon"], 0),
+    wrapper("doas", Executed, "nsL", "auC", &[], &[], 0).with(VARIABLES),
+    wrapper("dumb-init", Executed, "csvh", "r", &["single-child", "verbose"], &["rewrite"], 0),
     short("eatmydata", "", "", 0),
     short("entr", "acdnprszx", "", 0),
-    wrapper(
-        "env",
-        Executed,
-        "i0v",
-        "uC",
-        &["ignore-environment", "null", "debug"],
-        &["unset", "chdir"],
-        0,
-        VARIABLES,
-    ),
+    wrapper("env", Executed, "i0v", "uC", &["ignore-environment", "null", "debug"], &["unset", "chdir"], 0)
+        .with(VARIABLES),
     short("envdir", "", "", 1),
     short("envuidgid", "", "", 1),
-    wrapper("exec", Executed, "cl", "a", &[], &[], 0, NONE),
+    wrapper("exec", Executed, "cl", "a", &[], &[], 0),
     wrapper(
         "fakechroot",
         Executed,
@@ -198,11 +185,14 @@ const WRAPPERS: &[Wrapper] = &[
         &["use-system-libs"],
         &["lib", "elfloader", "environment", "bindir", "config-dir"],
         0,
-        NONE,
     ),
-    wrapper("fakeroot", Executed, "uhv", "lsibf", &["unknown-is-real"], &["lib", "faked"], 0, NONE),
-    wrapper("faketime", Executed, "fm", "p", &["exclude-monotonic"], &[], 1, NONE),
-    wrapper("firejail", Executed, "c", "", &[], &[], 0, Traits { any_long: true, elsewhere: true, ..NONE }),
+    wrapper("fakeroot", Executed, "uhv", "lsibf", &["unknown-is-real"], &["lib", "faked"], 0),
+    wrapper("faketime", Executed, "fm", "p", &["exclude-monotonic"], &[], 1),
+    wrapper("firejail", Executed, "c", "", &[], &[], 0).with(Traits {
+        any_long: true,
+        elsewhere: true,
+        ..NONE
+    }),
     wrapper(
         "flock",
         Executed,
@@ -211,21 +201,11 @@ const WRAPPERS: &[Wrapper] = &[
         &["shared", "exclusive", "unlock", "nonblock", "nb", "close", "no-fork", "verbose"],
         &["wait", "timeout", "conflict-exit-code"],
         1,
-        NONE,
     ),
     short("gosu", "", "", 1),
     short("i386", "BFILRSTXZv3", "", 0),
     short("ifne", "n", "", 0),
-    wrapper(
-        "ionice",
-        Executed,
-        "t",
-        "cnpPu",
-        &["ignore"],
-        &["class", "classdata", "pid", "pgid", "uid"],
-        0,
-        NONE,
-    ),
+    wrapper("ionice", Executed, "t", "cnpPu", &["ignore"], &["class", "classdata", "pid", "pgid", "uid"], 0),
     wrapper(
         "ld.so",
         Executed,
@@ -242,14 +222,13 @@ const WRAPPERS: &[Wrapper] = &[
             "glibc-hwcaps-mask",
         ],
         0,
-        NONE,
     ),
     short("linux32", "BFILRSTXZv3", "", 0),
     short("linux64", "BFILRSTXZv3", "", 0),
-    wrapper("ltrace", Executed, "bcCfhiLrStTV", "aADeFlnopsuwx", &["demangle"], &["output"], 0, NONE),
-    wrapper("nice", Wrapped, "", "n", &[], &["adjustment"], 0, NONE),
-    wrapper("noglob", Wrapped, "", "", &[], &[], 0, NONE),
-    wrapper("nohup", Wrapped, "", "", &[], &[], 0, NONE),
+    wrapper("ltrace", Executed, "bcCfhiLrStTV", "aADeFlnopsuwx", &["demangle"], &["output"], 0),
+    wrapper("nice", Wrapped, "", "n", &[], &["adjustment"], 0),
+    wrapper("noglob", Wrapped, "", "", &[], &[], 0),
+    wrapper("nohup", Wrapped, "", "", &[], &[], 0),
     wrapper(
         "nsenter",
         Executed,
@@ -275,8 +254,8 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         &["target", "setuid", "setgid", "net-socket", "wdns"],
         0,
-        ELSEWHERE,
-    ),
+    )
+    .with(ELSEWHERE),
     wrapper(
         "numactl",
         Executed,
@@ -285,10 +264,10 @@ const WRAPPERS: &[Wrapper] = &[
         &["show", "hardware", "localalloc", "all", "balancing"],
         &["interleave", "membind", "cpunodebind", "physcpubind", "preferred", "weighted-interleave"],
         0,
-        NONE,
     ),
     short("pgrphack", "", "", 0),
-    wrapper("pkexec", Executed, "", "", &["disable-internal-agent", "keep-cwd"], &["user"], 0, ELSEWHERE),
+    wrapper("pkexec", Executed, "", "", &["disable-internal-agent", "keep-cwd"], &["user"], 0)
+        .with(ELSEWHERE),
     wrapper(
         "prlimit",
         Executed,
@@ -297,8 +276,8 @@ const WRAPPERS: &[Wrapper] = &[
         &["verbose", "noheadings", "raw"],
         &["pid", "output"],
         0,
-        ANY_LONG,
-    ),
+    )
+    .with(ANY_LONG),
     wrapper(
         "proot",
         Executed,
@@ -307,8 +286,8 @@ const WRAPPERS: &[Wrapper] = &[
         &["root-id", "link2symlink"],
         &["rootfs", "bind", "qemu", "mixed-mode", "verbose", "pwd", "cwd", "kernel-release"],
         0,
-        ELSEWHERE,
-    ),
+    )
+    .with(ELSEWHERE),
     short("proxychains", "q", "f", 0),
     short("proxychains4", "q", "f", 0),
     short("qemu-aarch64", "", "gLsEUcB", 0),
@@ -343,14 +322,13 @@ const WRAPPERS: &[Wrapper] = &[
             "seccomp-filter",
         ],
         0,
-        NONE,
     ),
-    wrapper("setsid", Executed, "cfw", "", &["ctty", "fork", "wait"], &[], 0, NONE),
+    wrapper("setsid", Executed, "cfw", "", &["ctty", "fork", "wait"], &[], 0),
     short("setuidgid", "", "", 1),
     short("softlimit", "", "acdfloprst/m", 0),
-    wrapper("ssh", Executed, "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOopRSWw", &[], &[], 1, JOINED),
+    wrapper("ssh", Executed, "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOopRSWw", &[], &[], 1).with(JOINED),
     short("sshpass", "evhV", "fdpP", 0),
-    wrapper("stdbuf", Wrapped, "", "ioe", &[], &["input", "output", "error"], 0, NONE),
+    wrapper("stdbuf", Wrapped, "", "ioe", &[], &["input", "output", "error"], 0),
     wrapper(
         "strace",
         Executed,
@@ -403,7 +381,6 @@ const WRAPPERS: &[Wrapper] = &[
             "strings-in-hex",
         ],
         0,
-        NONE,
     ),
     short("su-exec", "", "", 1),
     wrapper(
@@ -440,8 +417,8 @@ const WRAPPERS: &[Wrapper] = &[
             "other-user",
         ],
         0,
-        VARIABLES,
-    ),
+    )
+    .with(VARIABLES),
     wrapper(
         "systemd-inhibit",
         Executed,
@@ -450,7 +427,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["list", "no-pager", "no-legend"],
         &["what", "who", "why", "mode"],
         0,
-        NONE,
     ),
     wrapper(
         "systemd-run",
@@ -498,10 +474,10 @@ const WRAPPERS: &[Wrapper] = &[
             "socket-property",
         ],
         0,
-        ELSEWHERE,
-    ),
-    wrapper("taskset", Executed, "acp", "", &["all-tasks", "cpu-list", "pid"], &[], 1, NONE),
-    wrapper("time", Wrapped, "pvlq", "f", &["portability", "verbose", "quiet"], &["format"], 0, NONE),
+    )
+    .with(ELSEWHERE),
+    wrapper("taskset", Executed, "acp", "", &["all-tasks", "cpu-list", "pid"], &[], 1),
+    wrapper("time", Wrapped, "pvlq", "f", &["portability", "verbose", "quiet"], &["format"], 0),
     short("timelimit", "pq", "sStT", 0),
     wrapper(
         "timeout",
@@ -511,7 +487,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["foreground", "preserve-status", "verbose"],
         &["kill-after", "signal"],
         1,
-        NONE,
     ),
     short("tini", "shvgw", "pe", 0),
     short("torify", "dqv", "", 0),
@@ -523,7 +498,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["debug", "isolate", "quiet"],
         &["user", "pass", "address", "port"],
         0,
-        NONE,
     ),
     short("toybox", "", "", 0),
     short("tsocks", "", "", 0),
@@ -569,9 +543,8 @@ const WRAPPERS: &[Wrapper] = &[
             "owner",
         ],
         0,
-        NONE,
     ),
-    wrapper("valgrind", Executed, "qvdh", "", &[], &[], 0, ANY_LONG),
+    wrapper("valgrind", Executed, "qvdh", "", &[], &[], 0).with(ANY_LONG),
     wrapper(
         "watch",
         Executed,
@@ -592,8 +565,8 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         &["interval", "equexit"],
         0,
-        JOINED,
-    ),
+    )
+    .with(JOINED),
     short("wine", "", "", 0),
     short("x86_64", "BFILRSTXZv3", "", 0),
     wrapper(
@@ -604,7 +577,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"],
         &["delimiter", "max-args", "max-procs", "max-chars", "max-lines", "arg-file"],
         0,
-        NONE,
     ),
     wrapper(
         "xcrun",
@@ -614,7 +586,6 @@ const WRAPPERS: &[Wrapper] = &[
         &["find", "run", "verbose", "no-cache", "kill-cache", "log"],
         &["sdk", "toolchain"],
         0,
-        NONE,
     ),
     wrapper(
         "xvfb-run",
@@ -624,11 +595,15 @@ const WRAPPERS: &[Wrapper] = &[
         &["auto-servernum", "listen-tcp"],
         &["error-file", "auth-file", "server-num", "xauth-protocol", "server-args", "wait"],
         0,
-        NONE,
     ),
 ];
 
 impl Wrapper {
+    const fn with(mut self, traits: Traits) -> Wrapper {
+        self.traits = traits;
+        self
+    }
+
     /// The same, as one that changes nothing but time, priority or buffers.
     const fn wrapped(mut self) -> Wrapper {
         self.started = Wrapped;

@@ -4,7 +4,7 @@
 //! that is known only when it runs is *open*: only an exact rule allows such a command. Where a program writes below the
 //! working directory without naming a place, nothing is said.
 
-use super::{Open, Word, base_name, globals, marks};
+use super::{Open, Word, base_name, git_writes, marks};
 
 /// Files and folders that a command names, with whether all below is meant.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    fn write(&mut self, word: &Word, below: bool) {
+    pub(super) fn write(&mut self, word: &Word, below: bool) {
         if !is_stream(word) {
             self.writes.push((word.clone(), below));
         }
@@ -30,7 +30,7 @@ impl Named {
     }
 
     /// A folder with all that is in it, unless it is the one that the command is in.
-    fn folder(&mut self, word: &Word) {
+    pub(super) fn folder(&mut self, word: &Word) {
         if !matches!(word.literal(), Some("." | "./" | "")) {
             self.writes.push((word.clone(), true));
         }
@@ -54,12 +54,12 @@ fn is_place(word: &Word) -> bool {
     }
 }
 
-fn literal(text: impl Into<String>) -> Word {
+pub(super) fn literal(text: impl Into<String>) -> Word {
     Word::Literal(text.into())
 }
 
 /// A file below the home, which the shell would write with `~`.
-fn at_home(rest: &str) -> Word {
+pub(super) fn at_home(rest: &str) -> Word {
     Word::Dynamic(Open {
         written: format!("~{rest}"),
         shape: format!("{}{rest}", marks::HOME),
@@ -266,7 +266,7 @@ pub(super) fn named(argv: &[Word]) -> Named {
     let Some(name) = argv.first().and_then(Word::literal).map(base_name) else { return found };
     let arguments = &argv[1..];
     match name {
-        "git" => git(argv, &mut found),
+        "git" => git_writes::named(argv, &mut found),
         "find" => finds(arguments, &mut found),
         "tar" | "gtar" | "bsdtar" => tar(arguments, &mut found),
         "dd" => {
@@ -307,7 +307,7 @@ pub(super) fn by_wrapper(argv: &[Word]) -> Named {
 }
 
 /// A word without so many bytes in front, all of which are known.
-fn without(word: &Word, front: usize) -> Word {
+pub(super) fn without(word: &Word, front: usize) -> Word {
     match word {
         Word::Literal(text) => literal(&text[front..]),
         Word::Dynamic(open) => Word::Dynamic(Open {
@@ -348,7 +348,7 @@ fn by_table(entry: &Writer, arguments: &[Word], found: &mut Named) {
             *full == name || (name.len() > 3 && name.starts_with("--") && full.starts_with(name))
         };
         let lists = [entry.long_out, entry.long_dir, entry.long_in];
-        if let Some(kind) = lists.iter().position(|list| list.iter().any(|full| begins(full))) {
+        if let Some(kind) = lists.iter().position(|list| list.iter().any(&begins)) {
             let value = inline.or_else(|| {
                 at += 1;
                 arguments.get(at - 1).cloned()
@@ -723,133 +723,6 @@ fn unzip(arguments: &[Word], found: &mut Named) {
         } else if !text.starts_with('-') && !std::mem::replace(&mut archive, true) {
             found.read(word, false);
         }
-    }
-}
-
-fn git(argv: &[Word], found: &mut Named) {
-    let Some(verb) = globals::verb(argv, 1) else { return };
-    for (at, word) in argv[..verb].iter().enumerate() {
-        let text = word.prefix();
-        let value = match text {
-            "-C" | "--git-dir" | "--work-tree" => argv.get(at + 1).cloned(),
-            _ => ["--git-dir=", "--work-tree="]
-                .iter()
-                .find(|start| text.starts_with(**start))
-                .map(|start| without(word, start.len())),
-        };
-        if let Some(value) = value {
-            if text == "-C" {
-                found.base = Some(value.clone());
-            }
-            found.reads.push((value, false));
-        }
-    }
-    let Some(name) = argv[verb].literal() else { return };
-    let arguments = &argv[verb + 1..];
-    let mut operands: Vec<&Word> = Vec::new();
-    let mut words = arguments.iter();
-    let mut wide = false;
-    while let Some(word) = words.next() {
-        let text = word.prefix();
-        if text == "--" {
-            operands.extend(words.by_ref());
-            break;
-        }
-        let short = match name {
-            "format-patch" | "mailsplit" => Some(("-o", true)),
-            "archive" => Some(("-o", false)),
-            _ => None,
-        };
-        if let Some((option, folder)) =
-            short.filter(|(option, _)| text.starts_with(option) && !text.starts_with("--"))
-        {
-            let value = if text == option { words.next().cloned() } else { Some(without(word, 2)) };
-            value
-                .iter()
-                .for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
-            continue;
-        }
-        let (option, inline) = match text.split_once('=') {
-            Some((option, _)) if text.starts_with("--") => (option, Some(without(word, option.len() + 1))),
-            _ => (text, None),
-        };
-        let long = |full: &str| option.len() > 4 && full.starts_with(option);
-        if (long("--output") && name != "grep")
-            || long("--output-directory")
-            || (name == "clone" && long("--separate-git-dir"))
-        {
-            let value = inline.or_else(|| words.next().cloned());
-            let folder = option.contains("-d") || name == "clone";
-            value
-                .iter()
-                .for_each(|value| if folder { found.folder(value) } else { found.write(value, false) });
-        } else if name == "config" && matches!(option, "-f" | "--file") {
-            inline.or_else(|| words.next().cloned()).iter().for_each(|file| found.write(file, false));
-        } else if name == "config" && option == "--global" {
-            wide = true;
-            found.writes.push((at_home("/.gitconfig"), false));
-        } else if name == "config" && option == "--system" {
-            wide = true;
-            found.write(&literal("/etc/gitconfig"), false);
-        } else if name == "checkout-index" && option == "--prefix" {
-            inline.iter().for_each(|folder| found.folder(folder));
-        } else if matches!(
-            text,
-            "-b" | "-B"
-                | "--branch"
-                | "-c"
-                | "--config"
-                | "--depth"
-                | "-o"
-                | "--origin"
-                | "-u"
-                | "--reason"
-                | "--name"
-        ) {
-            words.next();
-        } else if text.len() < 2 || !text.starts_with('-') {
-            operands.push(word);
-        }
-    }
-    let second = |found: &mut Named, operands: &[&Word]| match (
-        operands.first().and_then(|word| word.literal()),
-        operands.get(1),
-    ) {
-        (_, Some(folder)) => found.folder(folder),
-        (Some(address), None) => {
-            let name = address
-                .trim_end_matches('/')
-                .trim_end_matches(".git")
-                .rsplit(['/', ':'])
-                .next()
-                .unwrap_or("");
-            if !name.is_empty() {
-                found.folder(&literal(name));
-            }
-        }
-        _ => {}
-    };
-    match (name, operands.first().and_then(|word| word.literal())) {
-        ("bundle", Some("create")) => operands.get(1).into_iter().for_each(|file| found.write(file, false)),
-        ("worktree", Some("add")) => operands.get(1).into_iter().for_each(|folder| found.folder(folder)),
-        ("worktree", Some("move")) => operands.get(2).into_iter().for_each(|folder| found.folder(folder)),
-        ("clone", _) => second(found, &operands),
-        ("init", _) => operands.first().into_iter().for_each(|folder| found.folder(folder)),
-        ("submodule", Some("add")) => second(found, &operands[1..]),
-        // Looking changes nothing.
-        ("config", _) if wide => {
-            let looks = ["--get", "--get-all", "--get-regexp", "--list", "-l"];
-            let reads = operands.len() < 2
-                || operands.first().is_some_and(|word| matches!(word.literal(), Some("get" | "list")))
-                || arguments.iter().any(|word| looks.contains(&word.prefix()));
-            let edits = arguments
-                .iter()
-                .any(|word| matches!(word.prefix(), "-e" | "--edit" | "--unset" | "--unset-all" | "--add"));
-            if reads && !edits {
-                found.reads.append(&mut found.writes);
-            }
-        }
-        _ => {}
     }
 }
 

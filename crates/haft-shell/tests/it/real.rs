@@ -5,8 +5,8 @@
 //! the test says how many commands started something.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use haft_shell::{Place, Word, analyse};
@@ -50,16 +50,12 @@ impl World {
     /// Runs a command in a fresh folder with a repository, a few files and an archive. Returns what was started.
     fn run(&self, command: &str) -> Vec<Vec<String>> {
         let work = self.dir.path().join("work");
+        let made = self.dir.path().join("made");
         let _ = fs::remove_dir_all(&work);
-        let _ = fs::remove_file(self.dir.path().join("log"));
-        fs::create_dir_all(work.join("d")).unwrap();
-        for name in ["a", "b", "d/c"] {
-            fs::write(work.join(name), "one\ntwo\n").unwrap();
-        }
-        symlink("a", work.join("link")).unwrap();
+        fs::create_dir_all(&work).unwrap();
         let sh = |text: &str| {
             Command::new("timeout")
-                .args(["-s", "KILL", "10", "bash", "--norc", "--noprofile", "-c", text])
+                .args(["-s", "KILL", "3", "bash", "--norc", "--noprofile", "-c", text])
                 .env_clear()
                 .env("PATH", self.path())
                 .env("HOME", self.dir.path())
@@ -75,7 +71,18 @@ impl World {
                 .status()
                 .unwrap()
         };
-        sh("tar cf t.tar a b; git init -q .; git add a b; git commit -qm 1; echo 3 >> a; git commit -qam 2");
+        // Made once, and copied for each.
+        if !made.exists() {
+            fs::create_dir_all(work.join("d")).unwrap();
+            for name in ["a", "b", "d/c"] {
+                fs::write(work.join(name), "one\ntwo\n").unwrap();
+            }
+            sh(
+                "tar cf t.tar a b; git init -q .; git add a b; git commit -qm 1; echo 3 >> a; git commit -qam 2",
+            );
+            sh("cp -a . ../made");
+        }
+        sh("cp -a ../made/. .");
         let _ = fs::remove_file(self.dir.path().join("log"));
         sh(command);
         let log = fs::read(self.dir.path().join("log")).unwrap_or_default();
@@ -220,5 +227,4 @@ fn a_program_that_was_not_found_is_noticed() {
     assert!(calls.contains(&vec!["rm".to_owned(), "x".to_owned()]), "{calls:?}");
     let other = analyse("tar xf t.tar", &Place::new("/repo"));
     assert!(!other.commands.iter().flat_map(|one| &one.layers).any(|layer| fits(&layer.argv, &calls[0])));
-    assert!(Path::new("/bin/sh").exists());
 }
