@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Run the calls of a model's message and print the message that answers.
     Dispatch(DispatchArgs),
+    /// Try what the sandbox needs, and say what is doubtful about the settings.
+    Doctor(DoctorArgs),
     /// Show what all settings say together, and which file says it.
     Settings(SettingsArgs),
     /// List the tools that a model would be offered.
@@ -92,6 +94,16 @@ pub(crate) struct DispatchArgs {
     /// The provider whose message it is. Default: what its shape says.
     #[arg(long, value_enum, value_name = "WIRE")]
     pub(crate) from: Option<Provider>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 commands can be confined, 1 they can't, 2 wrong usage or unreadable settings.")]
+pub(crate) struct DoctorArgs {
+    /// Form of the report: lines for people, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -11,6 +11,7 @@ mod call;
 mod check;
 mod children;
 mod dispatch;
+mod doctor;
 mod given;
 mod hooks;
 mod interrupt;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
+        Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
         Command::Settings(args) => settings::run(&args, &cli.common),
         Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),

@@ -69,8 +69,16 @@ pub(crate) fn report_tasks(tasks: &TaskTable) {
     }
 }
 
-/// Puts a session together. Looks at the disk, starts nothing.
+/// Puts a session together, and says what is doubtful about it. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
+    let session = inspect(common)?;
+    session.warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
+    warn_of_clashes(&session.engine.snapshot());
+    Ok(session)
+}
+
+/// Puts a session together, and keeps what is doubtful about it for who asks.
+pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
     let tools = haft_tools::core_with(&bash(lookup)?);
     let registry = Registry::new().with(tools).map_err(|error| Usage(error.to_string()))?;
@@ -142,9 +150,7 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     let lints = findings.lints.iter().map(ToString::to_string);
     let of_hooks = hooks.warnings().iter().map(ToString::to_string);
     let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
-    let warnings: Vec<String> = warnings.collect();
-    warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
-    warn_of_clashes(&engine.snapshot());
+    let warnings = warnings.collect();
     Ok(Session { engine, policy, given, hooks, tasks, warnings })
 }
 

@@ -83,6 +83,7 @@ fn committed_schemas_are_current() {
         "settings-show.schema.json",
         "What `haft settings show --output json` prints",
     );
+    check_schema::<crate::doctor::Report>("doctor.schema.json", "What `haft doctor --output json` prints");
     check_schema::<crate::trust::Shown>("trust.schema.json", "What `haft trust --output json` prints");
     check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
 }

@@ -1,0 +1,193 @@
+//! `haft doctor`: what of the sandbox this machine can make, tried for real, and what is doubtful about the settings.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use haft_sandbox::{Finding, Stack, probe, stack_of};
+use serde::Serialize;
+
+use crate::args::{Common, DoctorArgs, Form};
+use crate::output::{Reader, one_line};
+use crate::session::Session;
+use crate::{Exit, Usage, output, session};
+
+/// Programs that tools start, and what goes without them.
+const PROGRAMS: [(&str, &str); 2] =
+    [("bash", "commands run in `sh`"), ("git", "nothing that is built in needs it; commands may")];
+
+pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
+    let Session { given, warnings, .. } = session::inspect(common)?;
+    let found = probe(None);
+    let report = Report {
+        sandbox: stack_of(&found).into(),
+        parts: found.into_iter().map(Part::from).collect(),
+        programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
+        workspace: given.places.cwd.display().to_string(),
+        trust: match (given.loaded.inventory.is_empty(), given.loaded.judgement.is_trusted()) {
+            (true, _) => Trust::NotNeeded,
+            (false, true) => Trust::Trusted,
+            (false, false) => Trust::NotTrusted,
+        },
+        findings: warnings,
+    };
+    let (text, reader) = match args.output {
+        Form::Text => (report.text(), Reader::Sampler),
+        Form::Json => (serde_json::to_string(&report).expect("a report has text keys"), Reader::Whole),
+    };
+    let exit = if report.sandbox == Made::None { Exit::Failed } else { Exit::Done };
+    Ok(output::result(&text, reader).err().unwrap_or(exit))
+}
+
+/// What was found, as `--output json` prints it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Report {
+    /// How much of the sandbox can be made.
+    sandbox: Made,
+    /// The parts that were tried.
+    parts: Vec<Part>,
+    /// Programs that tools start.
+    programs: Vec<Program>,
+    /// The directory to work in.
+    workspace: String,
+    /// Whether what its files would run or loosen counts.
+    trust: Trust,
+    /// What is doubtful about settings, rules, hooks and trust.
+    findings: Vec<String>,
+}
+
+/// How much of the sandbox can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum Made {
+    /// All of it.
+    Full,
+    /// Reads are limited; no names are protected, and no hosts can be granted.
+    Fallback,
+    /// Nothing: commands are refused unless `--no-sandbox` is given.
+    None,
+}
+
+impl From<Stack> for Made {
+    fn from(stack: Stack) -> Made {
+        match stack {
+            Stack::Full => Made::Full,
+            Stack::Fallback => Made::Fallback,
+            Stack::None => Made::None,
+        }
+    }
+}
+
+/// A part that was tried.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Part {
+    /// What it is.
+    part: String,
+    /// Whether it works.
+    works: bool,
+    /// What was found.
+    detail: String,
+    /// The stack that is impossible without it; null if it is only an addition.
+    needed_for: Option<Made>,
+    /// What it takes to have it.
+    advice: Option<String>,
+}
+
+impl From<Finding> for Part {
+    fn from(found: Finding) -> Part {
+        Part {
+            part: found.part.to_owned(),
+            works: found.works,
+            detail: found.detail,
+            needed_for: found.needed_for.map(Made::from),
+            advice: found.advice,
+        }
+    }
+}
+
+/// A program that tools start.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Program {
+    /// Its name.
+    name: String,
+    /// Where it is; null if it isn't.
+    path: Option<String>,
+    /// What goes without it.
+    without: String,
+}
+
+impl Program {
+    fn find(name: &str, without: &str) -> Program {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_program = |path: &PathBuf| {
+            use std::os::unix::fs::PermissionsExt as _;
+            Path::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(is_program);
+        let path = found.map(|path| path.display().to_string());
+        Program { name: name.to_owned(), path, without: without.to_owned() }
+    }
+}
+
+/// Whether what a workspace's files would run or loosen counts.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum Trust {
+    /// It has nothing of that kind.
+    NotNeeded,
+    /// It does.
+    Trusted,
+    /// It doesn't; `haft trust` shows what there is.
+    NotTrusted,
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let words = match self.sandbox {
+            Made::Full => "full: commands can do no more than they are granted",
+            Made::Fallback => "fallback: reads are limited; no names are protected, no hosts can be granted",
+            Made::None => "none: commands are refused unless `--no-sandbox` is given",
+        };
+        let _ = writeln!(text, "sandbox    {words}");
+        let width = self.parts.iter().map(|part| part.part.chars().count()).max().unwrap_or(0);
+        for part in &self.parts {
+            let mark = match (part.works, part.needed_for) {
+                (true, _) => "yes",
+                (false, Some(_)) => "NO",
+                (false, None) => "no",
+            };
+            let _ = writeln!(text, "  {mark:3}  {:width$}  {}", part.part, one_line(&part.detail));
+            for line in part.advice.iter().flat_map(|advice| advice.lines()) {
+                let _ = writeln!(text, "       {:width$}  {line}", "");
+            }
+        }
+        let _ = writeln!(text, "\nprograms");
+        for Program { name, path, without } in &self.programs {
+            let _ = match path {
+                Some(path) => writeln!(text, "  yes  {name:8} {}", one_line(path)),
+                None => writeln!(text, "  no   {name:8} {without}"),
+            };
+        }
+        let trust = match self.trust {
+            Trust::NotNeeded => "nothing in it needs trust",
+            Trust::Trusted => "trusted",
+            Trust::NotTrusted => "not trusted; `haft trust` shows what is left out",
+        };
+        let _ = writeln!(text, "\nworkspace  {}\n           {trust}", one_line(&self.workspace));
+        match self.findings.as_slice() {
+            [] => text.push_str("\nsettings   nothing is doubtful about them\n"),
+            findings => {
+                text.push_str("\nsettings\n");
+                for words in findings {
+                    let _ = writeln!(text, "  {}", one_line(words));
+                }
+            }
+        }
+        text
+    }
+}
