@@ -5,6 +5,7 @@ mod clients;
 mod dns;
 mod faults;
 mod names;
+mod namespace;
 mod proxy;
 mod requests;
 mod tls;

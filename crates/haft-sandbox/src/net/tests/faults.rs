@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_millis(100);
 fn a_head_that_never_ends_is_let_go() {
     let world = World::default();
     world.machine("a.example", 8080, echo());
-    let net = net_with(allowing(&["a.example:8080"]), world, Times { head: SHORT, ..Times::default() });
+    let net = net_with(allowing(&["a.example:8080"]), world, Times { head: 5 * SHORT, ..Times::default() });
     let ticket = net.admit(&[]);
     let mut slow: Vec<_> = (0..50).map(|_| net.connect()).collect();
     for stream in &mut slow {
@@ -54,7 +54,7 @@ fn a_head_that_is_too_long_is_refused() {
 fn silence_ends_a_tunnel_and_talk_keeps_it() {
     let world = World::default();
     world.machine("a.example", 8080, echo());
-    let net = net_with(allowing(&["a.example:8080"]), world, Times { idle: 5 * SHORT, ..Times::default() });
+    let net = net_with(allowing(&["a.example:8080"]), world, Times { idle: 10 * SHORT, ..Times::default() });
     let ticket = net.admit(&[]);
     let (mut silent, mut talking) =
         (net.tunnel(&ticket, "a.example:8080"), net.tunnel(&ticket, "a.example:8080"));

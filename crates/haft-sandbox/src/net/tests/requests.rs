@@ -135,6 +135,7 @@ fn malformed_chunks_end_the_request() {
         "3 \r\nabc\r\n0\r\n\r\n",
         "0x3\r\nabc\r\n0\r\n\r\n",
         "-1\r\nabc\r\n0\r\n\r\n",
+        "+3\r\nabc\r\n0\r\n\r\n",
         "3\nabc\n0\n\n",
         "3\r\nabcd\r\n0\r\n\r\n",
         "\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -166,4 +167,92 @@ fn a_body_that_comes_in_pieces_is_passed_on() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("hello"), "{answer}");
     assert!(seen.recv().unwrap().ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
+}
+
+/// Heads put together at random from what has fooled others: whatever is passed on has one meaning.
+#[test]
+fn no_head_is_passed_on_that_says_two_things() {
+    const PARTS: &[&str] = &[
+        "GET ",
+        "CONNECT ",
+        "http://a.example/ ",
+        "http://b.example:8080?x ",
+        "a.example:443 ",
+        "HTTP/1.1",
+        "HTTP/1.0",
+        "\r\n",
+        "\r\n",
+        "\r\n",
+        "\n",
+        "\r",
+        "\0",
+        " ",
+        "\t",
+        ":",
+        ",",
+        "Host: b.example",
+        "Content-Length: ",
+        "5",
+        "+5",
+        "content-length: 7",
+        "Transfer-Encoding: ",
+        "chunked",
+        "identity",
+        "Connection: ",
+        "host",
+        "transfer-encoding",
+        "Accept: x",
+        "X: y",
+        "\u{e9}",
+        "@",
+        "#",
+        "/..",
+        "[::1]",
+        "%0d%0a",
+        "Proxy-Authorization: Basic YQ==",
+    ];
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed >> 33).unwrap() % below
+    };
+    let starts =
+        ["GET http://a.example/ HTTP/1.1\r\n", "POST http://a.example:81/x HTTP/1.1\r\nA: b\r\n", ""];
+    let mut passed = 0;
+    for _ in 0..200_000 {
+        let mut head = starts[next(3)].to_owned();
+        for _ in 0..next(8) {
+            head.push_str(PARTS[next(PARTS.len())]);
+        }
+        head.push_str("\r\n\r\n");
+        let end = head::end(head.as_bytes()).unwrap();
+        let Ok(request) = head::read(&head.as_bytes()[..end]) else { continue };
+        let Wish::Forward { head: written, body } = request.wish else { continue };
+        passed += 1;
+        // What a server would read, by the loosest rules: any line end, any spelling.
+        let written = String::from_utf8(written).unwrap();
+        assert_eq!(written.matches(['\r', '\n']).count(), 2 * written.matches("\r\n").count(), "{head:?}");
+        assert!(written.find("\r\n\r\n") == Some(written.len() - 4), "{head:?}");
+        let of = |name: &str| -> Vec<String> {
+            let lines = written.lines().skip(1).map(str::to_ascii_lowercase);
+            lines
+                .filter_map(|line| {
+                    Some(line.split_once(':').filter(|(n, _)| n.trim() == name)?.1.trim().into())
+                })
+                .collect()
+        };
+        let port = if request.port == 80 { String::new() } else { format!(":{}", request.port) };
+        assert_eq!(of("host"), [format!("{}{port}", request.host.bracketed())], "{head:?}");
+        assert_eq!(of("connection"), ["close"], "{head:?}");
+        assert_eq!(of("proxy-authorization").len(), 0, "{head:?}");
+        let lengths = match body {
+            Body::Nothing => (vec![], vec![]),
+            Body::Bytes(count) => (vec![count.to_string()], vec![]),
+            Body::Chunks => (vec![], vec!["chunked".to_owned()]),
+        };
+        assert_eq!((of("content-length"), of("transfer-encoding")), lengths, "{head:?}");
+    }
+    assert!(passed > 10_000, "only {passed} got as far as to be looked at");
 }
