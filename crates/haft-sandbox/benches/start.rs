@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
-use haft_sandbox::testing::{TestScene, sandbox};
+use haft_sandbox::testing::{EVER_NEW, TestScene, sandbox};
 use haft_sandbox::{LocalProcesses, Stack};
 
 const ROUNDS: usize = 101;
@@ -51,24 +51,27 @@ async fn all() {
     let read_only = scene(&workspace, &home, false);
     let local = LocalProcesses::new(std::env::vars_os());
     let full = sandbox(HELPER, Stack::Full, session.clone(), read_only.clone()).unwrap();
-    let looking = sandbox(HELPER, Stack::Full, session.clone(), read_only.clone()).unwrap();
     let fallback = sandbox(HELPER, Stack::Fallback, session, read_only).unwrap();
-    let kinds: [(&str, &dyn Processes, Confinement); 5] = [
-        ("plain", &local, Confinement::Outside),
-        ("full sandbox", &full, Confinement::Session),
-        ("full sandbox, read-only", &looking, Confinement::ReadOnly),
-        ("Landlock and filter", &fallback, Confinement::Session),
-        ("Landlock and filter, read-only", &fallback, Confinement::ReadOnly),
+    // The last says whether the scene is a new one each time, for which there is no spare.
+    let kinds: [(&str, &dyn Processes, Confinement, bool); 7] = [
+        ("plain", &local, Confinement::Outside, false),
+        ("full sandbox", &full, Confinement::Session, false),
+        ("full sandbox, read-only", &full, Confinement::ReadOnly, false),
+        ("full sandbox, no spare", &full, Confinement::Session, true),
+        ("full sandbox, read-only, no spare", &full, Confinement::ReadOnly, true),
+        ("Landlock and filter", &fallback, Confinement::Session, false),
+        ("Landlock and filter, read-only", &fallback, Confinement::ReadOnly, false),
     ];
     for ballast in [0, 1 << 30] {
         // Touched, so that it is there.
         let memory = black_box(vec![1u8; ballast]);
         let mut times = vec![Vec::new(); kinds.len()];
         for _ in 0..ROUNDS {
-            for ((_, processes, confinement), times) in kinds.iter().zip(&mut times) {
+            for ((_, processes, confinement, new), times) in kinds.iter().zip(&mut times) {
                 std::thread::sleep(PAUSE);
                 let request =
                     ProcessRequest::new(["bash", "-c", "true"], &workspace).with_confinement(*confinement);
+                let request = if *new { request.with_env(EVER_NEW, "") } else { request };
                 let begun = Instant::now();
                 let outcome = processes.run(request).await.unwrap();
                 times.push(begun.elapsed().as_secs_f64() * 1e6);
@@ -82,7 +85,7 @@ async fn all() {
             ratios.sort_by(f64::total_cmp);
             let mut own = times[index].clone();
             own.sort_by(f64::total_cmp);
-            println!("  {name:<32} {:>6.2} × plain {:>8.0} µs", ratios[ROUNDS / 2], own[ROUNDS / 2]);
+            println!("  {name:<34} {:>6.2} × plain {:>8.0} µs", ratios[ROUNDS / 2], own[ROUNDS / 2]);
         }
     }
 }

@@ -99,6 +99,19 @@ impl Helper {
         std::mem::take(&mut self.listeners)
     }
 
+    /// Whether it says something within this time, or ends.
+    pub(crate) fn waits(&self, at_most: Duration) -> bool {
+        readable(self.socket.as_fd(), at_most)
+    }
+
+    pub(crate) fn receive(
+        &self,
+        buffer: &mut [u8],
+        flags: RecvFlags,
+    ) -> rustix::io::Result<(usize, VecDeque<OwnedFd>)> {
+        wire::receive(self.socket.as_fd(), buffer, flags)
+    }
+
     pub(crate) fn walls(&self) -> Walls {
         self.walls
     }
@@ -175,6 +188,7 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
     let argument = match walls {
         Walls::Namespaces => helper::NAMESPACES,
         Walls::Bare => helper::BARE,
+        Walls::Probe => helper::PROBE,
     };
     let text = |text: &OsStr| {
         CString::new(text.as_bytes()).map_err(|_| "its helper has a name with a NUL in it".to_owned())
@@ -254,6 +268,15 @@ impl Confined {
                 }
             }
         }
+    }
+}
+
+impl Confined {
+    /// Kills it and doesn't wait until it is gone.
+    pub(crate) fn let_go(&mut self) {
+        watch::Child::signal(self, Signal::KILL);
+        let _ = rustix::net::shutdown(&self.reports, rustix::net::Shutdown::Both);
+        self.alone = true;
     }
 }
 

@@ -1,6 +1,8 @@
 //! The one line that a program which uses the sandbox begins with.
 
-use crate::{confined, helper};
+use haft::isolate::Isolated;
+
+use crate::{confined, helper, isolator, probe};
 
 /// Has to be the first thing that `main` does.
 ///
@@ -15,11 +17,36 @@ use crate::{confined, helper};
 /// }
 /// ```
 pub fn entry() {
+    entry_with(Vec::new);
+}
+
+/// The same for a program with [isolated](haft::isolated) tools: their processes are this program again too.
+///
+/// ```no_run
+/// use haft::isolate::Isolated;
+///
+/// fn tools() -> Vec<Isolated> {
+///     Vec::new() // haft::isolated(|| MyTool), …
+/// }
+///
+/// fn main() {
+///     haft_sandbox::entry_with(tools);
+///     // … the program, which registers `tools()` and sets the port `isolator`
+/// }
+/// ```
+pub fn entry_with(tools: fn() -> Vec<Isolated>) {
     confined::enter();
     let mut arguments = std::env::args_os();
-    if arguments.next().is_some_and(|name| name == helper::NAME)
+    let name = arguments.next().unwrap_or_default();
+    if name == isolator::NAME {
+        isolator::run(tools);
+    }
+    if name == helper::NAME
         && let Some(walls) = arguments.next()
     {
+        if walls == helper::PROBE {
+            probe::run();
+        }
         let ports: Vec<u16> = arguments.filter_map(|port| port.to_str()?.parse().ok()).collect();
         helper::run(&walls.to_string_lossy(), &ports);
     }

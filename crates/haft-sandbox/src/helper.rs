@@ -6,7 +6,7 @@
 //! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
 //! made with it.
 //!
-//! A spare sandbox waits for the next order if that wants the same scene as the last one; it is used once.
+//! Spare sandboxes wait for scenes that come again, as those of commands that only look do; each is used once.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,6 +28,7 @@ pub(crate) const SOCKET: i32 = 3;
 /// Its first argument; the others are ports.
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const BARE: &str = "bare";
+pub(crate) const PROBE: &str = "probe";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
 pub(crate) fn run(walls: &str, ports: &[u16]) -> ! {
@@ -47,10 +48,11 @@ struct Helper {
     walls: Walls,
     one_thread: OneThread,
     session_net: Option<OwnedFd>,
-    spare: Option<Spare>,
-    /// The last scene, if it came twice; a spare of it is made when there is time.
-    wanted: Option<Order>,
-    last: Vec<u8>,
+    spares: VecDeque<Spare>,
+    /// Scenes that came more than once and have no spare; one is made when there is time.
+    wanted: VecDeque<Order>,
+    /// The last scenes that came.
+    seen: VecDeque<Vec<u8>>,
 }
 
 /// A scene that is made already.
@@ -71,7 +73,7 @@ impl Helper {
     fn new(socket: OwnedFd, walls: Walls, ports: &[u16]) -> Result<Helper, (OwnedFd, String)> {
         let made = match walls {
             Walls::Namespaces => namespaces(ports),
-            Walls::Bare => Ok(None),
+            Walls::Bare | Walls::Probe => Ok(None),
         };
         let (session_net, listeners) = match made {
             Ok(Some(made)) => (Some(made.namespace), made.listeners),
@@ -84,12 +86,13 @@ impl Helper {
         sys::ignore_children(true);
         let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();
         let _ = wire::send(socket.as_fd(), b"+", &sent);
-        Ok(Helper { socket, walls, one_thread, session_net, spare: None, wanted: None, last: Vec::new() })
+        let (spares, wanted, seen) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Ok(Helper { socket, walls, one_thread, session_net, spares, wanted, seen })
     }
 
     fn serve(mut self) {
         loop {
-            if self.wanted.is_some() && self.is_idle() {
+            if !self.wanted.is_empty() && self.is_idle() {
                 self = self.make_spare();
                 continue;
             }
@@ -119,24 +122,24 @@ impl Helper {
         let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
         let held: Vec<OwnedFd> = descriptors.into();
 
-        let again = self.last == scene;
+        let again = self.notice(scene);
         if again && let Some(spare) = self.take_spare(scene, &held) {
             let sent: Vec<_> =
                 [reports.as_fd()].into_iter().chain(own.iter().map(|own| own.as_fd())).collect();
             if wire::send_long(spare.socket.as_fd(), job_text, &sent).is_ok() {
                 let _ = Report::Made(spare.process).send(reports.as_fd());
-                self.wanted = Some(Order { scene: scene.to_vec(), held });
+                self.want(Order { scene: scene.to_vec(), held });
                 return self;
             }
         }
-        self.last = scene.to_vec();
         let held_again: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
         let Some(made) = wire::read_scene(scene, held) else { return self };
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
                 let _ = Report::Made(process).send(reports.as_fd());
-                self.wanted =
-                    held_again.ok().filter(|_| again).map(|held| Order { scene: scene.to_vec(), held });
+                if let (true, Ok(held)) = (again, held_again) {
+                    self.want(Order { scene: scene.to_vec(), held });
+                }
                 self
             }
             Ok(Forked::Child) => {
@@ -156,21 +159,38 @@ impl Helper {
         }
     }
 
-    /// In the copy: lets go of the socket to the host, and of the spare.
+    /// In the copy: lets go of the socket to the host, and of the spares.
     fn let_go(self) -> (Walls, Option<OwnedFd>) {
         (self.walls, self.session_net)
     }
 
-    /// The spare, if it is what is wanted and is made of what there is now. Otherwise it is thrown away.
+    /// Whether a scene came before, lately; from now on it has.
+    fn notice(&mut self, scene: &[u8]) -> bool {
+        let again = self.seen.iter().position(|seen| seen == scene);
+        let scene = again.and_then(|again| self.seen.remove(again)).unwrap_or_else(|| scene.to_vec());
+        self.seen.push_back(scene);
+        keep_last(&mut self.seen, limits::SCENES_SEEN_MAX);
+        again.is_some()
+    }
+
+    /// Asks for a spare of a scene.
+    fn want(&mut self, order: Order) {
+        self.wanted.retain(|wanted| wanted.scene != order.scene);
+        self.wanted.push_back(order);
+        keep_last(&mut self.wanted, limits::SPARES_MAX);
+    }
+
+    /// A spare that is what is wanted, and made of what there is now. A stale one is thrown away.
     fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
-        let spare = self.spare.take()?;
+        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
+        let spare = self.spares.remove(found)?;
         let held: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
         let made = wire::read_scene(scene, held.ok()?)?;
-        (spare.scene == scene && spare.sources == stage::sources(&made)).then_some(spare)
+        (spare.sources == stage::sources(&made)).then_some(spare)
     }
 
     fn make_spare(mut self) -> Helper {
-        let Some(Order { scene, held }) = self.wanted.take() else { return self };
+        let Some(Order { scene, held }) = self.wanted.pop_front() else { return self };
         let Some(made) = wire::read_scene(&scene, held) else { return self };
         let pair =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -178,7 +198,9 @@ impl Helper {
         let sources = stage::sources(&made);
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
-                self.spare = Some(Spare { scene, sources, process, socket: ours });
+                self.spares.retain(|spare| spare.scene != scene);
+                self.spares.push_back(Spare { scene, sources, process, socket: ours });
+                keep_last(&mut self.spares, limits::SPARES_MAX);
                 self
             }
             Ok(Forked::Child) => {
@@ -203,8 +225,13 @@ impl Helper {
     }
 }
 
+fn keep_last<T>(list: &mut VecDeque<T>, most: usize) {
+    let too_many = list.len().saturating_sub(most);
+    list.drain(..too_many);
+}
+
 fn flags(walls: Walls, network: Network) -> i32 {
-    if walls == Walls::Bare {
+    if walls != Walls::Namespaces {
         return 0;
     }
     let empty = if network == Network::Empty { libc::CLONE_NEWNET } else { 0 };
@@ -213,6 +240,15 @@ fn flags(walls: Walls, network: Network) -> i32 {
 
 /// Enters the session's namespaces.
 fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
+    enter_user_namespace()?;
+    loopback::make(ports).map(Some)
+}
+
+/// Enters a user namespace and a mount namespace.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn enter_user_namespace() -> Result<(), String> {
     let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
@@ -228,6 +264,5 @@ fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
     }
     // What the host mounts later shows here too, and nothing that is mounted here shows there.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
-        .map_err(|errno| failed("no mount namespace can be made", errno))?;
-    loopback::make(ports).map(Some)
+        .map_err(|errno| failed("no mount namespace can be made", errno))
 }

@@ -32,6 +32,8 @@ pub(crate) enum Walls {
     Namespaces,
     /// Landlock and filters alone.
     Bare,
+    /// It is to be found out.
+    Probe,
 }
 
 /// Everything before the program is known. What comes back is for [`perform`].
@@ -55,7 +57,7 @@ pub(crate) fn prepare(
             stage::set(scene).map_err(|fault| fault.to_string())?;
             (changes(scene).map_err(|errno| words("the rules for its files", errno))?, Sockets::All)
         }
-        Walls::Bare => {
+        Walls::Bare | Walls::Probe => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                 .map_err(|errno| words("a process", errno))?;
             let rules = bare::rules(scene).map_err(|errno| words("the rules for its files", errno))?;
@@ -160,8 +162,8 @@ fn begin(
     if walls == Walls::Bare {
         bare::point_to_temporary(job);
     }
-    let mut plan = program::plan(&job.argv, &job.cwd, &job.environment)?;
-    plan.opened = opened.as_ref().map(high).transpose().map_err(failed)?;
+    let opened = opened.as_ref().map(high).transpose().map_err(failed)?;
+    let mut plan = program::plan(&job.argv, &job.cwd, &job.environment, opened)?;
     plan.locks = locks;
     let ended = sys::ended_children().map_err(failed)?;
     let theirs: Vec<BorrowedFd<'_>> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
@@ -223,7 +225,9 @@ fn follow(walls: Walls, child: start::Child, ended: &OwnedFd, socket: &OwnedFd) 
 fn send_all(walls: Walls, signal: i32) {
     match walls {
         Walls::Namespaces => sys::signal_all(signal),
-        Walls::Bare if signal == libc::SIGKILL => bare::kill_all(),
-        Walls::Bare => bare::descendants().into_iter().for_each(|pid| sys::signal_one(pid, signal)),
+        Walls::Bare | Walls::Probe if signal == libc::SIGKILL => bare::kill_all(),
+        Walls::Bare | Walls::Probe => {
+            bare::descendants().into_iter().for_each(|pid| sys::signal_one(pid, signal))
+        }
     }
 }

@@ -1,25 +1,39 @@
-//! Child processes: the only place that starts one.
+//! Child processes: the only place that starts one, and the sandbox that they run in.
 //!
-//! [`LocalProcesses`] implements the port [`Processes`] on Linux (5.9 or later). A child has a session and a process
-//! group of its own and no terminal, an environment made from a list ([`environment`]), no descriptor but its own, and a
-//! time limit. Its output is bounded in memory and goes to a file where the request says so. When it ends, is cancelled
-//! or takes too long, its whole process group ends with it.
+//! [`Sandbox`] implements the port [`Processes`](haft::ports::Processes) on Linux (5.12 or later for the whole of it): a
+//! child can do what its request grants and no more. [`LocalProcesses`] implements it without any confinement.
 //!
-//! **Not confined yet.** A child can do what its user can do. What it starts in *another* session (`setsid`, a daemon)
-//! is not reached when it ends, and if the host is killed by force the kernel ends only the child itself and not what it
-//! started. Both need a process namespace.
+//! Either way a child has a session of its own and no terminal, an environment made from a list ([`environment`]), no
+//! descriptor but its own, and a time limit. Its output is bounded in memory and goes to a file where the request says so.
+//! When it ends, is cancelled or takes too long, everything that it started ends with it; in the sandbox also what left
+//! its session, and also when the host is killed.
 //!
-//! - `start` becomes another program: the only unsafe code.
-//! - `program` finds the program, and says why it could not be started.
-//! - `environment` decides which variables a child gets.
-//! - `capture` keeps of its output what there is room for.
-//! - `watch` is the life of one child, from its start to its end, on one thread.
-//! - [`net`] is the network of a session: what its programs may reach, and how.
+//! ```text
+//!  host ── order: scene, program, descriptors ──► helper            one for a session, this program again
+//!   ▲                                               │ clone3        user namespace; knows the session's network
+//!   │                                               ▼
+//!   └── how it ended ──────────────────────────── first process     namespaces of one child: mounts, then no rights
+//!                                                   │ exec
+//!                                                   ▼
+//!                                                 the program       Landlock, filter of system calls
+//! ```
 //!
-//! Each child has a thread of its own, which starts it and lives as long as it does. That is on purpose: the kernel's
-//! "die with your parent" means the parent *thread*, a trap with pools that let idle threads go; a thread can write a
-//! file or call a slow listener without holding up another child; and no runtime is needed, least of all one that listens
-//! to signals. A thread costs a fiftieth of the process that it watches.
+//! | part | is |
+//! |---|---|
+//! | `pool`, `watch`, `capture` | the children that there are; the life of one, on one thread; what is kept of its output |
+//! | `program`, `environment`, `start` | which file is run, with which variables, and becoming it (unsafe) |
+//! | `sandbox`, [`net`], `profile` | the whole; what may be reached; what may be seen and changed |
+//! | `scene` | the plan for one child, made by the profile and carried out by the helper |
+//! | `entry`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
+//! | `init`, `stage`, `loopback` | the first process of a child; its mounts; the session's network |
+//! | `landlock`, `seccomp`, `bare` | rules for files; the filter; the same scene without namespaces |
+//! | `isolator`, `probe` | processes of isolated tools; what this machine can do |
+//! | `sys` | the system calls that no library has (unsafe) |
+//!
+//! Each child has a thread of its own in the host, which lives as long as it does. That is on purpose: the kernel's "die
+//! with your parent" means the parent *thread*, a trap with pools that let idle threads go; a thread can write a file or
+//! call a slow listener without holding up another child; and no runtime is needed, least of all one that listens to
+//! signals. A thread costs a fiftieth of the process that it watches.
 #![warn(missing_docs)]
 
 mod bare;
@@ -29,12 +43,14 @@ mod entry;
 pub mod environment;
 mod helper;
 mod init;
+mod isolator;
 mod landlock;
 pub mod limits;
 mod local;
 mod loopback;
 pub mod net;
 mod pool;
+mod probe;
 mod profile;
 mod program;
 mod sandbox;
@@ -48,7 +64,9 @@ pub mod testing;
 mod watch;
 mod wire;
 
-pub use entry::entry;
+pub use entry::{entry, entry_with};
+pub use isolator::SandboxIsolator;
 pub use local::LocalProcesses;
+pub use probe::{Finding, probe, stack_of};
 pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
 pub use sandbox::{Sandbox, SandboxConfig, Stack, Unavailable};

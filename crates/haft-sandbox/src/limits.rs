@@ -48,3 +48,7 @@ pub const KILL_ROUNDS_MAX: usize = 10_000;
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
 /// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
 pub const PROCESSES_MAX: u64 = 8_192;
+/// How many spare sandboxes there are at once: one for commands that look, one for those that change something.
+pub const SPARES_MAX: usize = 2;
+/// How many of the last scenes are compared with the next one.
+pub const SCENES_SEEN_MAX: usize = 4;

@@ -68,7 +68,7 @@ fn begin(
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<Box<dyn watch::Child>, String> {
     let environment = environment::of(request, variables);
-    let plan = program::plan(&request.argv, &request.cwd, &environment)?;
+    let plan = program::plan(&request.argv, &request.cwd, &environment, None)?;
     match start::start_patiently(&plan, descriptors) {
         Ok(child) => Ok(Box::new(child)),
         Err((step, errno)) => Err(program::explain(&plan, step, errno)),

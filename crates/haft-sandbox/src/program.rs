@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -19,17 +20,21 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// More than the kernel reads of a `#!` line.
 const FIRST_LINE_BYTES: usize = 256;
 
-/// What the kernel is to be given, or what is wrong with the request.
+/// What the kernel is to be given, or what is wrong with the request. A program that is open isn't looked for.
 pub(crate) fn plan(
     argv: &[OsString],
     cwd: &Path,
     environment: &BTreeMap<OsString, OsString>,
+    opened: Option<OwnedFd>,
 ) -> Result<Plan, String> {
     let [program, arguments @ ..] = argv else {
         return Err("there is no program to start".into());
     };
     let path = environment.get(OsStr::new("PATH")).map_or(OsStr::new(PATH), OsString::as_os_str);
-    let program = find(program, cwd, path)?;
+    let program = match &opened {
+        Some(_) => PathBuf::from(program),
+        None => find(program, cwd, path)?,
+    };
     let mut argv = vec![program.clone().into_os_string()];
     argv.extend(arguments.iter().cloned());
     let variable = |(name, value): (&OsString, &OsString)| {
@@ -40,7 +45,7 @@ pub(crate) fn plan(
     };
     Ok(Plan {
         program: c_string("the program", program.into_os_string())?,
-        opened: None,
+        opened,
         argv: texts("an argument", argv)?,
         envp: texts("a variable", environment.iter().map(variable).collect())?,
         cwd: c_string("the working directory", cwd.to_owned().into_os_string())?,

@@ -6,15 +6,16 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
 
-use crate::confined::{Helper, HelperProgram};
+use crate::confined::{Confined, Helper, HelperProgram};
 use crate::init::Walls;
 use crate::local::LocalProcesses;
 use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
@@ -167,6 +168,7 @@ pub struct Sandbox {
     outside: LocalProcesses,
     inner: Arc<Inner>,
     notes: Vec<String>,
+    program: HelperProgram,
 }
 
 struct Inner {
@@ -236,7 +238,7 @@ impl Sandbox {
             .map(|listeners| Network::start(listeners, policy))
             .transpose()
             .map_err(|error| unavailable(&format!("its network can't be served: {error}")))?;
-        let mut sandbox = Sandbox::of(helper, Arc::new(profile), variables);
+        let mut sandbox = Sandbox::of(program, helper, Arc::new(profile), variables);
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
         inner.network = network;
@@ -244,6 +246,7 @@ impl Sandbox {
     }
 
     pub(crate) fn of(
+        program: HelperProgram,
         helper: Helper,
         scenes: Arc<dyn Scenes>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -251,7 +254,7 @@ impl Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
         let inner = Arc::new(Inner { helper, scenes, network: None, variables });
-        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new() }
+        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
     /// What the user should know about this sandbox, once: what can't be written, hidden or held, and why.
@@ -263,7 +266,7 @@ impl Sandbox {
     pub fn stack(&self) -> Stack {
         match self.inner.helper.walls() {
             Walls::Namespaces => Stack::Full,
-            Walls::Bare => Stack::Fallback,
+            Walls::Bare | Walls::Probe => Stack::Fallback,
         }
     }
 
@@ -276,6 +279,25 @@ impl Sandbox {
     /// Hosts that were asked for by somebody of whom it isn't known which call they belong to.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.inner.network.as_ref().map(Network::refusals).unwrap_or_default()
+    }
+
+    /// Starts a child from an open program, for a request that says where and how it is confined.
+    pub(crate) fn begin_opened(
+        &self,
+        request: &ProcessRequest,
+        own: &[BorrowedFd<'_>],
+        program: BorrowedFd<'_>,
+    ) -> Result<Confined, String> {
+        self.inner.begin(request, None, own, Some(program))
+    }
+
+    /// The program whose isolated tools run in this sandbox.
+    pub(crate) fn own_program(&self) -> io::Result<OwnedFd> {
+        let path = match &self.program {
+            HelperProgram::ThisProgram => Path::new("/proc/self/exe"),
+            HelperProgram::At(path) => path,
+        };
+        Ok(std::fs::File::open(path)?.into())
     }
 
     /// How many children there are, those included that are about to end.
@@ -303,7 +325,9 @@ impl Processes for Sandbox {
         let inner = self.inner.clone();
         Box::pin(self.pool.run(request, move |request, orders| {
             let ticket = inner.admit(request).map_err(refused)?;
-            let begun = |own: &[BorrowedFd<'_>]| inner.begin(request, ticket.as_ref(), own);
+            let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
+                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
+            };
             let mut outcome = watch::run(request, orders, begun)?;
             outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
             outcome.refused.extend(inner.scenes.finished(request));
@@ -333,7 +357,8 @@ impl Inner {
         request: &ProcessRequest,
         ticket: Option<&Ticket>,
         own: &[BorrowedFd<'_>],
-    ) -> Result<Box<dyn watch::Child>, String> {
+        opened: Option<BorrowedFd<'_>>,
+    ) -> Result<Confined, String> {
         let scene = self.scenes.scene(request)?;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
@@ -342,7 +367,7 @@ impl Inner {
             environment.extend(bare::temporary(&scene));
         }
         let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
-        Ok(Box::new(self.helper.begin(&scene, job, own, None)?))
+        self.helper.begin(&scene, job, own, opened)
     }
 }
 

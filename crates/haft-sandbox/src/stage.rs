@@ -445,7 +445,8 @@ fn filesystem(kind: &str, options: &[(&str, &str)], flags: u64) -> Result<OwnedF
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 
-fn overlay(lower: &Path, upper: &Path, work: &Path) -> Result<OwnedFd> {
+/// A folder that can be changed without changing it, mounted nowhere yet.
+pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Result<OwnedFd> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // A colon separates lower folders, and a backslash takes a character as it is.
     let escaped: Vec<u8> = lower

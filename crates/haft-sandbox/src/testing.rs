@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use haft::isolate::{Isolated, isolated};
 use haft::ports::{Confinement, ProcessRequest, Refusal};
+use haft::{Context, Effects, NoInput, Tool, ToolError, ToolSpec};
 
 use crate::confined::HelperProgram;
 use crate::sandbox::{self, Sandbox, Scenes, Stack, Unavailable};
@@ -110,12 +113,21 @@ impl TestScene {
 struct Fixed {
     session: Scene,
     read_only: Scene,
+    number: AtomicU64,
 }
+
+/// Named by a request, this makes its scene one that there never was.
+pub const EVER_NEW: &str = "HAFT_TEST_EVER_NEW";
 
 impl Scenes for Fixed {
     fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
         let read_only = request.confinement == Confinement::ReadOnly;
-        Ok(if read_only { self.read_only.clone() } else { self.session.clone() })
+        let mut scene = if read_only { self.read_only.clone() } else { self.session.clone() };
+        if request.env.iter().any(|(name, _)| name == EVER_NEW) {
+            let content = self.number.fetch_add(1, Ordering::Relaxed).to_string().into_bytes();
+            scene.parts.push(Part::File { at: "/run/number".into(), content });
+        }
+        Ok(scene)
     }
 
     fn environment(&self, _: &ProcessRequest) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -149,6 +161,41 @@ pub fn sandbox(
         }
         _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
     };
-    let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0 });
-    Ok(Sandbox::of(helper, scenes, std::env::vars_os()))
+    let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0, number: AtomicU64::new(0) });
+    Ok(Sandbox::of(program, helper, scenes, std::env::vars_os()))
+}
+
+/// Tools that the helper for tests runs in their own process.
+pub fn tools() -> Vec<Isolated> {
+    vec![isolated(|| Act("compute")), isolated(|| Act("abort")), isolated(|| Act("escape"))]
+}
+
+/// Does what its name says.
+struct Act(&'static str);
+
+impl Tool for Act {
+    type Input = NoInput;
+    type Output = String;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(self.0).description("For tests.")
+    }
+
+    fn effects(&self, _: &NoInput) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<String, ToolError> {
+        match self.0 {
+            "abort" => std::process::abort(),
+            "escape" => {
+                let written = std::fs::write(cx.cwd().join("escaped"), "x").is_ok();
+                let reached = std::net::UdpSocket::bind("127.0.0.1:0")
+                    .and_then(|socket| socket.send_to(b"x", "127.0.0.1:9"))
+                    .is_ok();
+                Ok(format!("written {written}, reached {reached}"))
+            }
+            _ => Ok(format!("{} in {}", 6 * 7, std::process::id())),
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod errors;
 mod escapes;
 mod fallback;
 mod full;
+mod isolated;
 mod lives;
 mod net;
 mod output;

@@ -1,0 +1,45 @@
+//! Tools in a process of their own: they compute, they can't get out, and their end is a result.
+
+use std::sync::Arc;
+
+use haft::{Engine, Registry, ToolCall, Workspace};
+use haft_sandbox::testing::tools;
+use haft_sandbox::{SandboxIsolator, probe, stack_of};
+
+use crate::confined::{Ground, HELPER};
+
+#[tokio::test]
+async fn a_tool_runs_in_the_sandbox_and_its_death_is_an_error() {
+    let ground = Ground::new();
+    let isolator = Arc::new(SandboxIsolator::new(Arc::new(ground.sandbox())).unwrap());
+    let engine = Engine::new(Registry::new().with(tools()).unwrap())
+        .workspace(Workspace::new(ground.workspace()).unwrap())
+        .ports(|ports| ports.isolator = Some(isolator));
+    let run = |name: &'static str| {
+        let engine = engine.clone();
+        async move {
+            let results = engine.turn().run([ToolCall::new("1", name, "{}")]).await;
+            serde_json::to_string(&results[0].to_json()).unwrap()
+        }
+    };
+    // The first process of its namespace started it, so it is the second.
+    let answer = run("compute").await;
+    assert!(answer.contains("42 in 2"), "{answer}");
+    let answer = run("escape").await;
+    assert!(answer.contains("written false, reached false"), "{answer}");
+    assert!(!ground.workspace().join("escaped").exists());
+    let answer = run("abort").await;
+    assert!(answer.contains("its process ended before it gave a result"), "{answer}");
+    assert!(run("compute").await.contains("42 in 2"), "the next one runs");
+}
+
+/// Where the tests of the full sandbox pass, the parts of it are found.
+#[test]
+fn the_machine_is_probed() {
+    let found = probe(Some(HELPER.as_ref()));
+    for finding in &found {
+        eprintln!("{} {}: {} {:?}", finding.works, finding.part, finding.detail, finding.advice);
+    }
+    assert_eq!(found.len(), 8);
+    assert_eq!(stack_of(&found), haft_sandbox::Stack::Full, "{found:?}");
+}
