@@ -153,8 +153,7 @@ pub(crate) struct Profile {
     session: Places,
     read_only: Places,
     caches: Vec<home::Cache>,
-    /// Held while the session lives: nobody removes its copies of caches.
-    _copies: Option<Caches>,
+    copies: Option<Caches>,
     rlimits: Vec<Rlimit>,
     /// Sockets and denied files that were found.
     masks: Vec<PathBuf>,
@@ -251,7 +250,7 @@ impl Profile {
             session: Places::default(),
             read_only: Places::default(),
             caches,
-            _copies: copies,
+            copies,
             rlimits,
             masks,
             guard,
@@ -268,7 +267,7 @@ impl Profile {
         self.incomplete
     }
 
-    /// What the child of a request sees.
+    /// What the child of a request sees. The request stays where it is until [`finished`](Profile::finished).
     ///
     /// # Errors
     /// A name that must be held can't be, or the request is for the world outside.
@@ -294,7 +293,12 @@ impl Profile {
         }
         self.make_room_in_temp(&mut places)?;
         let network = if writable { Network::Session } else { Network::Empty };
-        Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
+        let mut parts = places.into_parts();
+        if let Some(copies) = &self.copies {
+            let failed = |error| format!("private copies of caches can't be shown: {error}");
+            copies.assign(address(request), &mut parts).map_err(failed)?;
+        }
+        Ok(Scene { parts, network, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
@@ -309,6 +313,7 @@ impl Profile {
 
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        self.copies.iter().for_each(|copies| copies.release(address(request)));
         match request.confinement {
             Confinement::Session => self.guard.finished(request),
             Confinement::ReadOnly | Confinement::Outside => Vec::new(),
@@ -363,6 +368,11 @@ impl Profile {
         }
         Ok(())
     }
+}
+
+/// What tells requests apart whose children run at once.
+fn address(request: &ProcessRequest) -> usize {
+    std::ptr::from_ref(request).addr()
 }
 
 struct Workspace {

@@ -3,11 +3,19 @@
 //! A cache that every workspace writes is a delayed way out: what one poisons, the user's next build runs. So a child
 //! sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept between sessions, up
 //! to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that nobody uses are removed.
+//!
+//! Each child mounts its own overlay. Children that run at once share the folder of what was added, which the kernel
+//! allows, but each needs a working folder of its own: a second mount with the same one is silently read-only, and
+//! clears what the first has there. The helper may mount a scene once more, ahead of time, if it looks like the last; so
+//! a working folder is used for one child and never again.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
@@ -26,6 +34,17 @@ pub(super) struct Caches {
     folder: PathBuf,
     /// Locked while the session lives, so that no other removes them.
     _used: File,
+    /// What this session's working folders are called, before a number.
+    session: String,
+    workers: Mutex<Workers>,
+}
+
+/// Who uses which working folders.
+#[derive(Debug, Default)]
+struct Workers {
+    /// The number of a child's, by the address of its request, which lives as long as the child.
+    taken: BTreeMap<usize, usize>,
+    made: usize,
 }
 
 impl Caches {
@@ -36,10 +55,60 @@ impl Caches {
         let folder = all.join(key);
         fs::create_dir_all(&folder)?;
         let used = stamp(&folder)?;
+        if flock(&used, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // Nobody else is here, so these are leftovers.
+            for entry in fs::read_dir(&folder)?.flatten() {
+                remove_workers(&entry.path());
+            }
+        }
         flock(&used, FlockOperation::NonBlockingLockShared)?;
         used.set_modified(SystemTime::now())?;
         let said = make_room(all, &folder);
-        Ok((Caches { folder, _used: used }, said))
+        static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+        let session = format!("{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed));
+        Ok((Caches { folder, _used: used, session, workers: Mutex::default() }, said))
+    }
+
+    /// Gives each overlay among these parts a working folder that no other child has, until
+    /// [`release`](Caches::release) for the same request. A request that comes again has left its old one.
+    pub(super) fn assign(&self, request: usize, parts: &mut [Part]) -> io::Result<()> {
+        let overlays = parts.iter_mut().filter_map(|part| match part {
+            Part::Overlay { work, .. } => Some(work),
+            _ => None,
+        });
+        let mut overlays = overlays.peekable();
+        if overlays.peek().is_none() {
+            return Ok(());
+        }
+        self.release(request);
+        let number = {
+            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            workers.made += 1;
+            let number = workers.made;
+            workers.taken.insert(request, number);
+            number
+        };
+        for work in overlays {
+            work.push(self.worker(number));
+            fs::create_dir(&work)?;
+        }
+        Ok(())
+    }
+
+    /// The child of a request has ended.
+    pub(super) fn release(&self, request: usize) {
+        let taken = self.workers.lock().unwrap_or_else(PoisonError::into_inner).taken.remove(&request);
+        let Some(number) = taken else { return };
+        for name in CACHES {
+            let work = self.folder.join(name.replace('/', "-")).join("work").join(self.worker(number));
+            // Empty, as a rule; if not, whoever opens this next removes them.
+            let _ = fs::remove_dir(work.join("work"));
+            let _ = fs::remove_dir(work);
+        }
+    }
+
+    fn worker(&self, number: usize) -> String {
+        format!("{}-{number}", self.session)
     }
 
     /// The part that shows one cache.
@@ -104,12 +173,20 @@ fn remove(folder: &Path) -> bool {
         Some(used)
     };
     let Some(_held) = free() else { return false };
-    // The kernel leaves folders without permissions in there.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let work = entry.path().join("work/work");
-        let _ = fs::set_permissions(work, fs::Permissions::from_mode(0o700));
+        remove_workers(&entry.path());
     }
     fs::remove_dir_all(folder).is_ok()
+}
+
+/// Removes the working folders of one cache. The kernel leaves folders without permissions in them.
+fn remove_workers(cache: &Path) {
+    for entry in fs::read_dir(cache.join("work")).into_iter().flatten().flatten() {
+        for inner in ["work", "index"] {
+            let _ = fs::set_permissions(entry.path().join(inner), fs::Permissions::from_mode(0o700));
+        }
+        let _ = fs::remove_dir_all(entry.path());
+    }
 }
 
 /// What a folder takes on the disk; nothing if there are too many files to count.
@@ -131,6 +208,34 @@ fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn children_that_run_at_once_have_working_folders_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Caches::open(dir.path(), Path::new("/w")).unwrap().0;
+        let caches = open();
+        let part = caches.part(".npm", Some("/lower".into()), "/home/x/.npm".into()).unwrap();
+        let assigned = |caches: &Caches, request| {
+            let mut parts = [part.clone()];
+            caches.assign(request, &mut parts).unwrap();
+            let [Part::Overlay { work, .. }] = parts else { panic!("it was an overlay") };
+            assert!(work.is_dir());
+            work
+        };
+        let (one, two) = (assigned(&caches, 1), assigned(&caches, 2));
+        assert_ne!(one, two);
+        let again = assigned(&caches, 1);
+        assert!(again != one && !one.exists(), "its start had failed");
+        fs::create_dir(again.join("work")).unwrap();
+        caches.release(1);
+        assert!(!again.exists());
+        let other = open();
+        let third = assigned(&other, 1);
+        assert!(third != two && two.is_dir());
+        drop((caches, other));
+        open();
+        assert!(!two.exists() && !third.exists(), "leftovers go");
+    }
 
     #[test]
     fn the_oldest_go_when_there_are_too_many() {

@@ -78,7 +78,7 @@ impl Session<'_> {
         let home = self.user.config.home.clone().unwrap_or_else(|| "/".into());
         // Whoever runs these tests may have it point elsewhere, which a child can't write.
         let request = request.with_env("CARGO_TARGET_DIR", "target");
-        request.with_env("HOME", home).with_merged_output().with_timeout(Duration::from_secs(120))
+        request.with_env("HOME", home).with_merged_output().with_timeout(Duration::from_secs(60))
     }
 
     async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {
@@ -375,34 +375,62 @@ fn real_user() -> User {
     user
 }
 
-/// Whether a program is there and works outside; what isn't can't be tried inside.
-fn works(program: &str, arguments: &[&str]) -> bool {
-    let works = Command::new(program).args(arguments).output().is_ok_and(|done| done.status.success());
-    if !works {
-        eprintln!("skipped: `{program}` isn't here");
+#[tokio::test]
+async fn tool_chains_work_as_they_do_outside() {
+    let user = real_user();
+    let session = user.session();
+    for (name, script) in [
+        (
+            "cc",
+            "printf '#include <stdio.h>\\nint main(void) { puts(\"hi\"); }' > a.c && cc -O1 a.c -o a && ./a",
+        ),
+        (
+            "crate",
+            "cargo init -q --vcs none --name one one && cd one && cargo build -q --offline && target/debug/one",
+        ),
+        (
+            "dependency",
+            "cargo init -q --vcs none --name two two && cd two && cargo add -q --offline itoa && cargo build -q --offline",
+        ),
+        ("venv", "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import json, ssl, sqlite3'"),
+        (
+            "node",
+            "npm --version && echo '{\"scripts\": {\"test\": \"node -p 6*7\"}}' > package.json && npm test",
+        ),
+        (
+            "git",
+            "git init -q r && cd r && git commit -q --allow-empty -m one && git gc -q && git log --format=%s",
+        ),
+    ] {
+        // What doesn't work outside can't be asked for inside.
+        let script = format!("export npm_config_update_notifier=false CARGO_TARGET_DIR=target; {script}");
+        let outside = user.at(name);
+        fs::create_dir(&outside).unwrap();
+        let done = Command::new("bash").args(["-c", &script]).current_dir(&outside).output().unwrap();
+        if !done.status.success() {
+            eprintln!("skipped: `{name}` doesn't work here: {}", String::from_utf8_lossy(&done.stderr));
+            continue;
+        }
+        session.good(&script).await;
     }
-    works
 }
 
 #[tokio::test]
-async fn compilers_work_as_they_do_outside() {
-    let user = real_user();
+async fn commands_side_by_side_share_a_cache() {
+    let user = User::new();
     let session = user.session();
-    if works("cc", &["--version"]) {
-        session.good("printf '#include <stdio.h>\\nint main(void) { puts(\"hi\"); }' > a.c && cc -O1 a.c -o a && ./a").await;
+    // Each waits for what the other writes, so they do run at once.
+    let script = |mine: &str, other: &str| {
+        let wait = format!("until test -e {other}; do :; done");
+        session.request(&format!(
+            "cat ~/.npm/cached && echo 1 > ~/.npm/{mine} && touch {mine} && {wait} && ls ~/.npm"
+        ))
+    };
+    let (one, two) = tokio::join!(session.run(script("one", "two")), session.run(script("two", "one")));
+    assert_eq!((one.0, two.0), (Exit::Code(0), Exit::Code(0)), "{} {}", one.1, two.1);
+    // One after the other too, however often: no sandbox that was made ahead of time gets in the way.
+    for number in 0..5 {
+        session.good(&format!("echo 1 > ~/.npm/{number}")).await;
     }
-    if works("cargo", &["--version"]) {
-        let crate_of_one_file = "cargo init -q --vcs none --name one one && cd one && cargo build -q --offline && target/debug/one";
-        assert_eq!(session.good(crate_of_one_file).await, "Hello, world!\n");
-    }
-    if works("python3", &["-m", "venv", "--help"]) {
-        session
-            .good("python3 -m venv --without-pip .venv && .venv/bin/python -c 'import json, ssl, sqlite3'")
-            .await;
-    }
-    if works("npm", &["--version"]) {
-        session
-            .good("npm --version && npm init -y > /dev/null && npm test --if-present || test -f package.json")
-            .await;
-    }
+    assert_eq!(session.good("ls ~/.npm").await, "0\n1\n2\n3\n4\ncached\none\ntwo\n");
 }
