@@ -11,10 +11,9 @@ use crate::{confined, helper, isolator, probe};
 /// the kernel lets only a process with one thread enter a user namespace.
 ///
 /// ```no_run
-/// fn main() {
-///     haft_sandbox::entry();
-///     // … the program
-/// }
+/// // The first line of `main`:
+/// haft_sandbox::entry();
+/// // … the program
 /// ```
 pub fn entry() {
     entry_with(Vec::new);
@@ -29,10 +28,9 @@ pub fn entry() {
 ///     Vec::new() // haft::isolated(|| MyTool), …
 /// }
 ///
-/// fn main() {
-///     haft_sandbox::entry_with(tools);
-///     // … the program, which registers `tools()` and sets the port `isolator`
-/// }
+/// // The first line of `main`:
+/// haft_sandbox::entry_with(tools);
+/// // … the program, which registers `tools()` and sets the port `isolator`
 /// ```
 pub fn entry_with(tools: fn() -> Vec<Isolated>) {
     confined::enter();

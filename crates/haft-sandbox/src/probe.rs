@@ -30,8 +30,11 @@ pub struct Finding {
     pub needed_for: Option<Stack>,
 }
 
+/// How a part is tried, and what came of it in words.
+type Attempt = fn() -> Result<String, String>;
+
 /// What is tried: name, the stack that can't do without it, and how.
-const PARTS: [(&str, Option<Stack>, fn() -> Result<String, String>); 8] = [
+const PARTS: [(&str, Option<Stack>, Attempt); 8] = [
     ("user namespace", Some(Stack::Full), user_namespace),
     ("mounts and processes of its own", Some(Stack::Full), scene),
     ("private copies of caches (overlayfs)", None, overlay),
@@ -45,21 +48,14 @@ const PARTS: [(&str, Option<Stack>, fn() -> Result<String, String>); 8] = [
 /// Tries every part. The program has to begin with [`entry`](crate::entry), or `helper` to name one that does.
 pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
     let program = helper.map_or(HelperProgram::ThisProgram, |path| HelperProgram::At(path.to_owned()));
-    let found = match Helper::start(&program, Walls::Probe, &[]) {
-        Ok(helper) => PARTS.iter().map(|(part, ..)| (*part, helper.answer())).collect(),
-        Err(words) => PARTS.map(|(part, ..)| (part, Err(words.clone()))).to_vec(),
+    let helper = Helper::start(&program, Walls::Probe, &[]);
+    let finding = |(part, needed_for, _): (&'static str, Option<Stack>, Attempt)| {
+        let answer = helper.as_ref().map_err(String::clone).and_then(Helper::answer);
+        let advice = if answer.is_ok() { None } else { advice(part) };
+        let (works, detail) = (answer.is_ok(), answer.unwrap_or_else(|words| words));
+        Finding { part, works, detail, advice, needed_for }
     };
-    let finding = |((part, answer), (_, needed_for, _)): (
-        (&'static str, Result<String, String>),
-        &(&str, Option<Stack>, fn() -> Result<String, String>),
-    )| {
-        let works = answer.is_ok();
-        let detail = answer.unwrap_or_else(|words| words);
-        let advice = if works { None } else { advice(part) };
-        Finding { part, works, detail, advice, needed_for: *needed_for }
-    };
-    let found: Vec<(&'static str, Result<String, String>)> = found;
-    found.into_iter().zip(&PARTS).map(finding).collect()
+    PARTS.into_iter().map(finding).collect()
 }
 
 /// The stack that these findings come to.

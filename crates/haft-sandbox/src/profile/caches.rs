@@ -6,7 +6,8 @@
 //!
 //! Each child mounts its own overlay. Children that run at once share the folder of what was added, which the kernel
 //! allows, but each needs a working folder of its own: a second mount with the same one is silently read-only, and
-//! clears what the first has there.
+//! clears what the first has there. The helper may mount a scene once more, ahead of time, if it looks like the last; so
+//! a working folder is used for one child and never again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -41,9 +42,8 @@ pub(super) struct Caches {
 /// Who uses which working folders.
 #[derive(Debug, Default)]
 struct Workers {
-    /// By the address of its request, which lives as long as the child.
+    /// The number of a child's, by the address of its request, which lives as long as the child.
     taken: BTreeMap<usize, usize>,
-    free: Vec<usize>,
     made: usize,
 }
 
@@ -69,7 +69,7 @@ impl Caches {
         Ok((Caches { folder, _used: used, session, workers: Mutex::default() }, said))
     }
 
-    /// Gives each overlay among these parts a working folder that no other running child has, until
+    /// Gives each overlay among these parts a working folder that no other child has, until
     /// [`release`](Caches::release) for the same request. A request that comes again has left its old one.
     pub(super) fn assign(&self, request: usize, parts: &mut [Part]) -> io::Result<()> {
         let overlays = parts.iter_mut().filter_map(|part| match part {
@@ -80,32 +80,35 @@ impl Caches {
         if overlays.peek().is_none() {
             return Ok(());
         }
+        self.release(request);
         let number = {
             let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-            let free = workers.taken.get(&request).copied().or_else(|| workers.free.pop());
-            let number = free.unwrap_or_else(|| {
-                workers.made += 1;
-                workers.made - 1
-            });
+            workers.made += 1;
+            let number = workers.made;
             workers.taken.insert(request, number);
             number
         };
         for work in overlays {
-            work.push(format!("{}-{number}", self.session));
-            match fs::create_dir(&work) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
+            work.push(self.worker(number));
+            fs::create_dir(&work)?;
         }
         Ok(())
     }
 
     /// The child of a request has ended.
     pub(super) fn release(&self, request: usize) {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = workers.taken.remove(&request) {
-            workers.free.push(number);
+        let taken = self.workers.lock().unwrap_or_else(PoisonError::into_inner).taken.remove(&request);
+        let Some(number) = taken else { return };
+        for name in CACHES {
+            let work = self.folder.join(name.replace('/', "-")).join("work").join(self.worker(number));
+            // Empty, as a rule; if not, whoever opens this next removes them.
+            let _ = fs::remove_dir(work.join("work"));
+            let _ = fs::remove_dir(work);
         }
+    }
+
+    fn worker(&self, number: usize) -> String {
+        format!("{}-{number}", self.session)
     }
 
     /// The part that shows one cache.
@@ -221,15 +224,17 @@ mod tests {
         };
         let (one, two) = (assigned(&caches, 1), assigned(&caches, 2));
         assert_ne!(one, two);
-        assert_eq!(assigned(&caches, 1), one, "its start had failed");
+        let again = assigned(&caches, 1);
+        assert!(again != one && !one.exists(), "its start had failed");
+        fs::create_dir(again.join("work")).unwrap();
         caches.release(1);
-        assert_eq!(assigned(&caches, 3), one);
+        assert!(!again.exists());
         let other = open();
         let third = assigned(&other, 1);
-        assert!(third != one && third != two && one.is_dir());
+        assert!(third != two && two.is_dir());
         drop((caches, other));
         open();
-        assert!(!one.exists() && !third.exists(), "leftovers go");
+        assert!(!two.exists() && !third.exists(), "leftovers go");
     }
 
     #[test]

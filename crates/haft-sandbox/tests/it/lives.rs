@@ -308,7 +308,7 @@ async fn many_at_once() {
     let ground = Ground::new();
     let sandbox = Arc::new(ground.sandbox());
     let one = |number: usize| {
-        let confinement = if number % 3 == 0 { Confinement::ReadOnly } else { Confinement::Session };
+        let confinement = if number.is_multiple_of(3) { Confinement::ReadOnly } else { Confinement::Session };
         let request = ground.bash(&format!("echo {number}")).with_confinement(confinement);
         let sandbox = sandbox.clone();
         tokio::spawn(async move { sandbox.run(request).await })
