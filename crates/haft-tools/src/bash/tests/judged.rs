@@ -28,7 +28,9 @@ impl Processes for Meeting {
         Box::pin(async move {
             let others = self.inside.fetch_add(1, Ordering::SeqCst);
             match request.confinement {
-                Confinement::ReadOnly => drop(self.two.wait().await),
+                Confinement::ReadOnly => {
+                    self.two.wait().await;
+                }
                 _ => {
                     self.crowd_of_changers.fetch_max(others, Ordering::SeqCst);
                     tokio::task::yield_now().await;
