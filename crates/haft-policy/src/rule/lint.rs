@@ -51,8 +51,6 @@ pub enum LintKind {
     OddPath,
     /// A path with characters that mean less here than they seem to.
     OddPattern,
-    /// A rule for one tool where others do the same.
-    OneToolOnly,
     /// An allow rule for commands that begin with anything.
     LeadingWildcard,
     /// One of its examples says otherwise.
@@ -137,9 +135,6 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
             Some(words) if allows => say(LintKind::TooWide, words.to_owned()),
             _ => {}
         }
-        if let Some(words) = one_tool_only(rules, rule) {
-            say(LintKind::OneToolOnly, words);
-        }
         if let Some(first) = stricter.before(rules, rule) {
             let (list, place) = (name_of(first.list()), first.source());
             say(
@@ -154,26 +149,6 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
 /// Whether an operator may stand in quotes.
 fn quotes(rule: &Rule) -> bool {
     rule.to_string().contains(['\'', '"', '\\'])
-}
-
-/// Who forbids `Write` may think that nothing is written then.
-fn one_tool_only(rules: &[Rule], rule: &Rule) -> Option<String> {
-    let every = |name: &str| {
-        let same = |other: &Rule| other.list() == rule.list() && other.is_bare() && other.tool == name;
-        rules.iter().any(same)
-    };
-    if rule.list() == List::Allow || !rule.is_bare() || rule.names != Names::One {
-        return None;
-    }
-    match &*rule.tool {
-        "Write" if !every("Edit") => Some(
-            "is for the tool `Write` alone; other tools still write: `Edit` is for every change".to_owned(),
-        ),
-        "Read" => Some(
-            "is for the tool `Read` alone; other tools still read: `Read(//**)` is for every file".to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 /// What stands in a path and isn't what it seems to be.

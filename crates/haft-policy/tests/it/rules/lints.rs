@@ -89,27 +89,6 @@ fn patterns_that_mean_less_than_they_seem_to() {
 }
 
 #[test]
-fn rules_for_one_tool_where_others_do_the_same() {
-    check(
-        &["deny Write", "ask Read", "allow Write", "deny Grep"],
-        &[
-            (
-                0,
-                OneToolOnly,
-                "is for the tool `Write` alone; other tools still write: `Edit` is for every change",
-            ),
-            (
-                1,
-                OneToolOnly,
-                "is for the tool `Read` alone; other tools still read: `Read(//**)` is for every file",
-            ),
-            (2, Unreachable, "never takes effect; `Write` in `deny` (/p/.haft/settings.json:3) goes first"),
-        ],
-    );
-    check(&["deny Write", "deny Edit", "deny NotebookEdit", "deny Read(//**)"], &[]);
-}
-
-#[test]
 fn rules_for_several_commands_at_once() {
     check(
         &[
