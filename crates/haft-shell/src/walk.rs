@@ -488,7 +488,8 @@ impl Walker<'_> {
 
     /// Walks what a command is told to run by an option, a script or a setting.
     fn walk_told(&mut self, told: Told, number: usize, name: &str, at: &Here) {
-        if told.held.is_empty() {
+        // Past the bound there is a doubt already, and nothing more to find.
+        if told.held.is_empty() || self.found.commands.len() >= COMMANDS_MAX {
             return;
         }
         let outer = self.within.replace(number);
