@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::{Exit, Usage, call, output, session};
 
 pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { engine, policy, .. } = session::open(common)?;
+    let Session { engine, policy, .. } = session::look(common)?;
     let input = call::input(args.input.as_deref())?;
     let input: Value =
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;

@@ -11,7 +11,7 @@ use haft::ports::{Processes, TaskState, Tasks as _};
 use haft::results::Readers;
 use haft::view::Progress;
 use haft::{Cause, Engine, Event, EventSink, OffloadStore, Registry, Snapshot, TaskTable, Workspace};
-use haft_policy::gate::{Findings, Policy, Setup};
+use haft_policy::gate::{Findings, IsFull, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
 use haft_policy::trust::{Judgement, Loaded};
@@ -71,18 +71,39 @@ pub(crate) fn report_tasks(tasks: &TaskTable) {
 
 /// Puts a session together, and says what is doubtful about it. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
-    let session = inspect(common)?;
+    said(make(common, Purpose::Run)?)
+}
+
+/// The same for who only looks: no sandbox is made, whatever the mode.
+pub(crate) fn look(common: &Common) -> Result<Session, Usage> {
+    said(inspect(common)?)
+}
+
+/// Puts a session together for who only looks, and keeps what is doubtful about it for who asks.
+pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
+    make(common, Purpose::Look)
+}
+
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To run calls.
+    Run,
+    /// To say what would become of them: nothing is made for it.
+    Look,
+}
+
+fn said(session: Session) -> Result<Session, Usage> {
     session.warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
     warn_of_clashes(&session.engine.snapshot());
     Ok(session)
 }
 
-/// Puts a session together, and keeps what is doubtful about it for who asks.
-pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
+fn make(common: &Common, purpose: Purpose) -> Result<Session, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
     let tools = haft_tools::core_with(&bash(lookup)?);
     let registry = Registry::new().with(tools).map_err(|error| Usage(error.to_string()))?;
-    assemble(registry, common, lookup)
+    assemble(registry, common, lookup, purpose)
 }
 
 /// The shell with the limits of the environment.
@@ -93,7 +114,12 @@ fn bash(lookup: Lookup<'_>) -> Result<Bash, Usage> {
     Ok(Bash::new().home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
-fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
+fn assemble(
+    registry: Registry,
+    common: &Common,
+    lookup: Lookup<'_>,
+    purpose: Purpose,
+) -> Result<Session, Usage> {
     let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
     let max_concurrency = match common.max_concurrency {
         Some(calls) => Some(calls),
@@ -118,7 +144,14 @@ fn assemble(registry: Registry, common: &Common, lookup: Lookup<'_>) -> Result<S
     };
     let starter = PROCESSES.get_or_init(|| Arc::new(starter));
     let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
-    let (policy, findings) = policy(common, &given, &workspace, &registry, &processes)?;
+    let full: IsFull = match purpose {
+        Purpose::Run => {
+            let starter = starter.clone();
+            Arc::new(move || starter.is_full())
+        }
+        Purpose::Look => Arc::new(haft_sandbox::is_possible),
+    };
+    let (policy, findings) = policy(common, &given, &workspace, &registry, full, &processes)?;
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
@@ -309,11 +342,13 @@ fn policy(
     given: &Given,
     workspace: &Workspace,
     registry: &Registry,
+    full: IsFull,
     processes: &Arc<dyn Processes>,
 ) -> Result<(Policy, Findings), Usage> {
     let setup = Setup {
         no_sandbox: common.no_sandbox,
         confined: processes.confines(),
+        full_sandbox: Some(full),
         non_interactive: common.non_interactive,
         tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
         scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),

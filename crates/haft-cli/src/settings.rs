@@ -34,7 +34,7 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
-    let Session { given, warnings, .. } = session::open(common)?;
+    let Session { given, warnings, .. } = session::look(common)?;
     let shown = Shown::of(&given, warnings);
     Ok(match args.output {
         Form::Text => shown.text(&given),

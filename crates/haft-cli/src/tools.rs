@@ -11,7 +11,7 @@ use crate::output::Reader;
 use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let snapshot = session::open(common)?.engine.snapshot();
+    let snapshot = session::look(common)?.engine.snapshot();
     if let Some(form) = form(args.format) {
         return Ok(definitions(args, form, &snapshot));
     }

@@ -14,6 +14,7 @@ mod live;
 mod meaning;
 mod mode;
 mod repeat;
+mod unasked;
 mod unknown;
 mod verdict;
 mod walls;
@@ -42,6 +43,8 @@ pub use explain::{
 };
 use live::Live;
 pub use meaning::Meaning;
+pub use unasked::IsFull;
+use unasked::Unasked;
 use verdict::Outcome;
 pub use walls::Walls;
 
@@ -58,6 +61,8 @@ pub struct Setup<'a> {
     pub no_sandbox: bool,
     /// Children can do no more than they are granted.
     pub confined: bool,
+    /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
+    pub full_sandbox: Option<IsFull>,
     /// Nobody can be asked.
     pub non_interactive: bool,
     /// The names of the tools that there are, for findings about rules.
@@ -78,6 +83,7 @@ impl<'a> Setup<'a> {
             workspace,
             no_sandbox: false,
             confined: false,
+            full_sandbox: None,
             non_interactive: false,
             tools: Vec::new(),
             scripts: Vec::new(),
@@ -98,6 +104,7 @@ struct Inner {
     blocks: mode::Blocks,
     effects: effects::Given,
     guard: repeat::Guard,
+    unasked: Unasked,
     classifier: Option<Arc<dyn Classifier>>,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
@@ -160,6 +167,7 @@ impl Policy {
             let processes = setup.processes.clone()?;
             Some(Arc::new(Program::new(given, processes, setup.workspace.cwd())) as Arc<dyn Classifier>)
         });
+        let by_settings = loaded.settings.sandbox.auto_allow_bash.as_ref().filter(|at| at.value);
         let state_dir = setup.places.state_dir.as_deref();
         let inner = Inner {
             live,
@@ -168,6 +176,7 @@ impl Policy {
             blocks: mode::Blocks::new(permissions),
             effects,
             guard: repeat::Guard::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
+            unasked: Unasked::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
             classifier,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),

@@ -130,7 +130,10 @@ pub(super) fn decide(
             };
             (Outcome::Allow(Because::by(by)), false)
         }
-        Some(words) => (Outcome::Undecided(Because::by(words)), false),
+        Some(words) => match inner.unasked.covers(mode, case, decision) {
+            Some(because) => (Outcome::Allow(because), false),
+            None => (Outcome::Undecided(Because::by(words)), false),
+        },
     }
 }
 
@@ -149,7 +152,7 @@ pub(super) fn denies(
 }
 
 /// Says of an effect that it lies outside of the working directories.
-fn outside(case: &Case<'_>, effect: Effect) -> Option<String> {
+pub(super) fn outside(case: &Case<'_>, effect: Effect) -> Option<String> {
     let place = case.place(effect).filter(|place| !case.is_inside(effect.touch, place))?;
     Some(format!("it touches `{}`, outside of the working directories", place.given.display()))
 }

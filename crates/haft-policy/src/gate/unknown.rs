@@ -149,10 +149,15 @@ impl Search<'_, '_> {
                 Some(effects) => effects.unknown,
                 None => !subject.open.is_empty(),
             };
+            let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
+            // A remote, an alias of a host: known to somebody's configuration.
+            let reached = || self.of(Touch::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
+            if let Some(found) = command.reaches_unknown().and_then(|_| reached()) {
+                return Some(found);
+            }
             if described && !open && subject.open.is_empty() {
                 continue;
             }
-            let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
             let text = shown(&command.text);
             if let Some(rule) = self.rules.may_run(tool, subject).filter(|_| !exact) {
                 let why = format!("what the words of `{text}` are is known only when it runs");
