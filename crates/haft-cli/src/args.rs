@@ -99,7 +99,9 @@ pub(crate) struct DispatchArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 commands can be confined, 1 they can't, 2 wrong usage or unreadable settings.")]
+#[command(
+    after_help = "Exit codes: 0 commands can be confined, 1 they can't, 2 wrong usage or unreadable settings."
+)]
 pub(crate) struct DoctorArgs {
     /// Form of the report: lines for people, or one JSON object on one line.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]

@@ -74,9 +74,7 @@ impl Starter {
     /// unasked for that reason.
     pub(crate) fn is_full(&self) -> bool {
         self.plan.is_some()
-            && self
-                .sandbox()
-                .is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
+            && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
     }
 
     /// Ends every child.

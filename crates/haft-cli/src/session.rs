@@ -14,6 +14,7 @@ use haft::{Cause, Engine, Event, EventSink, OffloadStore, Registry, Snapshot, Ta
 use haft_policy::gate::{Findings, IsFull, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
+use haft_policy::source::Scope;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_tools::{Bash, scripts};
 
@@ -101,21 +102,29 @@ fn said(session: Session) -> Result<Session, Usage> {
 
 fn make(common: &Common, purpose: Purpose) -> Result<Session, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    let tools = haft_tools::core_with(&bash(lookup)?);
-    let registry = Registry::new().with(tools).map_err(|error| Usage(error.to_string()))?;
-    assemble(registry, common, lookup, purpose)
+    let tools = |given: &Given| {
+        let tools = haft_tools::core_with(&bash(lookup, given)?);
+        Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
+    };
+    assemble(tools, common, lookup, purpose)
 }
 
-/// The shell with the limits of the environment.
-fn bash(lookup: Lookup<'_>) -> Result<Bash, Usage> {
+/// The shell with the limits of the environment, and what settings let run without the sandbox.
+fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
     let (usual, max) = haft::env::bash_timeouts(lookup).map_err(|error| Usage(error.to_string()))?;
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
     let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    Ok(Bash::new().home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
+    let sandbox = &given.loaded.settings.sandbox;
+    // Trust in a workspace doesn't go so far.
+    let users = |at: &At<bool>| at.value && !matches!(at.source.scope, Scope::Project | Scope::Local);
+    let bash = Bash::new()
+        .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(users))
+        .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
+    Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
 fn assemble(
-    registry: Registry,
+    tools: impl FnOnce(&Given) -> Result<Registry, Usage>,
     common: &Common,
     lookup: Lookup<'_>,
     purpose: Purpose,
@@ -131,18 +140,18 @@ fn assemble(
     let mut workspace = workspace(common)?;
     let given = given::load(common, workspace.cwd(), lookup)?;
     workspace = with_directories(workspace, &given);
-    let registry = with_scripts(registry, common, config.as_deref(), &given)?;
+    let registry = with_scripts(tools(&given)?, common, config.as_deref(), &given)?;
     let usual = given.places.usual.iter().map(|dir| real(dir));
     for dir in [&state, &config].into_iter().flatten().cloned().chain(usual) {
         workspace = workspace.with_protected(dir);
     }
     // Costs nothing until something is started.
     let wanted = &given.loaded.settings.sandbox;
-    let starter = match processes::is_wanted(common.no_sandbox, wanted) {
-        true => Starter::confined(),
-        false => Starter::unconfined(),
-    };
+    let confined = processes::is_wanted(common.no_sandbox, wanted);
+    let starter = if confined { Starter::confined() } else { Starter::unconfined() };
     let starter = PROCESSES.get_or_init(|| Arc::new(starter));
+    let must =
+        wanted.fail_if_unavailable.as_ref().filter(|must| must.value && confined && purpose == Purpose::Run);
     let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
     let full: IsFull = match purpose {
         Purpose::Run => {
@@ -156,7 +165,14 @@ fn assemble(
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
     let id = hooks::session_id();
-    starter.plan(processes::sandbox(wanted, policy.walls(), surroundings(common, &given, &workspace, &state, &id))?);
+    let plan =
+        processes::sandbox(wanted, policy.walls(), surroundings(common, &given, &workspace, &state, &id))?;
+    starter.plan(plan);
+    if let Some(must) = must
+        && let Err(words) = starter.sandbox()
+    {
+        return Err(Usage(format!("{words} (`failIfUnavailable`, {})", must.source)));
+    }
     let tasks = Arc::new(TaskTable::new());
     let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {

@@ -91,6 +91,7 @@ pub struct Bash {
 struct Options {
     home: Option<PathBuf>,
     allow_unsandboxed: bool,
+    excluded: Vec<String>,
     timeout: Duration,
     timeout_max: Duration,
     moves: bool,
@@ -101,6 +102,7 @@ impl Default for Options {
         Options {
             home: None,
             allow_unsandboxed: false,
+            excluded: Vec::new(),
             timeout: TIMEOUT,
             timeout_max: TIMEOUT_MAX,
             moves: true,
@@ -129,6 +131,29 @@ impl Bash {
     #[must_use]
     pub fn allow_unsandboxed(self, allow: bool) -> Bash {
         self.set(|options| options.allow_unsandboxed = allow)
+    }
+
+    /// Commands that run without the sandbox: a program, or its first words (`docker`, `git push`). One line of which only
+    /// a part is meant runs in it. They ask unless a rule allows them. Default: none.
+    #[must_use]
+    pub fn excluded(self, commands: impl IntoIterator<Item = String>) -> Bash {
+        let tidy = |command: String| command.trim_end_matches('*').trim_end_matches(':').trim().to_owned();
+        let commands: Vec<String> = commands.into_iter().map(tidy).filter(|text| !text.is_empty()).collect();
+        self.set(|options| options.excluded.extend(commands))
+    }
+
+    /// Whether a call runs without the sandbox: it says so, or all of it is excluded.
+    fn is_outside(&self, input: &BashInput, analysis: &Analysis) -> bool {
+        let means = |text: &str, excluded: &str| {
+            text.strip_prefix(excluded).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let excluded = |text: &str| self.options.excluded.iter().any(|excluded| means(text, excluded));
+        let (commands, doubts) = (&analysis.commands, &analysis.doubts);
+        input.dangerously_disable_sandbox == Some(true)
+            || (!self.options.excluded.is_empty()
+                && !commands.is_empty()
+                && doubts.is_empty()
+                && commands.iter().all(|command| excluded(&command.text)))
     }
 
     /// How long a command runs in the foreground unless the call says, and how long a call may say. Default: [`TIMEOUT`]
@@ -250,9 +275,9 @@ impl Tool for Bash {
     }
 
     fn effects(&self, input: &BashInput) -> Effects {
-        match input.dangerously_disable_sandbox {
-            Some(true) => Effects::unknown().and(self.effects_of(&input.command)),
-            _ => self.effects_of(&input.command),
+        match self.is_outside(input, &self.analyse(&input.command)) {
+            true => Effects::unknown().and(self.effects_of(&input.command)),
+            false => self.effects_of(&input.command),
         }
     }
 
@@ -289,9 +314,9 @@ impl Tool for Bash {
         let background = input.run_in_background == Some(true);
         let limit = self.limit(input.timeout, background)?;
         let moves = cx.tasks().is_some() && self.moves(&analysis);
-        let confinement = match input.dangerously_disable_sandbox {
-            Some(true) => Confinement::Outside,
-            _ => self.confinement(&analysis, cx),
+        let confinement = match self.is_outside(&input, &analysis) {
+            true => Confinement::Outside,
+            false => self.confinement(&analysis, cx),
         };
         let launch = Launch {
             command: input.command.clone(),

@@ -44,7 +44,7 @@ impl Session {
             .result_limit(Chars(600));
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine = assemble(registry, &common, &lookup, Purpose::Look).unwrap().engine;
+        let engine = assemble(|_| Ok(registry), &common, &lookup, Purpose::Look).unwrap().engine;
         Session { dir, engine }
     }
 

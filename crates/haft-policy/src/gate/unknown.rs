@@ -151,7 +151,8 @@ impl Search<'_, '_> {
             };
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
             // A remote, an alias of a host: known to somebody's configuration.
-            let reached = || self.of(Touch::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
+            let reached =
+                || self.of(Touch::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
             if let Some(found) = command.reaches_unknown().and_then(|_| reached()) {
                 return Some(found);
             }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use haft::ports::{Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest};
 use haft::Cancel;
+use haft::ports::{Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 

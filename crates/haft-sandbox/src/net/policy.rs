@@ -94,7 +94,9 @@ impl NetworkPolicy {
         }
         let asked = self.ask.iter().find(meant);
         if let Some(rule) = asked.filter(|_| !grants.iter().any(|grant| grant.opens(host))) {
-            return Err(format!("the rule `{rule}` wants the user to be asked about `{host}`, and nobody was"));
+            return Err(format!(
+                "the rule `{rule}` wants the user to be asked about `{host}`, and nobody was"
+            ));
         }
         let rules = || self.allow.iter().chain(grants);
         if host.is_local() {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Confinement, Captured, Exit, ProcessOutcome, ProcessRequest, Spill};
+use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, Spill};
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
