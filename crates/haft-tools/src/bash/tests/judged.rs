@@ -205,3 +205,11 @@ async fn hosts_that_a_command_names_go_with_it() {
     let said = scene.bash("npm install").await;
     assert!(said.contains("it could not reach evil.example:443: no rule allows it"), "{said}");
 }
+
+/// Who comes after a command that moves depends on where it leaves.
+#[test]
+fn a_command_that_moves_runs_alone() {
+    let alone = |command: &str| Bash::new().effects_of(command).claims.concurrency_safe == Some(false);
+    assert!(alone("cd sub") && alone("cd sub && ls") && alone("pushd sub; ls; popd"));
+    assert!(!alone("ls sub") && !alone("cat cd"));
+}
