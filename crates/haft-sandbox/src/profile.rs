@@ -57,10 +57,10 @@ use places::Places;
 /// ```
 /// use haft_sandbox::ProfileConfig;
 ///
-/// let mut config = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// let mut config = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
 /// config.home = Some("/home/me".into());
 /// config.own.push("/home/me/.config/haft".into());
-/// assert_eq!(config.workspace, [std::path::Path::new("/work/project")]);
+/// assert_eq!(config.workspace, [std::path::Path::new("/home/me/project")]);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -214,7 +214,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Caches::open(dir.path(), Path::new("/w")).unwrap().0;
         let caches = open();
-        let part = caches.part(".npm", Some("/lower".into()), "/home/x/.npm".into()).unwrap();
+        let part = caches.part(".npm", Some("/lower".into()), "/home/me/.npm".into()).unwrap();
         let assigned = |caches: &Caches, request| {
             let mut parts = [part.clone()];
             caches.assign(request, &mut parts).unwrap();
@@ -243,7 +243,7 @@ mod tests {
         let all = dir.path();
         for number in 0..limits::CACHES_WORKSPACES_MAX + 2 {
             let (caches, _) = Caches::open(all, Path::new(&format!("/w/{number}"))).unwrap();
-            caches.part(".npm", None, "/home/x/.npm".into()).unwrap();
+            caches.part(".npm", None, "/home/me/.npm".into()).unwrap();
             caches
                 ._used
                 .set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number as u64))
