@@ -66,7 +66,7 @@ impl Scenes for Profile {
 /// ```
 /// use haft_sandbox::{ProfileConfig, SandboxConfig};
 ///
-/// let profile = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
 /// let config = SandboxConfig::new(profile).with_variables(std::env::vars_os());
 /// assert!(config.helper.is_none());
 /// ```
@@ -156,9 +156,9 @@ impl std::error::Error for Unavailable {}
 /// use haft::ports::{Confinement, ProcessRequest, Processes};
 ///
 /// // `main` has begun with `haft_sandbox::entry()`.
-/// let profile = ProfileConfig::new("/work/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
 /// let sandbox = Sandbox::start(SandboxConfig::new(profile).with_variables(std::env::vars_os()))?;
-/// let looking = ProcessRequest::new(["git", "status"], "/work/project").with_confinement(Confinement::ReadOnly);
+/// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(Confinement::ReadOnly);
 /// let outcome = sandbox.run(looking).await?;
 /// # Ok(()) }
 /// ```
