@@ -150,7 +150,7 @@ fn no_key_is_forgotten() {
       "allowedHttpHookUrls": ["http://h"], "httpHookAllowedEnvVars": ["E"],
       "env": {"V": "v"}, "effects": {"t": {"reads": ["{p}"]}},
       "sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "failIfUnavailable": true, "allowUnsandboxedCommands": false,
-        "excludedCommands": ["e"], "presets": ["p"], "enableWeakerNestedSandbox": true,
+        "excludedCommands": ["e"], "presets": ["package-registries"], "enableWeakerNestedSandbox": true,
         "filesystem": {"allowRead": ["r"], "allowWrite": ["w"], "denyRead": ["dr"], "denyWrite": ["dw"]},
         "network": {"allowedDomains": ["a"], "deniedDomains": ["d"], "httpProxyPort": 8080}},
       "enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["x"], "disabledMcpjsonServers": ["off"],

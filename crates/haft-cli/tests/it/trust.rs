@@ -10,7 +10,12 @@ const NOBODY: &str = "not trusted: nobody was asked; --yes, or --trust-hash with
 /// A workspace with everything that runs or loosens, and something that tightens.
 fn workspace() -> Room {
     let room = Room::new();
-    room.script("work/.haft/tools/theirs", "theirs", "echo ran; echo ran >> made", r#", "effects": {}"#);
+    room.script(
+        "work/.haft/tools/theirs",
+        "theirs",
+        "echo ran; echo ran >> made",
+        r#", "effects": {"writes": ["made"]}"#,
+    );
     room.write("work/.haft/check.sh", "#!/bin/sh\nexit 0\n");
     room.write(
         "work/.claude/settings.json",

@@ -43,8 +43,9 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
     let mut notes = left_out(&printed);
     notes.extend(exit_words(&exit, answers, facts.limit));
     notes.extend(refusals(&refused));
-    if failed && facts.confined && facts.confinement == Confinement::ReadOnly {
-        notes.push(read_only(&refused));
+    let looked = failed && facts.confined && facts.confinement == Confinement::ReadOnly;
+    if looked && wanted_more(&printed, &refused) {
+        notes.push(ONLY_LOOKED.to_owned());
     }
     notes.extend(facts.notes);
     let view = view(facts.command, &exit, &printed);
@@ -263,17 +264,26 @@ fn refusals(refused: &[Refusal]) -> Vec<String> {
     words
 }
 
-/// Why a command that only looks may have failed.
-fn read_only(refused: &[Refusal]) -> String {
-    let wanted = refused
-        .iter()
-        .any(|refusal| matches!(refusal, Refusal::Path { write: true, .. } | Refusal::Host { .. }));
-    let tried = if wanted { "" } else { "if it tried to, that is why it failed: " };
-    format!(
-        "it was taken for a command that only looks, so it ran where nothing can be written and no host reached; {tried}\
-         the user can let it run with more, or ask for what it should do in a command that says what it changes"
-    )
+/// Words in which programs and the C library say that they were kept from writing or reaching something.
+const KEPT_FROM: [&str; 7] = [
+    "Read-only file system",
+    "Permission denied",
+    "Operation not permitted",
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Could not resolve",
+    "unable to resolve",
+];
+
+/// Whether a command that failed where it could only look seems to have wanted more. The words are its own: a reason to
+/// explain, and no proof.
+fn wanted_more(printed: &Printed, refused: &[Refusal]) -> bool {
+    let told = |text: &str| KEPT_FROM.iter().any(|words| text.contains(words));
+    !refused.is_empty() || told(&printed.head) || told(&printed.tail)
 }
+
+const ONLY_LOOKED: &str = "it was taken for a command that only looks, so it ran where nothing can be written and no host \
+                           reached";
 
 /// What hooks see of it.
 fn response(printed: &Printed, interrupted: bool) -> Value {
