@@ -304,6 +304,7 @@ impl Stage {
             self.attach(&tree, &path, Kind::File)?;
         }
         let shm = tmpfs(limits::SHM_BYTES_MAX, 0o1777)?;
+        self.own.push(device(shm.as_fd())?);
         self.attach(&shm, Path::new("/dev/shm"), Kind::Folder)?;
         let pts = filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], NOSUID)?;
         self.attach(&pts, Path::new("/dev/pts"), Kind::Folder)?;

@@ -144,6 +144,7 @@ async fn prove_that_a_flood_costs_no_memory() {
     let plain = local.run(to_file);
     assert_eq!(plain.await.unwrap().exit, Exit::Code(0));
     let plain = begun.elapsed();
+    std::fs::remove_file(ground.at("plain")).unwrap();
     let (before, begun) = (resident(), Instant::now());
     let spill = Spill { bytes_max: GIB << 30, ..Spill::new(store, "flood") };
     let outcome =
