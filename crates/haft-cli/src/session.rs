@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
     pub(crate) tasks: Arc<TaskTable>,
+    /// Whether children can do no more than they are granted.
+    pub(crate) confined: bool,
     /// What was said about settings, rules and trust.
     pub(crate) warnings: Vec<String>,
 }
@@ -193,6 +195,7 @@ fn assemble(
     if let Some(asker) = asker {
         engine = engine.ask(asker);
     }
+    let confined = processes.confines();
     let hooks = hooks::read(&given, &engine, &id, &policy, processes, results())?;
     let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
 
@@ -200,7 +203,7 @@ fn assemble(
     let of_hooks = hooks.warnings().iter().map(ToString::to_string);
     let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
     let warnings = warnings.collect();
-    Ok(Session { engine, policy, given, hooks, tasks, warnings })
+    Ok(Session { engine, policy, given, hooks, tasks, confined, warnings })
 }
 
 /// What a sandbox has to know of a session.

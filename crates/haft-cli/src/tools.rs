@@ -11,11 +11,14 @@ use crate::output::Reader;
 use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let snapshot = session::look(common)?.engine.snapshot();
+    let session = session::look(common)?;
+    let snapshot = session.engine.snapshot();
     if let Some(form) = form(args.format) {
         return Ok(definitions(args, form, &snapshot));
     }
     let mut rows = rows(&snapshot);
+    // Where children are held to what they declare, nothing has to be believed.
+    rows.iter_mut().for_each(|row| row.unconfined &= !session.confined);
     if !args.all {
         rows.retain(|row| row.offered);
     }

@@ -83,3 +83,16 @@ fn a_schema_can_refuse() {
     let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
     assert!(!schema.is_valid(&serde_json::json!({"tool_name": "Read"})));
 }
+
+/// What a machine can make of the sandbox differs; that it says so doesn't.
+#[test]
+fn the_doctor_says_what_was_tried() {
+    let room = Room::new();
+    room.write("work/.haft/settings.json", r#"{"permissions": {"deny": ["Raed(x)"]}}"#);
+    let report = valid_in(&room, "doctor.schema.json", &["doctor", "--output", "json"], 0);
+    let parts: Vec<&str> =
+        report["parts"].as_array().unwrap().iter().map(|part| part["part"].as_str().unwrap()).collect();
+    assert!(parts.contains(&"user namespace") && parts.contains(&"Landlock"), "{parts:?}");
+    let findings = report["findings"].to_string();
+    assert!(findings.contains("Raed"), "{findings}");
+}
