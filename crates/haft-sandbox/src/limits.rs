@@ -15,7 +15,9 @@ pub const KILL_WAIT: Duration = Duration::from_secs(2);
 /// How long output is still read after the child itself has ended, while something that it left behind keeps a pipe open.
 pub const DRAIN: Duration = Duration::from_millis(200);
 /// How many bytes are read from a pipe at once.
-pub const READ_BYTES: usize = 64 * 1024;
+pub const READ_BYTES: usize = 256 * 1024;
+/// How many bytes of output a pipe holds until we read them, where the system gives so much.
+pub const PIPE_BYTES: usize = 512 * 1024;
 /// The longest line on descriptor 3, in bytes; a longer one is left out.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How many lines on descriptor 3 are passed on; further ones are read and dropped.

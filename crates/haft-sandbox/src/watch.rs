@@ -192,6 +192,8 @@ impl Pipes {
         }
         let input = (!request.stdin.is_empty()).then(|| input.into());
         let output = OwnedFd::from(output);
+        // A flood comes in fewer pieces; refused to a user who has many pipes, and then it is as large as any.
+        let _ = rustix::pipe::fcntl_setpipe_size(&output, limits::PIPE_BYTES);
         // Only our ends: whether the child's wait is its own matter.
         for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {
             rustix::io::ioctl_fionbio(ours, true)?;
