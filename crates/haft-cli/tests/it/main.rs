@@ -11,6 +11,7 @@ mod json;
 mod pages;
 mod python;
 mod room;
+mod sandbox;
 mod scripts;
 mod settings;
 mod terminal;

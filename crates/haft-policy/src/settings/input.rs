@@ -47,6 +47,7 @@ pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
     let stat = rustix::fs::fstat(&opened).map_err(|error| Unreadable::new(error.to_string()))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
+        FileType::Directory if is_placeholder(path) => return Ok(None),
         FileType::Directory => return Err(Unreadable::new(not_a_file("a directory"))),
         FileType::Fifo => return Err(Unreadable::new(not_a_file("a fifo"))),
         FileType::Socket => return Err(Unreadable::new(not_a_file("a socket"))),
@@ -54,6 +55,12 @@ pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     Ok(Some((File::from(opened), size)))
+}
+
+/// Whether a running session put an empty folder there, so that no command makes this file: no file, then.
+fn is_placeholder(path: &Path) -> bool {
+    let is_empty = || path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    path.ends_with(".mcp.json") && is_empty()
 }
 
 fn not_a_file(what: &str) -> String {

@@ -1,0 +1,122 @@
+//! Commands in the sandbox, through the program.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::room::{Ran, Room};
+
+fn bash(room: &Room, command: &str, flags: &[&str]) -> Ran {
+    let input = json!({"command": command}).to_string();
+    let args: Vec<&str> = ["call", "Bash", &input].into_iter().chain(flags.iter().copied()).collect();
+    let mut haft = room.haft(&args);
+    haft.env("PATH", std::env::var_os("PATH").unwrap());
+    room.run(haft, "")
+}
+
+/// Looking needs no yes; changing does, also where the command seemed to look.
+#[test]
+fn what_only_looks_runs_unasked_and_changes_nothing() {
+    let room = Room::new();
+    let looked = bash(&room, "cat notes.txt | wc -l", &[]);
+    assert_eq!(looked.code, Some(0), "{looked:?}");
+    let denied = bash(&room, "echo x > made", &[]);
+    assert!(denied.code == Some(1) && denied.stderr.contains("so it needs a yes"), "{denied:?}");
+    // `date` is known for one that looks; here it is another program.
+    room.write("bin/date", "#!/bin/sh\necho x > made; echo $?\n");
+    let status = std::process::Command::new("chmod").args(["+x"]).arg(room.path("bin/date")).status();
+    assert!(status.unwrap().success());
+    let path = format!("{}:/usr/bin:/bin", room.path("bin").display());
+    let input = json!({"command": "date"}).to_string();
+    let mut haft = room.haft(["call", "Bash", &input, "--add-dir", "../bin"]);
+    haft.env("PATH", &path);
+    let poisoned = room.run(haft, "");
+    assert!(poisoned.stdout.contains("Read-only file system"), "{poisoned:?}");
+    assert!(!room.path("work/made").exists());
+}
+
+/// A rule for reads holds for whatever program reads, because the file isn't there for it.
+#[test]
+fn denied_files_are_not_there_for_commands() {
+    let room = Room::new();
+    room.write("work/.env", "SECRET");
+    let tricky = "for f in .e*; do cat $f; done; true";
+    let shown = bash(&room, tricky, &["--allow", "Bash"]);
+    assert!(shown.stdout.contains("SECRET"), "{shown:?}");
+    let hidden = bash(&room, tricky, &["--allow", "Bash", "--deny", "Read(.env)"]);
+    assert!(!hidden.stdout.contains("SECRET") && hidden.stdout.contains("Permission denied"), "{hidden:?}");
+}
+
+/// What decides what runs later is written by no command that isn't allowed to by name; and nothing of how that is done
+/// is left.
+#[test]
+fn protected_names_stay_as_they_are_and_nothing_is_left_of_it() {
+    let room = Room::new();
+    fs::create_dir_all(room.path("work/.git/hooks")).unwrap();
+    let before: Vec<_> = names(&room);
+    let tricky = "X=.git; echo x > $X/hooks/pre-commit; mv .git other; Y=.haft; mkdir -p $Y; echo '{}' > $Y/settings.json; \
+                  Z=.mcp.json; echo '{}' > $Z; ls .git/hooks";
+    let tried = bash(&room, tricky, &["--permission-mode", "bypassPermissions"]);
+    assert_eq!(tried.code, Some(0), "{tried:?}");
+    assert!(tried.stdout.contains("Read-only file system"), "{tried:?}");
+    assert!(tried.stdout.contains("Device or resource busy"), "{tried:?}");
+    assert_eq!(names(&room), before);
+    assert!(!room.path("work/.git/hooks/pre-commit").exists());
+    let plain = bash(&room, "echo x > plain; cat plain", &["--permission-mode", "bypassPermissions"]);
+    assert_eq!((plain.code, plain.stdout.trim()), (Some(0), "x"));
+}
+
+fn names(room: &Room) -> Vec<String> {
+    let entries = fs::read_dir(room.path("work")).unwrap().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What a session that was killed left behind doesn't keep the next one from working.
+#[test]
+fn an_empty_folder_in_place_of_the_servers_is_no_file() {
+    let room = Room::new();
+    fs::create_dir(room.path("work/.mcp.json")).unwrap();
+    assert_eq!(bash(&room, "true", &[]).code, Some(0));
+    fs::write(room.path("work/.mcp.json/x"), "").unwrap();
+    let refused = bash(&room, "true", &[]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("it is a directory"), "{refused:?}");
+}
+
+/// In `auto`, and where settings say so, what the sandbox holds runs unasked; what removes, writes over or leads out asks.
+#[test]
+fn held_commands_run_unasked_where_that_is_wanted() {
+    let room = Room::new();
+    room.write("settings.json", r#"{"sandbox": {"autoAllowBashIfSandboxed": true}}"#);
+    let ways: [&[&str]; 2] = [&["--permission-mode", "auto"], &["--settings", "../settings.json"]];
+    for way in ways {
+        let _ = fs::remove_file(room.path("work/made"));
+        assert_eq!(bash(&room, "sh -c 'echo x' > made", way).code, Some(0), "{way:?}");
+        for asks in ["rm made", "echo y > made", "cat /etc/hostname", "curl https://example.com"] {
+            let asked = bash(&room, asks, way);
+            assert!(
+                asked.code == Some(1) && asked.stderr.contains("was denied"),
+                "{way:?} {asks}: {asked:?}"
+            );
+        }
+    }
+    assert_eq!(bash(&room, "sh -c 'echo x' > more", &[]).code, Some(1));
+}
+
+/// The model may not lift the sandbox unless the user's own settings let it ask.
+#[test]
+fn only_the_user_lifts_the_sandbox() {
+    let room = Room::new();
+    let input = json!({"command": "true", "dangerouslyDisableSandbox": true}).to_string();
+    let refused = room.say(&["call", "Bash", &input, "--permission-mode", "bypassPermissions"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("dangerouslyDisableSandbox"), "{refused:?}");
+    room.write("work/.haft/settings.json", r#"{"sandbox": {"allowUnsandboxedCommands": true}}"#);
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    let refused = room.say(&["call", "Bash", &input, "--permission-mode", "bypassPermissions"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("dangerouslyDisableSandbox"), "{refused:?}");
+    room.write("home/.config/haft/settings.json", r#"{"sandbox": {"allowUnsandboxedCommands": true}}"#);
+    let asks = room.say(&["call", "Bash", &input]);
+    assert!(asks.code == Some(1) && asks.stderr.contains("without the sandbox"), "{asks:?}");
+}
