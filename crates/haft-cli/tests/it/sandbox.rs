@@ -116,6 +116,7 @@ fn only_the_user_lifts_the_sandbox() {
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
     let refused = room.say(&["call", "Bash", &input, "--permission-mode", "bypassPermissions"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("dangerouslyDisableSandbox"), "{refused:?}");
+    let room = Room::new();
     room.write("home/.config/haft/settings.json", r#"{"sandbox": {"allowUnsandboxedCommands": true}}"#);
     let asks = room.say(&["call", "Bash", &input]);
     assert!(asks.code == Some(1) && asks.stderr.contains("without the sandbox"), "{asks:?}");

@@ -194,7 +194,7 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
         Touch::Anything => Some("nothing is known of what it touches".into()),
         Touch::Runs => {
             let at = effect.command?;
-            runs(edits, case, at).map(|why| format!("no rule allows `{}`{why}", shown(case, at)))
+            runs(mode, case, at).map(|why| format!("no rule allows `{}`{why}", shown(case, at)))
         }
         Touch::Reaches => Some(format!("it {}", case.subject.show(effect))),
         Touch::Reads | Touch::Writes | Touch::Deletes => {
@@ -203,7 +203,7 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
                 return Some(words);
             }
             let is_edit = match effect.command {
-                Some(command) => is_editor(case, command),
+                Some(command) => is_editor(mode, case, command),
                 None => true,
             };
             match effect.touch {
@@ -216,12 +216,12 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
 }
 
 /// Why a command doesn't run by itself; empty words where there is nothing to add.
-fn runs(edits: bool, case: &Case<'_>, at: usize) -> Option<String> {
+fn runs(mode: PermissionMode, case: &Case<'_>, at: usize) -> Option<String> {
     let (command, found) = (&case.subject.commands[at], case.commands.get(at));
     if let Some(why) = found.and_then(|found| found.exact_only) {
         return Some(format!(", which {why}; only an exact rule allows it"));
     }
-    let alone = command.read_only || (edits && is_editor(case, at));
+    let alone = command.read_only || is_editor(mode, case, at);
     match (alone, case.held) {
         (true, true) => None,
         (true, false) if command.read_only => Some(", which only looks, but nothing confines it".to_owned()),
@@ -229,8 +229,12 @@ fn runs(edits: bool, case: &Case<'_>, at: usize) -> Option<String> {
     }
 }
 
-/// Whether a command is one of those that count as edits, and all that it touches is known.
-fn is_editor(case: &Case<'_>, at: usize) -> bool {
+/// Whether a command is one of those that count as edits, and all that it touches is known. In `auto` the sandbox decides
+/// about commands, or who looks at them.
+fn is_editor(mode: PermissionMode, case: &Case<'_>, at: usize) -> bool {
+    if mode != PermissionMode::AcceptEdits {
+        return false;
+    }
     case.commands.get(at).is_some_and(|command| {
         let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
         // A wrapper changes nothing of what counts here; another way of starting a program may.
