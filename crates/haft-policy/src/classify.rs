@@ -73,6 +73,8 @@ impl<'a> Considered<'a> {
         let outside = case.places().filter(|(effect, place)| !case.is_inside(effect.touch, place));
         let is_protected = |path: &std::path::Path| protected.judge(path).is_some();
         let known = case.failed.is_none() && case.doubts().is_empty();
+        // A shell line that the sandbox holds didn't come so far.
+        let told = case.line().is_none() && case.subject.enforced && !case.subject.open;
         Considered {
             tool: request.name,
             input: request.input,
@@ -88,7 +90,7 @@ impl<'a> Considered<'a> {
                 effect.touch != crate::rule::Touch::Reads
                     && (is_protected(&place.given) || is_protected(&place.real))
             }),
-            held: known && case.subject.enforced && !case.subject.open && (!case.child || case.confined),
+            held: known && told && (!case.child || case.confined),
         }
     }
 }

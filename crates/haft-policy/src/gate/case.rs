@@ -281,7 +281,7 @@ impl<'a> Case<'a> {
     }
 
     /// The whole line, for a shell.
-    pub(super) fn line(&self) -> Option<&'a str> {
+    pub(crate) fn line(&self) -> Option<&'a str> {
         Some(self.line?.trim_matches(BLANKS))
     }
 

@@ -204,7 +204,8 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
             }
             let is_edit = match effect.command {
                 Some(command) => is_editor(mode, case, command),
-                None => true,
+                // A file tool, or where a command line sends its output.
+                None => mode == PermissionMode::AcceptEdits || case.commands.is_empty(),
             };
             match effect.touch {
                 Touch::Reads => None,

@@ -42,8 +42,7 @@ impl Unasked {
             (_, None) => return None,
         };
         let is_command = case.caged && !case.commands.is_empty() && !case.subject.open;
-        let understood =
-            case.doubts().is_empty() && case.commands.iter().all(|command| command.exact_only.is_none());
+        let understood = case.doubts().is_empty();
         let stays = |touch: Touch| match touch {
             Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes => true,
             Touch::Deletes | Touch::Reaches | Touch::Anything => false,

