@@ -38,7 +38,8 @@ pub(super) fn writes(argv: &[Word]) -> bool {
             matches!(first(), Some("add" | "update" | "init" | "sync" | "deinit" | "set-url" | "set-branch"))
         }
         ("git", "config") => {
-            let key = |word: &Word| ["branch.", "remote."].iter().any(|start| word.prefix().starts_with(start));
+            let key =
+                |word: &Word| ["branch.", "remote."].iter().any(|start| word.prefix().starts_with(start));
             arguments.iter().any(key)
         }
         ("gh", "pr") => matches!(first(), Some("checkout" | "co")),

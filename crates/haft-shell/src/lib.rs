@@ -39,6 +39,7 @@ mod redirect;
 mod runners;
 mod script;
 mod show;
+mod streams;
 mod told;
 mod touch;
 mod tree;

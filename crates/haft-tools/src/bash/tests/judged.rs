@@ -208,8 +208,7 @@ async fn hosts_that_a_command_names_go_with_it() {
     scene.bash("curl -s https://example.com/a | head -1").await;
     assert_eq!(*told.asked.lock().unwrap(), [(Confinement::Session, vec!["example.com".to_owned()])]);
     let mut outcome = ended(Exit::Code(6), Vec::new());
-    outcome.refused =
-        vec![refused("evil.example", 443, true)];
+    outcome.refused = vec![refused("evil.example", 443, true)];
     told.outcomes.lock().unwrap().push(outcome);
     let said = scene.bash("npm install").await;
     assert!(said.contains("it could not reach evil.example:443: no rule allows it"), "{said}");

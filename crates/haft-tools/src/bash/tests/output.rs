@@ -168,12 +168,14 @@ async fn a_long_failure_is_cut_by_characters() {
 
 #[tokio::test]
 async fn a_cancelled_command_says_what_it_had_printed() {
-    let scene = Scene::new();
-    let command = "echo one; printf two; touch ready; sleep 600";
+    let events = EventLog::new();
+    let scene = Scene::new().with(|engine| engine.events(events.clone()));
+    let command = "printf 'one\\ntwo'; sleep 600";
     let turn = scene.engine.turn();
     let handle = turn.handle();
+    let heard = || events.events().iter().any(|event| matches!(event.what, What::Progress(_)));
     let interrupted = async {
-        until(|| scene.path("ready").exists()).await;
+        until(heard).await;
         handle.interrupt();
     };
     let calls = [ToolCall::new("1", "Bash", json!({"command": command}))];
@@ -198,4 +200,19 @@ async fn what_is_left_running_is_ended_and_said() {
     // Its number is no working directory.
     assert_eq!(scene.bash("cd sub; sleep 600 & cd deep").await.lines().count(), 2);
     assert_eq!(scene.bash("pwd").await, "WORK/sub/deep");
+}
+
+/// A port may hand over more at once than is held in memory: the beginning is there all the same.
+#[test]
+fn the_beginning_is_kept_however_large_the_pieces_are() {
+    for store in [Some(Arc::new(OffloadStore::temporary())), None] {
+        let log = Log::new(store.clone());
+        log.add("line\n".repeat(MEMORY_BYTES_MAX).as_bytes());
+        log.add(b"end\n");
+        let printed = log.finish();
+        assert_eq!(printed.head.len(), MEMORY_BYTES_MAX, "{}", store.is_some());
+        assert!(printed.head.starts_with("line\nline\n") && printed.tail.ends_with("line\nend\n"));
+        let shown = (printed.head.len() + printed.tail.len()) as u64;
+        assert!(shown < printed.bytes && printed.bytes == 5 * MEMORY_BYTES_MAX as u64 + 4);
+    }
 }
