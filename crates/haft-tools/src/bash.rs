@@ -31,7 +31,7 @@ use haft::{
     Chars, Content, Context, Effects, Interrupt, ListedClass, Opinion, Output, Stage, Timeout, Tool,
     ToolError, ToolSpec, View,
 };
-use haft_shell::{Analysis, Place, analyse};
+use haft_shell::{Analysis, Place, SubCommand, Word, analyse};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -286,6 +286,11 @@ impl Tool for Bash {
 
     async fn check(&self, input: &BashInput, cx: &Context) -> Result<(), ToolError> {
         Bash::check_command(&input.command)?;
+        if let Some(editor) = self.analyse(&input.command).commands.iter().find_map(waits_for_keys) {
+            return Err(ToolError::senseless(format!(
+                "`{editor}` waits for keys, and there is no terminal here; use Edit, or give options that keep it from asking"
+            )));
+        }
         let background = input.run_in_background == Some(true);
         if background && cx.tasks().is_none() {
             return Err(ToolError::senseless(
@@ -389,6 +394,14 @@ impl Tool for Bash {
             _ => view,
         })
     }
+}
+
+/// The editor that a command starts to be used by hand, if it does. Options may make it a program like any other.
+fn waits_for_keys(command: &SubCommand) -> Option<&str> {
+    let editor = command.program()?;
+    let bare = |word: &Word| word.literal().is_some_and(|text| !text.starts_with(['-', '+']));
+    let by_hand = matches!(editor, "vi" | "vim" | "nvim" | "view" | "nano" | "pico" | "emacs");
+    (by_hand && command.argv()[1..].iter().all(bare)).then_some(editor)
 }
 
 /// Hosts that a command names, and was therefore allowed with.

@@ -28,6 +28,9 @@ const AROUND: &str = "exec {__haft}>&3 3>&-; __haft_command=$1; shift; \
     trap '{ pwd -P; [[ ! $! ]] || ! kill -0 $! || echo $!; } >&\"$__haft\" 2>/dev/null || :' EXIT; \
     eval \"$__haft_command\"";
 
+/// The editor of programs that start one by themselves: it leaves everything as it is. `git commit` without a message
+/// then says that there is none, and `git rebase -i` goes on, where an editor would wait for keys.
+const NO_EDITOR: &str = "true";
 /// Bytes of output that the port keeps besides; for one that doesn't tell of output as it comes.
 const CAPTURED_BYTES_MAX: usize = 16 * 1024;
 /// How often at most somebody is told what is printed.
@@ -106,6 +109,9 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
     let mut request = ProcessRequest::new(argv(&launch.command), cx.cwd())
         .with_access(cx.access().clone(), launch.hosts)
         .with_confinement(launch.confinement)
+        .with_env("EDITOR", NO_EDITOR)
+        .with_env("VISUAL", NO_EDITOR)
+        .with_env("GIT_EDITOR", NO_EDITOR)
         .with_merged_output()
         .with_timeout(launch.timeout)
         .with_output_bytes_max(CAPTURED_BYTES_MAX)

@@ -274,3 +274,26 @@ fn a_command_that_moves_runs_alone() {
     assert!(alone("cd sub") && alone("cd sub && ls") && alone("pushd sub; ls; popd"));
     assert!(!alone("ls sub") && !alone("cat cd"));
 }
+
+#[tokio::test]
+async fn an_editor_that_waits_for_keys_is_not_started() {
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    for command in ["vim", "vim a b", "cd sub && nano x", "timeout 5 emacs a"] {
+        let said = scene.bash(command).await;
+        assert!(said.starts_with("InvalidInput: ") && said.contains("waits for keys"), "{command}: {said}");
+    }
+    assert_eq!(told.asked(), []);
+    for command in ["vim -es -c 'wq' a", "echo vim", "vim --version", "emacs --batch", "vim +q"] {
+        scene.bash(command).await;
+    }
+    assert_eq!(told.asked().len(), 5);
+}
+
+/// Programs that start an editor by themselves don't wait for one.
+#[tokio::test]
+async fn no_editor_is_waited_for() {
+    let scene = Scene::new();
+    let said = scene.bash("git init -q . && git -c user.name=x -c user.email=x@x commit --allow-empty").await;
+    assert!(said.contains("empty commit message"), "{said}");
+}
