@@ -26,6 +26,7 @@ mod code;
 mod critical;
 mod environment;
 mod git;
+mod git_config;
 mod git_starts;
 mod git_writes;
 mod globals;
@@ -38,6 +39,7 @@ mod redirect;
 mod runners;
 mod script;
 mod show;
+mod streams;
 mod told;
 mod touch;
 mod tree;
@@ -291,6 +293,19 @@ impl Analysis {
     /// if anything was not understood.
     pub fn effects(&self) -> Effects {
         touch::whole(self)
+    }
+
+    /// Whether git has to write the configuration of its repository for some part of it: `git remote add`, `git push -u`,
+    /// `git switch --track`.
+    ///
+    /// ```
+    /// use haft_shell::{Place, analyse};
+    ///
+    /// let configures = |line| analyse(line, &Place::new("/repo")).configures_git();
+    /// assert!(configures("git fetch && git push -u origin main") && !configures("git push origin main"));
+    /// ```
+    pub fn configures_git(&self) -> bool {
+        self.commands.iter().any(|command| git_config::writes(command.argv()))
     }
 
     /// The first removal that nobody may make unasked.

@@ -4,8 +4,8 @@
 //! shortened option, an unknown one, a pattern that may expand to an option where the program has dangerous ones.
 
 use super::options::{Found, Options};
-use super::readers::{FIND_ALONE, FIND_VALUED, READERS, Reader, Rule};
-use super::{Word, base_name, git, script};
+use super::readers::{FIND_ALONE, FIND_VALUED, READERS, Reader, Rule, VERSIONS};
+use super::{Word, base_name, git, script, touch};
 
 /// The folders in which a program of a known name is taken for the known one.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/"];
@@ -25,6 +25,9 @@ pub(super) fn only_looks(argv: &[Word], moved: bool) -> Result<(), String> {
         // What is left of it once wrappers are taken off only looks programs up.
         return Ok(());
     }
+    if says_version(argv) {
+        return Ok(());
+    }
     let Some(reader) = reader(argv) else { return Err(format!("`{name}` isn't known to change nothing")) };
     let arguments = &argv[1..];
     match &reader.rule {
@@ -32,14 +35,21 @@ pub(super) fn only_looks(argv: &[Word], moved: bool) -> Result<(), String> {
         Rule::Only(options, operands) => listed(name, arguments, options, *operands),
         Rule::Find => find(arguments),
         Rule::Sed => sed(arguments),
+        Rule::Awk => awk(name, arguments),
         Rule::Git if moved => Err("git in another folder".to_owned()),
         Rule::Git => git::only_looks(arguments),
     }
 }
 
 fn listed(name: &str, arguments: &[Word], options: &Options, most: usize) -> Result<(), String> {
-    let (operands, _) = split(name, arguments, options)?;
-    let fits = operands.len() <= most
+    // A pattern with a folder before it is some files, and none of them an option.
+    let files = |word: &Word| word.prefix().contains('/') && touch::pattern_folder(word).is_some();
+    let (patterns, arguments): (Vec<Word>, Vec<Word>) = match most {
+        usize::MAX => arguments.iter().cloned().partition(files),
+        _ => (Vec::new(), arguments.to_vec()),
+    };
+    let (operands, _) = split(name, &arguments, options)?;
+    let fits = operands.len() + patterns.len() <= most
         && (name != "date" || operands.iter().all(|word| word.prefix().starts_with('+')));
     if fits { Ok(()) } else { Err(format!("`{name}` with these arguments may change something")) }
 }
@@ -125,6 +135,36 @@ fn sed(arguments: &[Word]) -> Result<(), String> {
     } else {
         Err("`sed` with a script that isn't known only to print".to_owned())
     }
+}
+
+/// `awk` with a program that is known. What in it would start or write something is found elsewhere.
+fn awk(name: &str, arguments: &[Word]) -> Result<(), String> {
+    const AWK: Options = Options { flags: "", valued: "Fv", long: &[], long_valued: &[] };
+    let mut words = arguments.iter();
+    let program = loop {
+        let Some(text) = words.next().map(|word| word.literal()) else { break None };
+        let text = text.ok_or_else(|| format!("`{name}` with an argument that isn't known"))?;
+        if text.len() < 2 || !text.starts_with('-') {
+            break Some(text);
+        }
+        match AWK.read(text).last() {
+            Some(Found::Valued(_, Some(_))) => {}
+            Some(Found::Valued(_, None)) => drop(words.next()),
+            _ => return Err(format!("`{name}` with `{text}`")),
+        }
+    };
+    // Which files are read can be changed by the program itself.
+    match program.filter(|program| !program.contains("ARG")) {
+        Some(_) => Ok(()),
+        None => Err(format!("`{name}` with a program that isn't known only to print")),
+    }
+}
+
+/// Whether all that is asked of a program is its version.
+fn says_version(argv: &[Word]) -> bool {
+    let [program, option] = argv else { return false };
+    let (Some(program), Some(option)) = (program.literal(), option.literal()) else { return false };
+    VERSIONS.iter().any(|(options, programs)| options.contains(&option) && programs.contains(&program))
 }
 
 /// The words that aren't options, for programs with ordinary ones.

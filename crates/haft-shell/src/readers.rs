@@ -22,6 +22,7 @@ pub(super) enum Rule {
     /// Rules of its own.
     Find,
     Sed,
+    Awk,
     Git,
 }
 
@@ -54,6 +55,61 @@ const fn only(
 }
 
 const ANY: usize = usize::MAX;
+
+/// `fd` without what starts something (`-x`, `-X`, and `-l`, which runs `ls`) or looks from elsewhere.
+const fn fd(name: &'static str) -> Reader {
+    const LONG: &[&str] = &[
+        "hidden",
+        "no-ignore",
+        "no-ignore-vcs",
+        "unrestricted",
+        "case-sensitive",
+        "ignore-case",
+        "glob",
+        "regex",
+        "fixed-strings",
+        "absolute-path",
+        "follow",
+        "full-path",
+        "print0",
+        "quiet",
+        "version",
+    ];
+    const LONG_VALUED: &[&str] = &[
+        "max-depth",
+        "min-depth",
+        "exact-depth",
+        "exclude",
+        "type",
+        "extension",
+        "size",
+        "changed-within",
+        "changed-before",
+        "color",
+        "threads",
+        "max-results",
+    ];
+    only(name, Trees, "HIusigaFLp01q", "dEteScj", LONG, LONG_VALUED, ANY)
+}
+
+/// Programs that say their version and do nothing else, with how they are asked. By their name alone: a path may lead to
+/// a program of the same name.
+#[rustfmt::skip]
+pub(super) const VERSIONS: &[(&[&str], &[&str])] = &[
+    (
+        &["--version"],
+        &[
+            "bun", "cargo", "cc", "clang", "clang++", "cmake", "curl", "deno", "docker", "dotnet", "g++", "gcc", "gem",
+            "java", "javac", "make", "ninja", "node", "npm", "npx", "perl", "php", "pip", "pip3", "pnpm", "python",
+            "python3", "ruby", "rustc", "rustfmt", "rustup", "tar", "tsc", "uv", "yarn",
+        ],
+    ),
+    (&["-v"], &["bun", "deno", "docker", "make", "node", "npm", "npx", "php", "pnpm", "ruby", "tsc", "yarn"]),
+    (&["-V"], &["cargo", "curl", "deno", "pip", "pip3", "python", "python3", "rustc", "rustup", "ssh", "uv"]),
+    (&["-vV", "-Vv"], &["cargo", "rustc"]),
+    (&["version"], &["go"]),
+    (&["-version"], &["java", "javac"]),
+];
 
 use Reads::{Files, Nothing, Search, Trees};
 
@@ -92,9 +148,13 @@ pub(super) const READERS: &[Reader] = &[
     plain("wait", Nothing),
     // Programs.
     plain("arch", Nothing),
+    plain("b2sum", Files),
+    plain("base32", Files),
+    plain("base64", Files),
     plain("basename", Nothing),
     plain("cat", Files),
     plain("cksum", Files),
+    plain("column", Files),
     plain("cmp", Files),
     plain("comm", Files),
     plain("cut", Files),
@@ -103,28 +163,41 @@ pub(super) const READERS: &[Reader] = &[
     plain("du", Trees),
     plain("egrep", Search),
     plain("expand", Files),
+    plain("expr", Nothing),
+    plain("factor", Nothing),
     plain("fgrep", Search),
     plain("fmt", Files),
     plain("fold", Files),
+    plain("free", Nothing),
+    plain("getconf", Nothing),
     plain("grep", Search),
     plain("groups", Nothing),
+    plain("hd", Files),
     plain("head", Files),
+    plain("hexdump", Files),
     plain("id", Nothing),
     plain("join", Files),
     plain("jq", Files),
+    plain("locale", Nothing),
+    plain("lscpu", Nothing),
     plain("ls", Trees),
     plain("md5sum", Files),
     plain("nl", Files),
     plain("nproc", Nothing),
+    plain("numfmt", Nothing),
     plain("od", Files),
     plain("paste", Files),
+    plain("pgrep", Nothing),
+    plain("pidof", Nothing),
     plain("printenv", Nothing),
     plain("readlink", Files),
     plain("realpath", Files),
     plain("rev", Files),
     plain("seq", Nothing),
     plain("sha1sum", Files),
+    plain("sha224sum", Files),
     plain("sha256sum", Files),
+    plain("sha384sum", Files),
     plain("sha512sum", Files),
     plain("sleep", Nothing),
     plain("stat", Files),
@@ -137,7 +210,9 @@ pub(super) const READERS: &[Reader] = &[
     plain("unexpand", Files),
     plain("uptime", Nothing),
     plain("wc", Files),
+    plain("whereis", Nothing),
     plain("which", Nothing),
+    plain("who", Nothing),
     plain("whoami", Nothing),
     plain("yes", Nothing),
     only("env", Nothing, "0", "", &["null"], &[], 0),
@@ -310,6 +385,11 @@ pub(super) const READERS: &[Reader] = &[
         &["cols", "groupsize", "len", "seek"],
         1,
     ),
+    fd("fd"),
+    fd("fdfind"),
+    Reader { name: "awk", rule: Rule::Awk, reads: Files },
+    Reader { name: "gawk", rule: Rule::Awk, reads: Files },
+    Reader { name: "mawk", rule: Rule::Awk, reads: Files },
     Reader { name: "find", rule: Rule::Find, reads: Trees },
     Reader { name: "sed", rule: Rule::Sed, reads: Files },
     Reader { name: "git", rule: Rule::Git, reads: Trees },

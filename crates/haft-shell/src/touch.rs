@@ -14,7 +14,7 @@ use super::readers::{Reads, Rule};
 use super::walk::Here;
 use super::wrap::Inner;
 use super::writes::{self, Named};
-use super::{Analysis, FileAccess, Layer, Place, Word, base_name, hosts, marks, programs, script};
+use super::{Analysis, FileAccess, Layer, Place, Word, base_name, hosts, marks, programs, script, streams};
 
 /// What a command touches.
 pub(super) struct Touched {
@@ -66,6 +66,10 @@ pub(super) fn layers(
     for (layer, next) in wrappers.iter().zip(&layers[1..]) {
         let own = layer.argv.len().saturating_sub(next.argv.len()).max(1);
         at.named(&writes::by_wrapper(&layer.argv[..own.min(layer.argv.len())]), &mut touched);
+    }
+    if let Some(effects) = &mut touched.effects {
+        effects.reads.retain(|set| !streams::is_stream_path(&set.path));
+        effects.writes.retain(|set| !streams::is_stream_path(&set.path));
     }
     touched
 }
@@ -282,7 +286,7 @@ impl At<'_> {
         let hidden = |word: &Word| match word {
             Word::Literal(_) => false,
             Word::Dynamic(open) => {
-                (open.splits && !stays(word))
+                (open.splits && pattern_folder(word).is_none())
                     || word.prefix().starts_with('-')
                     || (open.shape.starts_with(marks::EXPANSION) && !self.is_value(name, arguments, word))
             }
@@ -290,14 +294,21 @@ impl At<'_> {
         effects.unknown |= arguments.iter().any(hidden);
         let mut operands = file_operands(name, arguments);
         let mut below = reader.reads == Reads::Trees;
-        let searches = matches!(name, "grep" | "egrep" | "fgrep" | "rg");
+        let searches = matches!(name, "grep" | "egrep" | "fgrep" | "rg" | "fd" | "fdfind");
         if searches {
-            let pattern_given = has(&['e', 'f'], &["regexp", "file"]);
+            let finds = name.starts_with("fd");
+            let pattern_given = !finds && has(&['e', 'f'], &["regexp", "file"]);
             if !pattern_given && !operands.is_empty() {
                 operands.remove(0);
             }
-            below =
-                name == "rg" || has(&['r', 'R', 'd'], &["recursive", "dereference-recursive", "directories"]);
+            below = finds
+                || name == "rg"
+                || has(&['r', 'R', 'd'], &["recursive", "dereference-recursive", "directories"]);
+        }
+        if matches!(reader.rule, Rule::Awk) && !operands.is_empty() {
+            operands.remove(0);
+            // `name=value` sets a variable, where it isn't a file.
+            operands.retain(|word| !word.prefix().contains('='));
         }
         if name == "sed" && !has(&['e'], &["expression"]) && !operands.is_empty() {
             operands.remove(0);
@@ -312,10 +323,9 @@ impl At<'_> {
             if word.literal() == Some("-") || (matches!(reader.rule, Rule::Git) && !leads_elsewhere(word)) {
                 continue;
             }
-            if stays(word) {
-                self.read(&mut effects, self.here.join(Path::new(".")), true);
-            } else {
-                self.read(&mut effects, self.paths(word), below);
+            match pattern_folder(word) {
+                Some(folder) => self.read(&mut effects, self.here.join(&folder), true),
+                None => self.read(&mut effects, self.paths(word), below),
             }
         }
         effects
@@ -478,10 +488,9 @@ impl At<'_> {
         for word in
             arguments.files.iter().chain(&arguments.scripts).filter(|word| word.literal() != Some("-"))
         {
-            if stays(word) {
-                self.read(&mut effects, self.here.join(Path::new(".")), true);
-            } else {
-                self.read(&mut effects, self.paths(word), false);
+            match pattern_folder(word) {
+                Some(folder) => self.read(&mut effects, self.here.join(&folder), true),
+                None => self.read(&mut effects, self.paths(word), false),
             }
         }
         if arguments.in_place {
@@ -584,6 +593,14 @@ const VALUED: &[(&str, &str)] = &[
     ("uniq", "fsw"),
     ("diff", "CUxW"),
     ("git", "nSGLU"),
+    ("fd", "dEteScj"),
+    ("fdfind", "dEteScj"),
+    ("awk", "Fv"),
+    ("gawk", "Fv"),
+    ("mawk", "Fv"),
+    ("base64", "w"),
+    ("hexdump", "ensf"),
+    ("column", "sotNRHEWcT"),
     ("tree", "LPI"),
     ("jq", ""),
 ];
@@ -616,11 +633,20 @@ fn file_operands<'w>(name: &str, arguments: &'w [Word]) -> Vec<&'w Word> {
     operands
 }
 
-/// Whether a word is a pattern that matches only in the working directory.
-fn stays(word: &Word) -> bool {
-    let Word::Dynamic(open) = word else { return false };
-    let plain = |c: char| c == marks::GLOB || (c > marks::GLOB && c != '/');
-    open.shape.contains(marks::GLOB) && open.shape.chars().all(plain) && !open.shape.starts_with(['.', '-'])
+/// The folder below which everything lies that a pattern matches: `.` for `*.rs`, `src` for `src/*/mod.rs`. Only for a
+/// relative one without anything else to expand that can't lead up again: `.*` may be `..`.
+pub(super) fn pattern_folder(word: &Word) -> Option<PathBuf> {
+    let Word::Dynamic(open) = word else { return None };
+    let shape = open.shape.as_str();
+    let is_pattern = |part: &str| part.contains(marks::GLOB);
+    let plain = |part: &str| {
+        part.chars().all(|c| c >= marks::GLOB) && part != ".." && !(is_pattern(part) && part.starts_with('.'))
+    };
+    if shape.starts_with(['/', '-']) || !is_pattern(shape) || !shape.split('/').all(plain) {
+        return None;
+    }
+    let folder: PathBuf = shape.split('/').take_while(|part| !is_pattern(part)).collect();
+    Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder })
 }
 
 /// Whether an operand of git is a path out of the working directory.

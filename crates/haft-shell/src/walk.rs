@@ -13,7 +13,7 @@ use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir,
 use super::wrap::{self, Inner};
 use super::{
     Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
-    Redirect, Started, SubCommand, Word, base_name, critical, marks, normal, programs, touch, tree,
+    Redirect, Started, SubCommand, Word, base_name, critical, marks, normal, programs, streams, touch, tree,
 };
 
 /// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
@@ -273,11 +273,7 @@ impl Walker<'_> {
             Some(text) => here.join(Path::new(text)),
             None => touch::below_home(&target, self.place).map(|path| vec![path]),
         };
-        let exempt = |text: &str| {
-            matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin")
-                || text.starts_with("/dev/fd/")
-        };
-        if !target.literal().is_some_and(exempt) {
+        if !target.literal().is_some_and(streams::is_stream) {
             if paths.is_none() || target.literal().is_none() {
                 self.doubt(Doubt::Target(target.plain().to_owned()));
             }

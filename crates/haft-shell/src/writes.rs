@@ -4,7 +4,7 @@
 //! that is known only when it runs is *open*: only an exact rule allows such a command. Where a program writes below the
 //! working directory without naming a place, nothing is said.
 
-use super::{Open, Word, base_name, git_writes, marks};
+use super::{Open, Word, base_name, git_writes, marks, streams};
 
 /// Files and folders that a command names, with whether all below is meant.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Named {
 
 /// Standard input and output, and what isn't a file.
 fn is_stream(word: &Word) -> bool {
-    matches!(word.literal(), Some("-" | "" | "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin"))
+    word.literal().is_some_and(|text| matches!(text, "-" | "") || streams::is_stream(text))
 }
 
 /// Whether a word says where it leads. Operands that don't are left to the effects, which are unknown anyway.

@@ -11,7 +11,9 @@
 //! - `log` keeps it: in memory, then in a file.
 //! - `run` is one run of the shell.
 //! - `said` puts into words what came of it.
+//! - `again` offers to run one that was kept from something once more.
 
+mod again;
 mod clean;
 pub(crate) mod log;
 pub(crate) mod run;
@@ -19,23 +21,24 @@ pub(crate) mod said;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haft::effects::table::Facts as Held;
-use haft::ports::{Confinement, Exit, PermissionMode, Refusal, TaskId, UserQuestion};
+use haft::ports::{Confinement, TaskId};
 use haft::{
     Chars, Content, Context, Effects, Interrupt, ListedClass, Opinion, Output, Stage, Timeout, Tool,
     ToolError, ToolSpec, View,
 };
-use haft_shell::{Analysis, Place, analyse};
+use haft_shell::{Analysis, Place, SubCommand, Word, analyse};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use log::{BACKGROUND_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
 pub use said::FAILURE_CHARS_MAX;
 
+use again::{Answer, More};
 use run::{Ended, Launch, Running};
 use said::Facts;
 
@@ -283,6 +286,11 @@ impl Tool for Bash {
 
     async fn check(&self, input: &BashInput, cx: &Context) -> Result<(), ToolError> {
         Bash::check_command(&input.command)?;
+        if let Some(editor) = self.analyse(&input.command).commands.iter().find_map(waits_for_keys) {
+            return Err(ToolError::senseless(format!(
+                "`{editor}` waits for keys, and there is no terminal here; use Edit, or give options that keep it from asking"
+            )));
+        }
         let background = input.run_in_background == Some(true);
         if background && cx.tasks().is_none() {
             return Err(ToolError::senseless(
@@ -318,20 +326,22 @@ impl Tool for Bash {
             true => Confinement::Outside,
             false => self.confinement(&analysis, cx),
         };
-        let launch = Launch {
+        let mut launch = Launch {
             command: input.command.clone(),
             confinement,
             hosts: hosts(&analysis),
+            git_config: analysis.configures_git(),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
-        let running = run::start(launch, cx);
-        cx.prints_to(running.log.clone());
         if background {
+            let running = run::start(launch, cx);
+            cx.prints_to(running.log.clone());
             return to_background(&input, running, limit, cx);
         }
-        let ended = match in_foreground(running, moves.then_some(limit), cx).await {
-            Ok(ended) => ended?,
-            Err(running) => return moved(&input, running, limit, cx).await,
+        let moves_after = moves.then_some(limit);
+        let ended = match to_its_end(&input, launch.clone(), moves_after, cx).await {
+            Ok(ended) => ended,
+            Err(answer) => return *answer,
         };
         let confined = cx.processes().is_some_and(|processes| processes.confines());
         let mut facts = Facts {
@@ -342,12 +352,26 @@ impl Tool for Bash {
             limit,
             notes: Vec::new(),
         };
-        let ended = match self.once_more(&input, &ended, &mut facts, cx).await? {
-            Some(again) => again,
-            None => ended,
-        };
-        facts.notes.extend(run::carry(cx, ended.cwd.as_deref()));
-        said::result(ended, facts, cx)
+        let Some(more) = More::of(&ended, &facts) else { return carried(ended, facts, cx) };
+        match more.offered(&input.command, cx).await {
+            None => {}
+            Some(Answer::No) => {
+                facts.notes.push("the user did not want it to be run again with more".to_owned());
+            }
+            Some(Answer::Yes) => {
+                facts.notes.push(more.given());
+                facts.confinement = Confinement::Session;
+                launch.confinement = Confinement::Session;
+                if let More::Hosts(hosts) = more {
+                    launch.hosts.extend(hosts);
+                }
+                return match to_its_end(&input, launch, moves_after, cx).await {
+                    Ok(ended) => carried(ended, facts, cx),
+                    Err(answer) => *answer,
+                };
+            }
+        }
+        carried(ended, facts, cx)
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -370,6 +394,14 @@ impl Tool for Bash {
             _ => view,
         })
     }
+}
+
+/// The editor that a command starts to be used by hand, if it does. Options may make it a program like any other.
+fn waits_for_keys(command: &SubCommand) -> Option<&str> {
+    let editor = command.program()?;
+    let bare = |word: &Word| word.literal().is_some_and(|text| !text.starts_with(['-', '+']));
+    let by_hand = matches!(editor, "vi" | "vim" | "nvim" | "view" | "nano" | "pico" | "emacs");
+    (by_hand && command.argv()[1..].iter().all(bare)).then_some(editor)
 }
 
 /// Hosts that a command names, and was therefore allowed with.
@@ -397,19 +429,42 @@ async fn still_there(cx: &Context) -> Result<(), ToolError> {
     )))
 }
 
-/// Waits for the end, or until it is time to go on elsewhere.
-async fn in_foreground(
-    mut running: Running,
+/// The result of a command that ended; where it left is where the next one runs.
+fn carried(ended: Ended, mut facts: Facts<'_>, cx: &Context) -> Result<Output, ToolError> {
+    facts.notes.extend(run::carry(cx, ended.cwd.as_deref()));
+    said::result(ended, facts, cx)
+}
+
+/// Runs a command to its end in the foreground.
+///
+/// # Errors
+/// The answer of the call, if there is one before: it was cancelled, can't be started, or goes on in the background.
+async fn to_its_end(
+    input: &BashInput,
+    launch: Launch,
     moves_after: Option<Duration>,
     cx: &Context,
-) -> Result<Result<Ended, ToolError>, Running> {
-    let Some(limit) = moves_after else { return Ok(running.work.await) };
-    match tokio::time::timeout(limit, &mut running.work).await {
-        Ok(ended) => Ok(ended),
+) -> Result<Ended, Box<Result<Output, ToolError>>> {
+    let mut running = run::start(launch, cx);
+    cx.prints_to(running.log.clone());
+    let late = async {
+        match moves_after {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
         // Somebody moved it already.
-        Err(_) if cx.task().is_some() => Ok(running.work.await),
-        Err(_) => Err(running),
-    }
+        if cx.task().is_some() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let answer = tokio::select! {
+        biased;
+        ended = &mut running.work => return ended.map_err(|error| Box::new(Err(error))),
+        // Answered at once and by ourselves: what it printed would be lost with this future.
+        cause = cx.cancelled() => Err(said::stopped(running, cause, cx)),
+        () = late => moved(input, running, moves_after.unwrap_or_default(), cx),
+    };
+    Err(Box::new(answer))
 }
 
 /// Answers for a command that was to run in the background from the start.
@@ -426,12 +481,7 @@ fn to_background(
 }
 
 /// Answers for a command whose time is over.
-async fn moved(
-    input: &BashInput,
-    running: Running,
-    limit: Duration,
-    cx: &Context,
-) -> Result<Output, ToolError> {
+fn moved(input: &BashInput, running: Running, limit: Duration, cx: &Context) -> Result<Output, ToolError> {
     let log = running.log.clone();
     log.to_background();
     let so_far = {
@@ -499,66 +549,4 @@ fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit
     let view = said::with_tail(View::titled(said::title(&input.command)).summary(words), &so_far);
     let response = said::background_response(&so_far, &task.to_string());
     Output::from(Content::text(text)).with_view(view).with_response(response)
-}
-
-impl Bash {
-    /// Offers to run a command again with more, where it was kept from something for certain; at most once, and only where
-    /// there is a user whom the mode lets be asked. What the command itself says is no reason.
-    async fn once_more(
-        &self,
-        input: &BashInput,
-        ended: &Ended,
-        facts: &mut Facts<'_>,
-        cx: &Context,
-    ) -> Result<Option<Ended>, ToolError> {
-        let kept_from = |refusal: &&Refusal| matches!(refusal, Refusal::Path { write: true, .. });
-        let wanted: Vec<&Refusal> = ended.refused.iter().filter(kept_from).collect();
-        let may_ask = cx
-            .mode()
-            .is_none_or(|mode| !matches!(mode.current(), PermissionMode::DontAsk | PermissionMode::Plan));
-        let (Some(asker), false, true) = (cx.asker(), wanted.is_empty(), may_ask) else { return Ok(None) };
-        let failed = ended.exit != Exit::Code(0);
-        if !failed || facts.confinement != Confinement::ReadOnly || !facts.confined {
-            return Ok(None);
-        }
-        let names: Vec<String> = wanted.iter().take(3).map(|refusal| place_of(refusal)).collect();
-        let question = UserQuestion {
-            text: format!(
-                "`{}` was taken for a command that only looks and could not write {}. Run it again with what this session may write?",
-                input.command.trim(),
-                names.join(", ")
-            ),
-            choices: vec![choice("no", "leave it"), choice("yes", "run it again, once")],
-            several: false,
-        };
-        let answer = asker.question(&question).await;
-        if answer.is_none_or(|answers| answers != ["yes"]) {
-            facts.notes.push("the user did not want it to be run again with more".to_owned());
-            return Ok(None);
-        }
-        facts.confinement = Confinement::Session;
-        let hosts = Vec::new();
-        let launch = Launch {
-            command: input.command.clone(),
-            confinement: Confinement::Session,
-            hosts,
-            timeout: facts.limit,
-        };
-        facts.notes.push(
-            "the user let it run again with what this session may write; this is what came of it".to_owned(),
-        );
-        run::start(launch, cx).work.await.map(Some)
-    }
-}
-
-fn choice(label: &str, description: &str) -> haft::ports::Choice {
-    haft::ports::Choice { label: label.to_owned(), description: Some(description.to_owned()) }
-}
-
-fn place_of(refusal: &Refusal) -> String {
-    let shown = |path: &Path| format!("`{}`", path.display());
-    match refusal {
-        Refusal::Path { path, .. } | Refusal::Protected { path, .. } => shown(path),
-        Refusal::Host { host, .. } => host.clone(),
-    }
 }

@@ -104,7 +104,9 @@ impl ToolError {
         }))
     }
 
-    pub(crate) fn cancelled(cause: Cause, words: &str) -> ToolError {
+    /// The call was cancelled for this reason. For a tool that has something to say about it; the engine answers for the
+    /// others.
+    pub fn cancelled(cause: Cause, words: &str) -> ToolError {
         let mut error = ToolError::of(ErrorKind::Cancelled, words);
         error.0.cause = Some(cause);
         error

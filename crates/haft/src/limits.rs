@@ -128,6 +128,8 @@ pub const BLOCKING_REPORTED_AFTER: Duration = Duration::from_millis(500);
 pub const ABANDONED_THREADS_MAX: usize = 64;
 /// How many calls of a session may run in the background.
 pub const TASKS_MAX: usize = 500;
+/// Agents that are told only once of a background task that may touch anything; any more are told at each call.
+pub const BACKGROUND_AGENTS_TOLD_MAX: usize = 64;
 /// How many background tasks are remembered, ended ones included.
 pub const TASKS_KEPT_MAX: usize = 1_000;
 

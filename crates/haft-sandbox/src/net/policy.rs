@@ -86,12 +86,20 @@ impl NetworkPolicy {
     /// Whether a call that was granted `grants` beside the session's rules may reach a host.
     ///
     /// # Errors
-    /// Why not, and what would allow it, in words for the model.
-    pub(crate) fn judge(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, String> {
+    /// Why not, and whether a grant would change that.
+    pub(crate) fn judge(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, Refused> {
         let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         if let Some(rule) = self.deny.iter().find(meant) {
-            return Err(format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that"));
+            let why = format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that");
+            return Err(Refused { why, grantable: false });
         }
+        // What no rule denies, a grant for this host and port opens.
+        self.opened(grants, host, port).map_err(|why| Refused { why, grantable: true })
+    }
+
+    /// The same, for what no rule denies; why not, and what would allow it, in words for the model.
+    fn opened(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, String> {
+        let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         let asked = self.ask.iter().find(meant);
         if let Some(rule) = asked.filter(|_| !grants.iter().any(|grant| grant.opens(host))) {
             return Err(format!(
@@ -153,6 +161,22 @@ impl NetworkPolicy {
 fn opens_local(rule: &HostRule, host: &Host) -> bool {
     let usual: Vec<Host> = ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten().collect();
     rule.opens(host) || (usual.contains(host) && usual.iter().any(|name| rule.opens(name)))
+}
+
+/// Why a host may not be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// In words for the model, with what would allow it.
+    pub(crate) why: String,
+    /// Whether a grant for this host and port would open it.
+    pub(crate) grantable: bool,
+}
+
+impl Refused {
+    /// For a reason that no grant removes.
+    pub(crate) fn for_good(why: impl Into<String>) -> Refused {
+        Refused { why: why.into(), grantable: false }
+    }
 }
 
 /// What a host that may be reached may resolve to beside public addresses.

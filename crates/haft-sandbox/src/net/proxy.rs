@@ -16,6 +16,7 @@ use super::head::{self, Bad, Body, Request, Wish};
 use super::hello::{self, Hello};
 use super::host::Host;
 use super::outside::{self, Unreached};
+use super::policy::Refused;
 use super::relay::{self, Activity};
 use super::session::{Call, Session};
 use super::{body, limits};
@@ -42,7 +43,7 @@ pub(super) async fn connection(session: Arc<Session>, stream: TcpStream) {
     };
     session.came_back(&request.host, request.port);
     let Some(_connection) = call.connection() else {
-        call.refuse(&request.host, request.port, TOO_MANY);
+        call.refuse(&request.host, request.port, &Refused::for_good(TOO_MANY));
         return answer(&session, read, write, 503, TOO_MANY).await;
     };
     let served = async {
@@ -87,12 +88,12 @@ async fn serve(
     let Request { host, port, wish, .. } = request;
     let pass = match call.judge(session, &host, port) {
         Ok(pass) => pass,
-        Err(why) => return refuse(to, 403, &why).await,
+        Err(refused) => return refuse(to, 403, &refused.why).await,
     };
     let server = match outside::reach(session, &host, port, pass).await {
         Ok(server) => server.into_split(),
         Err(Unreached::Refused(why)) => {
-            call.refuse(&host, port, &why);
+            call.refuse(&host, port, &Refused::for_good(&*why));
             return refuse(to, 403, &why).await;
         }
         Err(Unreached::Failed(status, why)) => return refuse(to, status, &why).await,
@@ -116,7 +117,7 @@ async fn tunnel(
     let first = timeout(session.times.hello, first_bytes(&mut from, &server_in, port)).await;
     let Ok(Ok((bytes, hello))) = first else { return };
     if let Some(why) = contradiction(&hello, host, port, |name| call.may(session, name, port)) {
-        return call.refuse(host, port, &why);
+        return call.refuse(host, port, &Refused::for_good(why));
     }
     if server_out.write_all(&bytes).await.is_ok() {
         drop(bytes);

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use super::host::{Host, HostRule};
 use super::limits::{self, Times};
 use super::outside::Outside;
-use super::policy::{NetworkPolicy, Pass};
+use super::policy::{NetworkPolicy, Pass, Refused};
 
 /// What connections of a session share.
 pub(super) struct Session {
@@ -55,7 +55,7 @@ impl Session {
 
     /// Notes a request that came without a token that counts.
     pub(super) fn refuse_stranger(&self, host: &Host, port: u16, why: &str) {
-        self.strangers.add(&host.to_string(), Some(port), why);
+        self.strangers.add(&host.to_string(), Some(port), &Refused::for_good(why));
     }
 
     /// Some clients ask without a token first and again with it; then nothing was refused.
@@ -82,10 +82,12 @@ impl Session {
                 )
             } else {
                 format!(
-                    "a program asked for the address of `{name}`; `WebFetch(domain:{name})` would allow it"
+                    "a program asked for the address of `{name}`; it takes `WebFetch(domain:{name})` to allow it, and \
+                     a program that uses the proxy that `HTTPS_PROXY` names"
                 )
             };
-            call.asked.add(name, None, &why);
+            // It may be another call's program, and a grant alone wouldn't help one that looks for an address.
+            call.asked.add(name, None, &Refused::for_good(why));
         }
     }
 
@@ -114,7 +116,7 @@ impl Call {
     }
 
     /// Whether it may reach a host; if not, that is noted.
-    pub(super) fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, String> {
+    pub(super) fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
         session.policy.judge(&self.grants, host, port).inspect_err(|why| self.refuse(host, port, why))
     }
 
@@ -123,7 +125,7 @@ impl Call {
         session.policy.judge(&self.grants, host, port).is_ok()
     }
 
-    pub(super) fn refuse(&self, host: &Host, port: u16, why: &str) {
+    pub(super) fn refuse(&self, host: &Host, port: u16, why: &Refused) {
         self.refused.add(&host.to_string(), Some(port), why);
     }
 
@@ -171,8 +173,9 @@ impl Drop for Connection {
 struct Log(Mutex<Vec<Refusal>>);
 
 impl Log {
-    fn add(&self, host: &str, port: Option<u16>, why: &str) {
-        let refusal = Refusal::Host { host: host.to_owned(), port, why: why.to_owned() };
+    fn add(&self, host: &str, port: Option<u16>, refused: &Refused) {
+        let Refused { why, grantable } = refused.clone();
+        let refusal = Refusal::Host { host: host.to_owned(), port, why, grantable };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < limits::REFUSALS_MAX && !all.contains(&refusal) {
             all.push(refusal);

@@ -238,7 +238,7 @@ fn whole(seen: &[u8]) -> bool {
 /// The host, the port and the words of each refusal.
 fn hosts(refusals: &[Refusal]) -> Vec<(String, Option<u16>, String)> {
     let host = |refusal: &Refusal| match refusal {
-        Refusal::Host { host, port, why } => (host.clone(), *port, why.clone()),
+        Refusal::Host { host, port, why, .. } => (host.clone(), *port, why.clone()),
         other => panic!("{other:?}"),
     };
     refusals.iter().map(host).collect()

@@ -235,6 +235,9 @@ pub(super) fn may_change(entry: &Entry) -> bool {
         // `helper::address` has git run a program.
         ("remote", Some(_), "url") => !value.starts_with('-') && !value.contains("::"),
         ("remote", Some(_), "fetch") => true,
+        // Not `update`, which may name a program.
+        ("submodule", Some(_), "active") => true,
+        ("submodule", Some(_), "url") => may_change(&remote_url(entry)),
         _ => false,
     }
 }
@@ -255,7 +258,7 @@ pub(super) fn may_be_new(entry: &Entry) -> bool {
         ("core", None, key) => CORE.contains(&key),
         ("extensions", None, key) => EXTENSIONS.contains(&key),
         ("user", None, key) => key == "name" || key == "email",
-        ("submodule", _, key) => key == "active" || key == "url" && may_change(&remote_url(entry)),
+        ("submodule", None, "active") => true,
         ("remote", Some(_), "promisor" | "partialclonefilter" | "tagopt") => true,
         _ => may_change(entry),
     }

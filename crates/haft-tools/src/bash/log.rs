@@ -217,13 +217,18 @@ impl State {
         {
             self.file = Place::Lost(plain(&error));
         }
-        if let Place::Lost(_) = self.file {
-            let room = self.memory_max.saturating_sub(self.head.len());
-            if room > 0 && self.tail.is_empty() {
-                self.head.push_str(&text[..floor(text, room)]);
+        // The beginning is filled however large the pieces are that it comes in.
+        let mut rest = text;
+        let room = self.memory_max.saturating_sub(self.head.len());
+        if room > 0 && self.head.len() as u64 == self.bytes - text.len() as u64 {
+            let (beginning, after) = text.split_at(floor(text, room));
+            self.head.push_str(beginning);
+            // Where there is no file, beginning and end are shown one after the other.
+            if let Place::Lost(_) = self.file {
+                rest = after;
             }
         }
-        self.tail.push_str(text);
+        self.tail.push_str(rest);
         if self.tail.len() > 2 * TAIL_BYTES_MAX {
             let from = ceil(&self.tail, self.tail.len() - TAIL_BYTES_MAX);
             self.tail.drain(..from);

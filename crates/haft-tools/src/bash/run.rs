@@ -20,23 +20,30 @@ use super::log::{Log, Printed};
 const PLACES: &[&str] =
     &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
 
-/// Runs `$1` and tells descriptor 3 where that ended. The descriptor moves to a number that no command uses by itself.
+/// Runs `$1` and tells descriptor 3 where that ended, and the number of the process that was started last with `&`, if it
+/// still runs. (`jobs` would know of all, but names some that have ended.) The descriptor moves to a number that no command uses by itself.
 /// A command may set a trap of its own, replace the shell or be killed: then nothing is told.
 /// All on one line, so that the numbers of lines in complaints of the shell are the command's own.
 const AROUND: &str = "exec {__haft}>&3 3>&-; __haft_command=$1; shift; \
-    trap 'pwd -P >&\"$__haft\" 2>/dev/null || :' EXIT; \
+    trap '{ pwd -P; [[ ! $! ]] || ! kill -0 $! || echo $!; } >&\"$__haft\" 2>/dev/null || :' EXIT; \
     eval \"$__haft_command\"";
 
+/// The editor of programs that start one by themselves: it leaves everything as it is. `git commit` without a message
+/// then says that there is none, and `git rebase -i` goes on, where an editor would wait for keys.
+const NO_EDITOR: &str = "true";
 /// Bytes of output that the port keeps besides; for one that doesn't tell of output as it comes.
 const CAPTURED_BYTES_MAX: usize = 16 * 1024;
 /// How often at most somebody is told what is printed.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 
 /// A command to run.
+#[derive(Clone)]
 pub(crate) struct Launch {
     pub(crate) command: String,
     pub(crate) confinement: Confinement,
     pub(crate) hosts: Vec<String>,
+    /// Whether git in it has to write the configuration of the repository.
+    pub(crate) git_config: bool,
     /// How long it may run in all.
     pub(crate) timeout: Duration,
 }
@@ -56,7 +63,27 @@ pub(crate) struct Ended {
     pub(crate) printed: Printed,
     /// The working directory that it left, if it told.
     pub(crate) cwd: Option<PathBuf>,
+    /// Whether something that it had started with `&` still ran then, if it told.
+    pub(crate) left_running: bool,
     pub(crate) refused: Vec<Refusal>,
+}
+
+/// What a shell tells when it ends.
+#[derive(Default)]
+struct Farewell {
+    cwd: Option<PathBuf>,
+    left_running: bool,
+}
+
+impl Farewell {
+    /// A path, or the number of a process.
+    fn hear(&mut self, line: &[u8]) {
+        match line.first() {
+            Some(b'/') => self.cwd = Some(PathBuf::from(OsStr::from_bytes(line))),
+            Some(b'0'..=b'9') => self.left_running = true,
+            _ => {}
+        }
+    }
 }
 
 /// The shell: bash, or what there is.
@@ -78,22 +105,25 @@ fn argv(command: &str) -> Vec<OsString> {
 pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
     let log = Arc::new(Log::new(cx.results().cloned()));
     let cancel = cx.cancel().child();
-    let told: Arc<Mutex<Option<PathBuf>>> = Arc::default();
-    let request = ProcessRequest::new(argv(&launch.command), cx.cwd())
+    let told: Arc<Mutex<Farewell>> = Arc::default();
+    let mut request = ProcessRequest::new(argv(&launch.command), cx.cwd())
         .with_access(cx.access().clone(), launch.hosts)
         .with_confinement(launch.confinement)
+        .with_env("EDITOR", NO_EDITOR)
+        .with_env("VISUAL", NO_EDITOR)
+        .with_env("GIT_EDITOR", NO_EDITOR)
         .with_merged_output()
         .with_timeout(launch.timeout)
         .with_output_bytes_max(CAPTURED_BYTES_MAX)
         .with_on_output(tells(&log, cx))
         .with_on_line({
             let told = told.clone();
-            move |line| {
-                let path = PathBuf::from(OsStr::from_bytes(line));
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
-            }
+            move |line| told.lock().unwrap_or_else(PoisonError::into_inner).hear(line)
         })
         .with_cancel(cancel.clone());
+    if launch.git_config {
+        request = request.with_git_config();
+    }
     let (printing, cx) = (log.clone(), cx.clone());
     let work = Box::pin(async move {
         let Some(processes) = cx.processes() else {
@@ -109,8 +139,10 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
                 printing.add(&captured.tail);
             }
         }
-        let cwd = told.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(Ended { exit: outcome.exit, printed: printing.finish(), cwd, refused: outcome.refused })
+        let Farewell { cwd, left_running } =
+            std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+        let (exit, refused) = (outcome.exit, outcome.refused);
+        Ok(Ended { exit, printed: printing.finish(), cwd, left_running, refused })
     });
     Running { log, cancel, work }
 }

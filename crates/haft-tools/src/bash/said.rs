@@ -9,12 +9,12 @@ use std::time::Duration;
 use haft::ports::{Confinement, Exit, Refusal};
 use haft::results::OffloadStore;
 use haft::view::Part;
-use haft::{Content, Context, ErrorKind, Output, ToolError, View};
+use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
 use haft_shell::{Analysis, SubCommand};
 use serde_json::{Value, json};
 
-use super::log::{Printed, ceil, floor};
-use super::run::Ended;
+use super::log::Printed;
+use super::run::{Ended, Running};
 
 /// Characters of the output of a command that failed: its beginning and its end.
 pub const FAILURE_CHARS_MAX: usize = 9_000;
@@ -37,12 +37,15 @@ pub(crate) struct Facts<'a> {
 
 /// The result of a command that ended.
 pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Output, ToolError> {
-    let Ended { exit, printed, refused, .. } = ended;
+    let Ended { exit, printed, refused, left_running, .. } = ended;
     let answers = meaning(&exit, facts.analysis);
     let failed = !(exit == Exit::Code(0) || answers.is_some());
     let mut notes = left_out(&printed);
     notes.extend(exit_words(&exit, answers, facts.limit));
     notes.extend(refusals(&refused));
+    if left_running && matches!(exit, Exit::Code(_)) {
+        notes.push(LEFT_RUNNING.to_owned());
+    }
     let looked = failed && facts.confined && facts.confinement == Confinement::ReadOnly;
     if looked && wanted_more(&printed, &refused) {
         notes.push(ONLY_LOOKED.to_owned());
@@ -66,6 +69,16 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
         _ => Output::from(Content::text(with_notes(&whole(&printed), &notes))),
     };
     Ok(output.with_view(view).with_response(response))
+}
+
+/// What is said of a command whose call was cancelled while it ran: why, and what it had printed.
+pub(crate) fn stopped(running: Running, cause: Cause, cx: &Context) -> ToolError {
+    let Running { log, work, .. } = running;
+    // Ends it.
+    drop(work);
+    let printed = log.finish();
+    let notes = [left_out(&printed), vec![format!("Bash was {}", cause.words())]].concat();
+    ToolError::cancelled(cause, &failure(&printed, &notes, cx.results().map(|store| &**store)))
 }
 
 /// All of the text, or what there is of it.
@@ -108,9 +121,8 @@ fn failure(printed: &Printed, notes: &[String], store: Option<&OffloadStore>) ->
     };
     let half = FAILURE_CHARS_MAX / 2;
     let tail = if printed.tail.is_empty() { &text } else { &printed.tail };
-    // Characters have up to four bytes; this is the cut for text that is mostly ASCII, and never longer.
-    let head_end = floor(&printed.head, half);
-    let tail_from = ceil(tail, tail.len().saturating_sub(half));
+    let head_end = printed.head.char_indices().nth(half).map_or(printed.head.len(), |(at, _)| at);
+    let tail_from = tail.char_indices().nth_back(half - 1).map_or(0, |(at, _)| at);
     let whole = match place {
         Some(place) => format!("all {bytes} bytes are in {place}"),
         None => format!("there were {bytes} bytes in all, which could not be kept"),
@@ -243,10 +255,10 @@ fn refusals(refused: &[Refusal]) -> Vec<String> {
         .iter()
         .take(REFUSALS_SHOWN)
         .map(|refusal| match refusal {
-            Refusal::Host { host, port: Some(port), why } => {
+            Refusal::Host { host, port: Some(port), why, .. } => {
                 format!("it could not reach {host}:{port}: {why}")
             }
-            Refusal::Host { host, port: None, why } => format!("it could not reach {host}: {why}"),
+            Refusal::Host { host, port: None, why, .. } => format!("it could not reach {host}: {why}"),
             Refusal::Path { path, write: true } => {
                 format!("it could not write `{}`, it seems", path.display())
             }
@@ -281,6 +293,9 @@ fn wanted_more(printed: &Printed, refused: &[Refusal]) -> bool {
     let told = |text: &str| KEPT_FROM.iter().any(|words| text.contains(words));
     !refused.is_empty() || told(&printed.head) || told(&printed.tail)
 }
+
+const LEFT_RUNNING: &str =
+    "what it left running with `&` was ended with it; to let something go on set `run_in_background`";
 
 const ONLY_LOOKED: &str = "it was taken for a command that only looks, so it ran where nothing can be written and no host \
                            reached";

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
-use crate::context::Context;
+use crate::context::{Context, Host};
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
 use crate::error::ToolError;
@@ -27,37 +27,47 @@ use crate::sync::lock;
 /// What runs in the background of a session, and what it touches.
 #[derive(Default)]
 pub(crate) struct Background {
-    running: Mutex<Vec<(TaskId, Arc<str>, Touch)>>,
+    running: Mutex<Vec<Behind>>,
     /// How many there are: nearly always none, which every call asks.
     count: AtomicUsize,
+}
+
+/// A task, and what it touches.
+struct Behind {
+    task: TaskId,
+    tool: Arc<str>,
+    touch: Touch,
+    /// Agents that know of it; only for one that may touch anything.
+    told: Vec<Arc<str>>,
 }
 
 impl Background {
     pub(crate) fn add(&self, task: TaskId, tool: Arc<str>, touch: Touch) {
         let mut running = lock(&self.running);
-        running.push((task, tool, touch));
+        running.push(Behind { task, tool, touch, told: Vec::new() });
         self.count.store(running.len(), Ordering::Release);
     }
 
     pub(crate) fn remove(&self, task: TaskId) {
         let mut running = lock(&self.running);
-        running.retain(|(running, ..)| *running != task);
+        running.retain(|running| running.task != task);
         self.count.store(running.len(), Ordering::Release);
     }
 
-    /// Adds the background tasks, other than its `own`, that a call meets.
+    /// Adds the background tasks, other than its `own`, that a call meets. Of one that may touch anything every agent is
+    /// told once: it meets every call, and says nothing about any of them.
     pub(crate) fn meet(
         &self,
         resolved: &Resolved,
         entry: &Entry,
-        confined: bool,
+        host: &Host,
         own: Option<TaskId>,
         met: &mut Vec<(TaskId, Arc<str>)>,
     ) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let touch = Touch::of(resolved, u64::from(entry.number()), confined);
+        let touch = Touch::of(resolved, u64::from(entry.number()), host.confined);
         // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the disk.
         let declared = &resolved.declared;
         let inward = !declared.unknown
@@ -65,13 +75,15 @@ impl Background {
             && declared.runs.is_empty()
             && declared.reaches.is_empty()
             && !declared.state.is_empty();
-        for (task, tool, other) in lock(&self.running).iter() {
-            let known = met.iter().any(|(known, _)| known == task);
-            if inward && *other == Touch::everything() {
-                continue;
-            }
-            if Some(*task) != own && !known && other.conflicts(&touch) {
-                met.push((*task, tool.clone()));
+        for behind in lock(&self.running).iter_mut() {
+            let anything = behind.touch == Touch::everything();
+            let known = met.iter().any(|(known, _)| *known == behind.task)
+                || (anything && (inward || behind.told.contains(&host.agent)));
+            if Some(behind.task) != own && !known && behind.touch.conflicts(&touch) {
+                met.push((behind.task, behind.tool.clone()));
+                if anything && behind.told.len() < limits::BACKGROUND_AGENTS_TOLD_MAX {
+                    behind.told.push(host.agent.clone());
+                }
             }
         }
     }

@@ -90,8 +90,8 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    let (confined, mut met) = (shared.surroundings.confined, Vec::new());
-    shared.background.meet(resolved, entry, confined, None, &mut met);
+    let mut met = Vec::new();
+    shared.background.meet(resolved, entry, &shared.host, None, &mut met);
     let started = Instant::now();
     cx.running().begin(&opened.attempt.input, &resolved.declared, started);
     let watching = watch(started);
@@ -108,7 +108,7 @@ pub(crate) async fn execute<Watching>(
 
     // 7 observe
     let mut done = Outcome { outcome, notes, stop: None, duration };
-    shared.background.meet(resolved, entry, confined, cx.running().own_task(), &mut met);
+    shared.background.meet(resolved, entry, &shared.host, cx.running().own_task(), &mut met);
     done.notes.extend(Background::note(met));
     if !shared.hooks.post.is_empty() {
         Box::pin(hook::after(shared, opened, cx, &mut done)).await;

@@ -261,6 +261,8 @@ pub enum Refusal {
         port: Option<u16>,
         /// Why not, in words for the model.
         why: String,
+        /// Whether granting it to the call would let it through: not where a rule denies it, or its address is the reason.
+        grantable: bool,
     },
     /// It seems to have wanted to read or to write here. A child can hide that or make it up.
     Path {

@@ -2,6 +2,7 @@
 
 use super::super::NetworkPolicy;
 use super::super::host::{Host, HostRule};
+use super::super::policy::Refused;
 
 /// `"allow a.example, deny b.example | grants"`, hosts with ports, and `ok` or a part of the words.
 #[track_caller]
@@ -26,7 +27,11 @@ fn check(rules: &str, wanted: &[(&str, &str)]) {
         let judged = policy.judge(&grants, &Host::parse(host).unwrap(), port.parse().unwrap());
         match judged {
             Ok(_) => assert_eq!(*verdict, "ok", "{rules}: {target}"),
-            Err(why) => assert!(*verdict != "ok" && why.contains(verdict), "{rules}: {target}: {why}"),
+            Err(Refused { why, grantable }) => {
+                assert!(*verdict != "ok" && why.contains(verdict), "{rules}: {target}: {why}");
+                // Only what a rule denies stays out of reach whatever is granted.
+                assert_eq!(grantable, !why.contains(" denies "), "{rules}: {target}: {why}");
+            }
         }
     }
 }

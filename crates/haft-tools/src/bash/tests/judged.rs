@@ -42,6 +42,10 @@ impl Processes for Meeting {
     }
 }
 
+fn refused(host: &str, port: u16, grantable: bool) -> Refusal {
+    Refusal::Host { host: host.into(), port: Some(port), why: "no rule allows it".into(), grantable }
+}
+
 fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
     ProcessOutcome { exit, stdout: Captured::default(), stderr: Captured::default(), refused }
 }
@@ -204,11 +208,63 @@ async fn hosts_that_a_command_names_go_with_it() {
     scene.bash("curl -s https://example.com/a | head -1").await;
     assert_eq!(*told.asked.lock().unwrap(), [(Confinement::Session, vec!["example.com".to_owned()])]);
     let mut outcome = ended(Exit::Code(6), Vec::new());
-    outcome.refused =
-        vec![Refusal::Host { host: "evil.example".into(), port: Some(443), why: "no rule allows it".into() }];
+    outcome.refused = vec![refused("evil.example", 443, true)];
     told.outcomes.lock().unwrap().push(outcome);
     let said = scene.bash("npm install").await;
     assert!(said.contains("it could not reach evil.example:443: no rule allows it"), "{said}");
+}
+
+/// The hosts that each run was given, and what the model is told, with a user who gives this answer.
+async fn refused_hosts(
+    command: &str,
+    outcome: ProcessOutcome,
+    asker: Option<&ScriptedAsker>,
+) -> (Vec<Vec<String>>, String) {
+    let told = Arc::new(Told::default());
+    told.outcomes.lock().unwrap().push(outcome);
+    let mut scene = Scene::of(Bash::new(), told.clone());
+    if let Some(asker) = asker {
+        scene = scene.with(|engine| engine.ask(asker.clone()));
+    }
+    let said = scene.bash(command).await;
+    let hosts = told.asked.lock().unwrap().iter().map(|(_, hosts)| hosts.clone()).collect();
+    (hosts, said)
+}
+
+#[tokio::test]
+async fn refused_hosts_are_offered_once_and_for_this_call() {
+    let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
+    let failed = |refused: Vec<Refusal>| ended(Exit::Code(1), refused);
+    let both = || vec![refused("a.example", 443, true), refused("b.example", 8443, true)];
+    let owned = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+
+    let asker = choose("yes");
+    let (hosts, said) = refused_hosts("curl https://c.example", failed(both()), Some(&asker)).await;
+    assert_eq!(hosts, [owned(&["c.example"]), owned(&["c.example", "a.example", "b.example:8443"])]);
+    assert_eq!(
+        said,
+        "(no output)\nthe user let it run again and reach a.example, b.example:8443; this is what came of it"
+    );
+    assert_eq!(
+        asker.questions()[0].text,
+        "`curl https://c.example` failed and could not reach a.example, b.example:8443. Run it again and let it reach \
+         these, this once?"
+    );
+
+    let asker = choose("no");
+    let (hosts, said) = refused_hosts("npm ci", failed(both()), Some(&asker)).await;
+    assert_eq!(hosts.len(), 1);
+    assert!(said.ends_with("\nthe user did not want it to be run again with more"), "{said}");
+
+    // Nobody to ask, nothing failed, or nothing that a grant would open: it is said and nothing more.
+    let (hosts, said) = refused_hosts("npm ci", failed(both()), None).await;
+    assert_eq!(hosts.len(), 1);
+    assert!(said.contains("it could not reach b.example:8443: no rule allows it"), "{said}");
+    for outcome in [ended(Exit::Code(0), both()), failed(vec![refused("denied.example", 443, false)])] {
+        let asker = choose("yes");
+        let (hosts, _) = refused_hosts("npm ci", outcome, Some(&asker)).await;
+        assert_eq!((hosts.len(), asker.questions().len()), (1, 0));
+    }
 }
 
 /// Who comes after a command that moves depends on where it leaves.
@@ -217,4 +273,27 @@ fn a_command_that_moves_runs_alone() {
     let alone = |command: &str| Bash::new().effects_of(command).claims.concurrency_safe == Some(false);
     assert!(alone("cd sub") && alone("cd sub && ls") && alone("pushd sub; ls; popd"));
     assert!(!alone("ls sub") && !alone("cat cd"));
+}
+
+#[tokio::test]
+async fn an_editor_that_waits_for_keys_is_not_started() {
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    for command in ["vim", "vim a b", "cd sub && nano x", "timeout 5 emacs a"] {
+        let said = scene.bash(command).await;
+        assert!(said.starts_with("InvalidInput: ") && said.contains("waits for keys"), "{command}: {said}");
+    }
+    assert_eq!(told.asked(), []);
+    for command in ["vim -es -c 'wq' a", "echo vim", "vim --version", "emacs --batch", "vim +q"] {
+        scene.bash(command).await;
+    }
+    assert_eq!(told.asked().len(), 5);
+}
+
+/// Programs that start an editor by themselves don't wait for one.
+#[tokio::test]
+async fn no_editor_is_waited_for() {
+    let scene = Scene::new();
+    let said = scene.bash("git init -q . && git -c user.name=x -c user.email=x@x commit --allow-empty").await;
+    assert!(said.contains("empty commit message"), "{said}");
 }

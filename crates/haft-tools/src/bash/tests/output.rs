@@ -156,3 +156,63 @@ async fn progress_is_told_as_it_comes() {
     let told: Vec<String> = told.collect();
     assert!(!told.is_empty() && told[0].starts_with("compiling "), "{told:?}");
 }
+
+/// Halves are counted in characters: text of two bytes each is not shown by half.
+#[tokio::test]
+async fn a_long_failure_is_cut_by_characters() {
+    let said = Scene::new().bash("for i in $(seq 5000); do echo äöü; done; exit 1").await;
+    let shown = said.chars().filter(|c| "äöü\n".contains(*c)).count();
+    assert!((9_000..9_100).contains(&shown), "{shown}");
+    assert!(said.starts_with("Failed: äöü\n") && said.ends_with("äöü\nexit code 1"));
+}
+
+#[tokio::test]
+async fn a_cancelled_command_says_what_it_had_printed() {
+    let events = EventLog::new();
+    let scene = Scene::new().with(|engine| engine.events(events.clone()));
+    let command = "printf 'one\\ntwo'; sleep 600";
+    let turn = scene.engine.turn();
+    let handle = turn.handle();
+    let heard = || events.events().iter().any(|event| matches!(event.what, What::Progress(_)));
+    let interrupted = async {
+        until(heard).await;
+        handle.interrupt();
+    };
+    let calls = [ToolCall::new("1", "Bash", json!({"command": command}))];
+    let (results, ()) = tokio::join!(turn.run(calls), interrupted);
+    let error = results[0].error().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(error.cause(), Some(haft::Cause::User));
+    assert_eq!(error.message(), "one\ntwo\nBash was cancelled: the user interrupted this turn");
+}
+
+#[tokio::test]
+async fn what_is_left_running_is_ended_and_said() {
+    let scene = Scene::new();
+    let said = scene.bash("sleep 600 & sleep 600 & echo $!").await;
+    let (pid, note) = said.split_once('\n').unwrap();
+    assert_eq!(
+        note,
+        "what it left running with `&` was ended with it; to let something go on set `run_in_background`"
+    );
+    until(|| !lives(pid)).await;
+    assert_eq!(scene.bash("sleep 0 & wait; echo done").await, "done");
+    // Its number is no working directory.
+    assert_eq!(scene.bash("cd sub; sleep 600 & cd deep").await.lines().count(), 2);
+    assert_eq!(scene.bash("pwd").await, "WORK/sub/deep");
+}
+
+/// A port may hand over more at once than is held in memory: the beginning is there all the same.
+#[test]
+fn the_beginning_is_kept_however_large_the_pieces_are() {
+    for store in [Some(Arc::new(OffloadStore::temporary())), None] {
+        let log = Log::new(store.clone());
+        log.add("line\n".repeat(MEMORY_BYTES_MAX).as_bytes());
+        log.add(b"end\n");
+        let printed = log.finish();
+        assert_eq!(printed.head.len(), MEMORY_BYTES_MAX, "{}", store.is_some());
+        assert!(printed.head.starts_with("line\nline\n") && printed.tail.ends_with("line\nend\n"));
+        let shown = (printed.head.len() + printed.tail.len()) as u64;
+        assert!(shown < printed.bytes && printed.bytes == 5 * MEMORY_BYTES_MAX as u64 + 4);
+    }
+}

@@ -1,0 +1,45 @@
+//! Names below `/dev` that are no files: what is read from them is nobody's, and what is written to them is kept nowhere.
+
+use std::path::Path;
+
+/// Devices that hold nothing.
+const DEVICES: &[&str] = &[
+    "/dev/full",
+    "/dev/null",
+    "/dev/random",
+    "/dev/stderr",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/tty",
+    "/dev/urandom",
+    "/dev/zero",
+];
+
+/// Whether a path names a stream of the program itself, or a device that holds nothing.
+pub(super) fn is_stream(text: &str) -> bool {
+    let descriptor = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    DEVICES.contains(&text) || text.strip_prefix("/dev/fd/").is_some_and(descriptor)
+}
+
+/// The same for a path, also where a copy would make an entry below it (`cp x /dev/null`).
+pub(super) fn is_stream_path(path: &Path) -> bool {
+    let named = |path: &Path| path.to_str().is_some_and(is_stream);
+    named(path) || path.parent().is_some_and(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_and_what_only_looks_like_one() {
+        for text in ["/dev/null", "/dev/fd/3", "/dev/urandom", "/dev/tty"] {
+            assert!(is_stream(text), "{text}");
+        }
+        for text in
+            ["/dev/sda", "/dev/fd/../../etc/passwd", "/dev/fd/", "/dev/nullx", "/dev/tcp/x.io/80", "dev/null"]
+        {
+            assert!(!is_stream(text), "{text}");
+        }
+    }
+}
