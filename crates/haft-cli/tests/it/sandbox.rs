@@ -121,3 +121,84 @@ fn only_the_user_lifts_the_sandbox() {
     let asks = room.say(&["call", "Bash", &input]);
     assert!(asks.code == Some(1) && asks.stderr.contains("without the sandbox"), "{asks:?}");
 }
+
+/// What people run all day asks nobody: it can do nothing else.
+#[test]
+fn everyday_looking_runs_unasked() {
+    let room = Room::new();
+    room.write("work/src/a.rs", "fn a() {}\n");
+    for command in [
+        "cat /proc/cpuinfo /proc/meminfo | wc -l",
+        "head -1 /etc/os-release",
+        "cat src/* | wc -l",
+        "ls src/*.rs",
+        "head -c 4 /dev/urandom | wc -c",
+        "cat /dev/null",
+        "awk '{ print $1 }' notes.txt",
+        "make --version || git --version",
+        "uname -a; nproc; date; env | sort; ps aux",
+    ] {
+        let ran = bash(&room, command, &[]);
+        assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+    }
+    for command in ["cat /etc/passwd", "cat ../outside", "cat src/.*", "awk '{ print > \"x\" }' notes.txt"] {
+        let ran = bash(&room, command, &[]);
+        assert!(ran.stderr.contains("so it needs a yes"), "{command}: {ran:?}");
+    }
+    // A rule counts for what is read unasked otherwise.
+    let denied = bash(&room, "cat /proc/cpuinfo", &["--deny", "Read(//proc/**)"]);
+    assert!(denied.code == Some(1) && denied.stderr.contains("denied"), "{denied:?}");
+}
+
+/// Forms of git that have to write the configuration do, and nothing else of it stays.
+#[test]
+fn git_sets_up_remotes_and_what_branches_follow() {
+    let room = Room::new();
+    let allowed = |command: &str| bash(&room, command, &["--allow", "Bash"]);
+    let made = allowed(
+        "git init -q -b main . && git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one && \
+         git init -q --bare up.git",
+    );
+    assert_eq!(made.code, Some(0), "{made:?}");
+    room.write("work/.gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = ./up.git\n");
+    for (command, key, value) in [
+        ("git remote add up ./up.git", "remote.up.url", "./up.git"),
+        ("git push -q -u up main", "branch.main.merge", "refs/heads/main"),
+        ("git fetch -q up && git switch -q -c x --track up/main", "branch.x.remote", "up"),
+        ("git checkout -q -b y up/main", "branch.y.remote", "up"),
+        ("git branch z && git branch -q --set-upstream-to=up/main z", "branch.z.remote", "up"),
+        ("git config branch.z.description words", "branch.z.description", "words"),
+        ("git remote rename up down", "remote.down.url", "./up.git"),
+        (
+            "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),s && git submodule -q init",
+            "submodule.s.active",
+            "true",
+        ),
+    ] {
+        let ran = allowed(command);
+        assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+        let kept = allowed(&format!("git config {key}"));
+        assert_eq!(kept.stdout.trim(), value, "{command}: {kept:?}");
+    }
+    let tricky = allowed("git remote set-url down ../x && git config core.fsmonitor ./evil");
+    assert!(tricky.stdout.contains("`core.fsmonitor`, and that was undone"), "{tricky:?}");
+    let kept = allowed("git config remote.down.url; git config core.fsmonitor");
+    assert_eq!((kept.stderr.lines().next(), kept.code), (Some("../x"), Some(1)), "{kept:?}");
+    // Without such a form none of it can be written.
+    let refused = allowed("git config core.fsmonitor ./evil");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+}
+
+/// A host that nobody allowed is named with the rule that would, and a command that left something running says so.
+#[test]
+fn what_a_command_was_kept_from_is_said() {
+    let room = Room::new();
+    let script = "import urllib.request as u; u.urlopen('http://registry.example/')";
+    room.write("work/get.py", script);
+    let ran = bash(&room, "python3 get.py 2>/dev/null", &["--allow", "Bash"]);
+    let words = "it could not reach registry.example:80: no rule allows `registry.example`; \
+                 `WebFetch(domain:registry.example)` would";
+    assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
+    let left = bash(&room, "sleep 600 & echo on", &["--allow", "Bash"]);
+    assert!(left.stdout.starts_with("on\nwhat it left running with `&` was ended with it"), "{left:?}");
+}
