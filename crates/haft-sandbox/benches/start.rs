@@ -87,8 +87,7 @@ async fn all() {
     let (session, read_only) = (scene(&work, true).session_network(), scene(&work, false));
     let fallback = sandbox(HELPER, Stack::Fallback, session, read_only).unwrap();
     use Confinement::{Outside, ReadOnly, Session};
-    let kind =
-        |name, processes, confinement, granted| Kind { name, processes, confinement, granted };
+    let kind = |name, processes, confinement, granted| Kind { name, processes, confinement, granted };
     let kinds = [
         kind("plain", &local as &dyn Processes, Outside, false),
         kind("session", &full, Session, false),

@@ -6,7 +6,9 @@
 //! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
 //! made with it.
 //!
-//! Spare sandboxes wait for scenes that come again, as those of commands that only look do; each is used once.
+//! Spare sandboxes wait for scenes that come again, as those of commands without a grant of their own do; each is used
+//! once, and only if what it was made of is still there. They are made when nothing else is asked: one of a scene that
+//! came, and a second where calls came faster than that.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -50,7 +52,7 @@ struct Helper {
     one_thread: OneThread,
     session_net: Option<OwnedFd>,
     spares: VecDeque<Spare>,
-    /// Scenes that came more than once and have no spare; one is made when there is time.
+    /// Scenes of which a spare is made when there is time.
     wanted: VecDeque<Order>,
     /// The last scenes that came.
     seen: VecDeque<Vec<u8>>,
@@ -148,7 +150,9 @@ impl Helper {
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
                 let _ = Report::Made(process).send(reports.as_fd());
-                if let (true, Ok(held)) = (again, held_again) {
+                // One that never came before takes nobody's place.
+                let room = self.spares.len() + self.wanted.len() < limits::SPARES_MAX;
+                if let (true, Ok(held)) = (again || room, held_again) {
                     self.want(Order { scene: scene.to_vec(), held });
                 }
                 self
@@ -211,18 +215,23 @@ impl Helper {
 
     /// Asks for a spare of a scene.
     fn want(&mut self, order: Order) {
-        self.wanted.retain(|wanted| wanted.scene != order.scene);
-        self.wanted.push_back(order);
-        keep_last(&mut self.wanted, limits::SPARES_MAX);
+        let made = self.spares.iter().filter(|spare| spare.scene == order.scene).count();
+        let wanted = self.wanted.iter().filter(|wanted| wanted.scene == order.scene).count();
+        if made + wanted < limits::SPARES_EACH_MAX {
+            self.wanted.push_back(order);
+            keep_last(&mut self.wanted, limits::SPARES_MAX);
+        }
     }
 
-    /// A spare that is what is wanted, and made of what there is now. A stale one is thrown away.
+    /// A spare that is what is wanted, and made of what there is now. Stale ones are thrown away.
     fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
-        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
-        let spare = self.spares.remove(found)?;
+        self.spares.iter().find(|spare| spare.scene == scene)?;
         let held: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
         let made = self.read(scene, held.ok()?)?;
-        (spare.sources == stage::sources(&made)).then_some(spare)
+        let now = stage::sources(&made);
+        self.spares.retain(|spare| spare.scene != scene || spare.sources == now);
+        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
+        self.spares.remove(found)
     }
 
     fn make_spare(mut self) -> Helper {
@@ -234,7 +243,6 @@ impl Helper {
         let sources = stage::sources(&made);
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
-                self.spares.retain(|spare| spare.scene != scene);
                 self.spares.push_back(Spare { scene, sources, process, socket: ours });
                 keep_last(&mut self.spares, limits::SPARES_MAX);
                 self

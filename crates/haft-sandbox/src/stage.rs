@@ -115,9 +115,14 @@ enum Kind {
 
 impl Kind {
     fn of(descriptor: BorrowedFd<'_>) -> Result<Kind> {
-        let status = rustix::fs::fstat(descriptor)?;
-        let folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
-        Ok(if folder { Kind::Folder } else { Kind::File })
+        Ok(Kind::in_mode(rustix::fs::fstat(descriptor)?.st_mode))
+    }
+
+    fn in_mode(mode: u32) -> Kind {
+        match FileType::from_raw_mode(mode) {
+            FileType::Directory => Kind::Folder,
+            _ => Kind::File,
+        }
     }
 }
 
@@ -167,7 +172,7 @@ impl Stage {
         let tree = copy(source.as_fd())?;
         let read_only = if writable { 0 } else { RDONLY };
         sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | read_only, true)?;
-        self.attach(&tree, at, Kind::of(source.as_fd())?)
+        self.attach(&tree, at, Kind::in_mode(status.st_mode))
     }
 
     /// What a descriptor of the host's stands for, as it is mounted here: found by its path, and compared.
