@@ -1,20 +1,25 @@
-//! What a sandbox costs: the start of `bash -c true`, as ratios to a plain child of the same run, from a small host and
-//! from one with 1 GiB in use.
+//! What a sandbox costs: the start of `bash -c true` in the profile of a session with a home folder and caches, as ratios
+//! to a plain child of the same run, from a small host and from one with 1 GiB in use.
 //!
 //! Rounds alternate, so that a busy machine slows all of them; the ratio is the median over the rounds. Between calls there
-//! is a moment, as there is between the calls of a model: that is when a spare sandbox is made.
+//! is a moment, as there is between the calls of a model: that is when a spare sandbox is made. A call that was granted
+//! something of its own finds no spare.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
+use std::fs;
 use std::hint::black_box;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use haft::files::{Access, Root};
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
-use haft_sandbox::testing::{EVER_NEW, TestScene, sandbox};
-use haft_sandbox::{LocalProcesses, Stack};
+use haft_sandbox::testing::{TestScene, sandbox};
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack};
 
 const ROUNDS: usize = 101;
 const PAUSE: Duration = Duration::from_millis(12);
+const FILES: usize = 10_000;
 const HELPER: &str = env!("CARGO_BIN_EXE_haft-sandbox-helper");
 
 fn main() {
@@ -25,67 +30,140 @@ fn main() {
     runtime.block_on(async { tokio::spawn(all()).await.unwrap() });
 }
 
-/// As many parts as an ordinary profile has.
-fn scene(workspace: &std::path::Path, home: &std::path::Path, writable: bool) -> TestScene {
-    let mut scene = TestScene::system().tmpfs("/var/tmp").tmpfs(home);
-    for tools in [".cargo", ".rustup", ".local"] {
-        scene = scene.bind(home.join(tools), false);
+/// A user with tool chains, caches, settings, secrets, and a repository to work in.
+fn user(root: &Path) -> ProfileConfig {
+    for folder in [
+        "home/.cargo/bin",
+        "home/.cargo/git",
+        "home/.cargo/registry",
+        "home/.cache/pip",
+        "home/.local/bin",
+        "home/.npm",
+        "home/.nvm",
+        "home/.rustup",
+        "home/.ssh",
+        "home/go/pkg",
+        "other",
+        "work/.git/hooks",
+        "work/.git/objects",
+        "work/.git/refs",
+    ] {
+        fs::create_dir_all(root.join(folder)).unwrap();
     }
-    scene = scene.bind(workspace, writable);
-    if writable {
-        scene = scene.pin(workspace.join(".git")).protect(workspace.join(".git/config"));
-        scene = scene.protect(workspace.join(".git/hooks"));
+    for (file, content) in [
+        ("home/.gitconfig", "[user]\nname = Me\n"),
+        ("home/.cargo/config.toml", "[net]\nretry = 2\n"),
+        ("home/.cargo/credentials.toml", "[registry]\ntoken = \"x\"\n"),
+        ("work/.git/HEAD", "ref: refs/heads/main\n"),
+        ("work/.git/config", "[core]\nbare = false\n"),
+    ] {
+        fs::write(root.join(file), content).unwrap();
     }
-    scene.mask("/etc/shadow").mask("/etc/sudoers").file("/etc/resolv.conf", "nameserver 127.0.0.1\n")
+    let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
+    config.home = Some(root.join("home"));
+    config.own.push(root.join("state"));
+    config
+}
+
+struct Kind<'a> {
+    name: &'static str,
+    processes: &'a dyn Processes,
+    confinement: Confinement,
+    /// Whether each call is granted something of its own, so that there is no spare for it.
+    granted: bool,
 }
 
 async fn all() {
-    let dir = tempfile::tempdir().unwrap();
-    let (workspace, home) = (dir.path().join("workspace"), dir.path().join("home"));
-    std::fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
-    std::fs::write(workspace.join(".git/config"), "").unwrap();
-    for tools in [".cargo", ".rustup", ".local"] {
-        std::fs::create_dir_all(home.join(tools)).unwrap();
-    }
-    let session = scene(&workspace, &home, true).session_network();
-    let read_only = scene(&workspace, &home, false);
+    // Not in `/tmp`, which is another one in a sandbox.
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let profile = user(&root);
+    let work = root.join("work");
+    start_up(&profile);
     let local = LocalProcesses::new(std::env::vars_os());
-    let full = sandbox(HELPER, Stack::Full, session.clone(), read_only.clone()).unwrap();
+    let mut config = SandboxConfig::new(profile).with_helper(HELPER).with_variables(std::env::vars_os());
+    config.full_only = true;
+    let full = Sandbox::start(config).unwrap();
+    let (session, read_only) = (scene(&work, true).session_network(), scene(&work, false));
     let fallback = sandbox(HELPER, Stack::Fallback, session, read_only).unwrap();
-    // The last says whether the scene is a new one each time, for which there is no spare.
-    let kinds: [(&str, &dyn Processes, Confinement, bool); 7] = [
-        ("plain", &local, Confinement::Outside, false),
-        ("full sandbox", &full, Confinement::Session, false),
-        ("full sandbox, read-only", &full, Confinement::ReadOnly, false),
-        ("full sandbox, no spare", &full, Confinement::Session, true),
-        ("full sandbox, read-only, no spare", &full, Confinement::ReadOnly, true),
-        ("Landlock and filter", &fallback, Confinement::Session, false),
-        ("Landlock and filter, read-only", &fallback, Confinement::ReadOnly, false),
+    use Confinement::{Outside, ReadOnly, Session};
+    let kind = |name, processes, confinement, granted| Kind { name, processes, confinement, granted };
+    let kinds = [
+        kind("plain", &local as &dyn Processes, Outside, false),
+        kind("session", &full, Session, false),
+        kind("read-only", &full, ReadOnly, false),
+        kind("session, with a grant", &full, Session, true),
+        kind("read-only, with a grant", &full, ReadOnly, true),
+        kind("Landlock and filter", &fallback, Session, false),
+        kind("Landlock and filter, read-only", &fallback, ReadOnly, false),
     ];
     for ballast in [0, 1 << 30] {
         // Touched, so that it is there.
         let memory = black_box(vec![1u8; ballast]);
         let mut times = vec![Vec::new(); kinds.len()];
-        for _ in 0..ROUNDS {
-            for ((_, processes, confinement, new), times) in kinds.iter().zip(&mut times) {
+        for round in 0..ROUNDS {
+            for (kind, times) in kinds.iter().zip(&mut times) {
                 std::thread::sleep(PAUSE);
-                let request =
-                    ProcessRequest::new(["bash", "-c", "true"], &workspace).with_confinement(*confinement);
-                let request = if *new { request.with_env(EVER_NEW, "") } else { request };
+                let mut request =
+                    ProcessRequest::new(["bash", "-c", "true"], &work).with_confinement(kind.confinement);
+                if kind.granted {
+                    request = request.with_access(granted(&root, round), Vec::new());
+                }
                 let begun = Instant::now();
-                let outcome = processes.run(request).await.unwrap();
+                let outcome = kind.processes.run(request).await.unwrap();
                 times.push(begun.elapsed().as_secs_f64() * 1e6);
                 assert_eq!(outcome.exit, Exit::Code(0));
             }
         }
         println!("`bash -c true` from a host with {} MiB in use", memory.len() >> 20);
-        for (index, (name, ..)) in kinds.iter().enumerate() {
-            let mut ratios: Vec<f64> =
-                times[index].iter().zip(&times[0]).map(|(time, plain)| time / plain).collect();
-            ratios.sort_by(f64::total_cmp);
-            let mut own = times[index].clone();
-            own.sort_by(f64::total_cmp);
-            println!("  {name:<34} {:>6.2} × plain {:>8.0} µs", ratios[ROUNDS / 2], own[ROUNDS / 2]);
+        for (kind, own) in kinds.iter().zip(&times) {
+            let ratio = median(own.iter().zip(&times[0]).map(|(time, plain)| time / plain));
+            println!("  {:<34} {ratio:>6.2} × plain {:>8.0} µs", kind.name, median(own.iter().copied()));
         }
     }
+}
+
+/// What the start of a session takes, in a small workspace and in a large one.
+fn start_up(small: &ProfileConfig) {
+    let large = small.workspace[0].with_file_name("large");
+    for file in 0..FILES {
+        let folder = large.join(format!("{}/{}", file % 50, file % 500));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(file.to_string()), "").unwrap();
+    }
+    let start = |workspace: &Path| {
+        let mut profile = small.clone();
+        profile.workspace = vec![workspace.to_owned()];
+        let config = SandboxConfig::new(profile).with_helper(HELPER);
+        let begun = Instant::now();
+        let sandbox = Sandbox::start(config).unwrap();
+        let took = begun.elapsed().as_secs_f64() * 1e3;
+        drop(sandbox);
+        took
+    };
+    println!("start of a session");
+    for (name, workspace) in [("a few files", &small.workspace[0]), ("10,000 files", &large)] {
+        println!("  {name:<34} {:>6.2} ms", median((0..11).map(|_| start(workspace))));
+    }
+    fs::remove_dir_all(large).unwrap();
+}
+
+/// A file that no call was granted before.
+fn granted(root: &Path, round: usize) -> Access {
+    let file: PathBuf = root.join(format!("other/{round}"));
+    fs::write(&file, "").unwrap();
+    let mut access = Access::default();
+    access.read.push(Root::file(file));
+    access
+}
+
+/// Parts without a profile, for the way without namespaces.
+fn scene(work: &Path, writable: bool) -> TestScene {
+    TestScene::system().bind(work, writable).mask("/etc/shadow").mask("/etc/sudoers")
+}
+
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }

@@ -6,10 +6,13 @@
 //! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
 //! made with it.
 //!
-//! Spare sandboxes wait for scenes that come again, as those of commands that only look do; each is used once.
+//! Spare sandboxes wait for scenes that come again, as those of commands without a grant of their own do; each is used
+//! once, and only if what it was made of is still there. They are made when nothing else is asked: one of a scene that
+//! came, and a second where calls came faster than that.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,7 +20,7 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::init::{self, Walls};
-use crate::scene::Network;
+use crate::scene::{Network, Part, Scene, Source};
 use crate::sys::{self, Forked, OneThread};
 use crate::wire::{self, Report};
 use crate::{limits, loopback, stage};
@@ -49,10 +52,12 @@ struct Helper {
     one_thread: OneThread,
     session_net: Option<OwnedFd>,
     spares: VecDeque<Spare>,
-    /// Scenes that came more than once and have no spare; one is made when there is time.
+    /// Scenes of which a spare is made when there is time.
     wanted: VecDeque<Order>,
     /// The last scenes that came.
     seen: VecDeque<Vec<u8>>,
+    /// The working folders of overlays, and whether one is mounted on it here.
+    overlays: HashMap<PathBuf, bool>,
 }
 
 /// A scene that is made already.
@@ -86,8 +91,16 @@ impl Helper {
         sys::ignore_children(true);
         let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();
         let _ = wire::send(socket.as_fd(), b"+", &sent);
-        let (spares, wanted, seen) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Ok(Helper { socket, walls, one_thread, session_net, spares, wanted, seen })
+        Ok(Helper {
+            socket,
+            walls,
+            one_thread,
+            session_net,
+            spares: VecDeque::new(),
+            wanted: VecDeque::new(),
+            seen: VecDeque::new(),
+            overlays: HashMap::new(),
+        })
     }
 
     fn serve(mut self) {
@@ -133,11 +146,13 @@ impl Helper {
             }
         }
         let held_again: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
-        let Some(made) = wire::read_scene(scene, held) else { return self };
+        let Some(made) = self.read(scene, held) else { return self };
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
                 let _ = Report::Made(process).send(reports.as_fd());
-                if let (true, Ok(held)) = (again, held_again) {
+                // One that never came before takes nobody's place.
+                let room = self.spares.len() + self.wanted.len() < limits::SPARES_MAX;
+                if let (true, Ok(held)) = (again || room, held_again) {
                     self.want(Order { scene: scene.to_vec(), held });
                 }
                 self
@@ -164,6 +179,31 @@ impl Helper {
         (self.walls, self.session_net)
     }
 
+    /// A scene as it was written. Its overlays are mounted here, if they aren't yet, and bound from here.
+    fn read(&mut self, scene: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
+        let mut scene = wire::read_scene(scene, held)?;
+        if self.walls != Walls::Namespaces {
+            return Some(scene);
+        }
+        for part in &mut scene.parts {
+            let Part::Overlay { lower, upper, work, at, writable } = part else { continue };
+            let mounted = match self.overlays.get(work) {
+                Some(mounted) => *mounted,
+                None if self.overlays.len() >= limits::OVERLAYS_MAX => false,
+                None => {
+                    let mounted = stage::mount_overlay(lower, upper, work).is_ok();
+                    self.overlays.insert(work.clone(), mounted);
+                    mounted
+                }
+            };
+            // Where a kernel can't do this for ordinary users, what is there can be read.
+            let (from, writable) = if mounted { (work, *writable) } else { (lower, false) };
+            let from = Source::Path(std::mem::take(from));
+            *part = Part::Bind { from, at: std::mem::take(at), writable };
+        }
+        Some(scene)
+    }
+
     /// Whether a scene came before, lately; from now on it has.
     fn notice(&mut self, scene: &[u8]) -> bool {
         let again = self.seen.iter().position(|seen| seen == scene);
@@ -175,30 +215,34 @@ impl Helper {
 
     /// Asks for a spare of a scene.
     fn want(&mut self, order: Order) {
-        self.wanted.retain(|wanted| wanted.scene != order.scene);
-        self.wanted.push_back(order);
-        keep_last(&mut self.wanted, limits::SPARES_MAX);
+        let made = self.spares.iter().filter(|spare| spare.scene == order.scene).count();
+        let wanted = self.wanted.iter().filter(|wanted| wanted.scene == order.scene).count();
+        if made + wanted < limits::SPARES_EACH_MAX {
+            self.wanted.push_back(order);
+            keep_last(&mut self.wanted, limits::SPARES_MAX);
+        }
     }
 
-    /// A spare that is what is wanted, and made of what there is now. A stale one is thrown away.
+    /// A spare that is what is wanted, and made of what there is now. Stale ones are thrown away.
     fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
-        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
-        let spare = self.spares.remove(found)?;
+        self.spares.iter().find(|spare| spare.scene == scene)?;
         let held: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
-        let made = wire::read_scene(scene, held.ok()?)?;
-        (spare.sources == stage::sources(&made)).then_some(spare)
+        let made = self.read(scene, held.ok()?)?;
+        let now = stage::sources(&made);
+        self.spares.retain(|spare| spare.scene != scene || spare.sources == now);
+        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
+        self.spares.remove(found)
     }
 
     fn make_spare(mut self) -> Helper {
         let Some(Order { scene, held }) = self.wanted.pop_front() else { return self };
-        let Some(made) = wire::read_scene(&scene, held) else { return self };
+        let Some(made) = self.read(&scene, held) else { return self };
         let pair =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let Ok((ours, theirs)) = pair else { return self };
         let sources = stage::sources(&made);
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
-                self.spares.retain(|spare| spare.scene != scene);
                 self.spares.push_back(Spare { scene, sources, process, socket: ours });
                 keep_last(&mut self.spares, limits::SPARES_MAX);
                 self

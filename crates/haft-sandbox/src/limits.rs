@@ -46,11 +46,15 @@ pub const LINKS_MAX: usize = 8;
 pub const NAMED_MAX: usize = 4_000;
 /// How often what is left is looked for and killed where there is no process namespace that ends it.
 pub const KILL_ROUNDS_MAX: usize = 10_000;
+/// How many overlays the helper mounts for a session; what comes beyond can only be read.
+pub const OVERLAYS_MAX: usize = 64;
 /// How long the helper is idle before it makes a spare sandbox like the last one.
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
 /// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
 pub const PROCESSES_MAX: u64 = 8_192;
-/// How many spare sandboxes there are at once: one for commands that look, one for those that change something.
-pub const SPARES_MAX: usize = 2;
+/// How many spare sandboxes there are at once, for commands that look and for those that change something.
+pub const SPARES_MAX: usize = 4;
+/// How many of them are alike, for calls that come at once.
+pub const SPARES_EACH_MAX: usize = 2;
 /// How many of the last scenes are compared with the next one.
 pub const SCENES_SEEN_MAX: usize = 4;

@@ -152,8 +152,8 @@ pub(crate) struct Profile {
     /// The view before a request is looked at: of who may write, of who may only look.
     session: Places,
     read_only: Places,
-    caches: Vec<home::Cache>,
-    copies: Option<Caches>,
+    /// Held while the session lives.
+    _caches: Option<Caches>,
     rlimits: Vec<Rlimit>,
     /// Sockets and denied files that were found.
     masks: Vec<PathBuf>,
@@ -226,18 +226,17 @@ impl Profile {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
         }
-        let (mut caches, mut copies) = (Vec::new(), None);
+        let mut caches = None;
         if let Some(home) = &config.home {
             let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
                 format!("private copies of caches can't be kept in `{}`: {error}", config.caches.display())
             })?;
             notes.extend(said);
-            caches = home::caches(&session, home, &opened)?;
-            copies = Some(opened);
-        }
-        for cache in &caches {
-            session.put(cache.part.clone());
-            cache.show(&mut read_only);
+            for cache in home::caches(&session, home, &opened)? {
+                session.put(cache.clone());
+                read_only.put(home::unchangeable(cache));
+            }
+            caches = Some(opened);
         }
         if let Some(at) = resolver() {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
@@ -249,8 +248,7 @@ impl Profile {
             config,
             session: Places::default(),
             read_only: Places::default(),
-            caches,
-            copies,
+            _caches: caches,
             rlimits,
             masks,
             guard,
@@ -267,7 +265,7 @@ impl Profile {
         self.incomplete
     }
 
-    /// What the child of a request sees. The request stays where it is until [`finished`](Profile::finished).
+    /// What the child of a request sees.
     ///
     /// # Errors
     /// A name that must be held can't be, or the request is for the world outside.
@@ -279,9 +277,6 @@ impl Profile {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
-        if !writable {
-            self.caches.iter().for_each(|cache| cache.show(&mut places));
-        }
         if let Some(masks) = self.grant(&mut places, request) {
             self.hide_always(&mut places);
             self.hide(&mut places, &masks);
@@ -293,12 +288,7 @@ impl Profile {
         }
         self.make_room_in_temp(&mut places)?;
         let network = if reaches(request) { Network::Session } else { Network::Empty };
-        let mut parts = places.into_parts();
-        if let Some(copies) = &self.copies {
-            let failed = |error| format!("private copies of caches can't be shown: {error}");
-            copies.assign(address(request), &mut parts).map_err(failed)?;
-        }
-        Ok(Scene { parts, network, rlimits: self.rlimits.clone() })
+        Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
@@ -313,7 +303,6 @@ impl Profile {
 
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        self.copies.iter().for_each(|copies| copies.release(address(request)));
         match request.confinement {
             Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
             Confinement::ReadOnly | Confinement::Session => self.guard.finished(request),
@@ -378,11 +367,6 @@ pub(crate) fn reaches(request: &ProcessRequest) -> bool {
         Confinement::Session => true,
         Confinement::Outside => false,
     }
-}
-
-/// What tells requests apart whose children run at once.
-fn address(request: &ProcessRequest) -> usize {
-    std::ptr::from_ref(request).addr()
 }
 
 struct Workspace {

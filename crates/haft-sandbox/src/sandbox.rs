@@ -192,6 +192,19 @@ pub(crate) struct Ready {
 /// # Errors
 /// What the machine refuses, and what can be done.
 pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Result<Ready, Unavailable> {
+    ready_where(is_possible(), program, least, ports)
+}
+
+fn ready_where(
+    has_landlock: bool,
+    program: &HelperProgram,
+    least: Stack,
+    ports: &[u16],
+) -> Result<Ready, Unavailable> {
+    // Mounts alone don't keep root from what `/proc` can do to the machine; both together are the promise.
+    if !has_landlock {
+        return Err(unavailable("this kernel has no Landlock, or it is switched off (`lsm=` at boot)"));
+    }
     let why_not_full = match Helper::start(program, Walls::Namespaces, ports) {
         Ok(mut helper) => {
             let listeners = helper.take_listeners();
@@ -201,9 +214,6 @@ pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Res
     };
     if least == Stack::Full {
         return Err(unavailable(&why_not_full));
-    }
-    if crate::sys::landlock_abi().is_none() {
-        return Err(unavailable(&format!("{why_not_full}; and this kernel has no Landlock")));
     }
     match Helper::start(program, Walls::Bare, &[]) {
         Ok(helper) => Ok(Ready { helper, listeners: VecDeque::new(), why_not_full: Some(why_not_full) }),
@@ -333,9 +343,12 @@ impl Processes for Sandbox {
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
             };
-            let mut outcome = watch::run(request, orders, begun)?;
+            let outcome = watch::run(request, orders, begun);
+            // Whatever became of it: it may have changed something, and its scene was made.
+            let changed = inner.scenes.finished(request);
+            let mut outcome = outcome?;
             outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
-            outcome.refused.extend(inner.scenes.finished(request));
+            outcome.refused.extend(changed);
             Ok(outcome)
         }))
     }
@@ -381,4 +394,17 @@ fn listeners_of(mut sockets: VecDeque<OwnedFd>, ports: Vec<u16>) -> Option<Liste
     let dns = (UdpSocket::from(sockets.pop_front()?), TcpListener::from(sockets.pop_front()?));
     let host_ports = ports.into_iter().zip(sockets.into_iter().map(TcpListener::from)).collect();
     Some(Listeners { proxy, dns: Some(dns), host_ports })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_landlock_there_is_no_sandbox_whatever_else_there_is() {
+        for least in [Stack::Full, Stack::Fallback] {
+            let refused = ready_where(false, &HelperProgram::ThisProgram, least, &[]).err().unwrap();
+            assert!(refused.message.starts_with("no sandbox can be made: this kernel has no Landlock"));
+        }
+    }
 }

@@ -25,8 +25,9 @@ pub(crate) enum Part {
     Bind { from: Source, at: PathBuf, writable: bool },
     /// An empty folder in memory.
     Tmpfs { at: PathBuf, bytes_max: u64, mode: u32 },
-    /// A folder of the host that the child can change without changing it: changes go to `upper`.
-    Overlay { lower: PathBuf, upper: PathBuf, work: PathBuf, at: PathBuf },
+    /// A folder of the host that children can change without changing it: changes go to `upper`. It is mounted once, and
+    /// all children see the same; `work` belongs to it alone.
+    Overlay { lower: PathBuf, upper: PathBuf, work: PathBuf, at: PathBuf, writable: bool },
     /// Nothing to see: an empty file or folder without permissions lies over what is there.
     Mask { at: PathBuf },
     /// What is there stays readable and can't be changed.

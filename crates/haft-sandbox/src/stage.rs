@@ -68,9 +68,7 @@ pub(crate) fn set(scene: &Scene) -> std::result::Result<(), Fault> {
 /// The folders of a scene that can be changed.
 pub(crate) fn writable(scene: &Scene) -> impl Iterator<Item = &Path> {
     scene.parts.iter().filter_map(|part| match part {
-        Part::Bind { at, writable: true, .. } | Part::Tmpfs { at, .. } | Part::Overlay { at, .. } => {
-            Some(at.as_path())
-        }
+        Part::Bind { at, writable: true, .. } | Part::Tmpfs { at, .. } => Some(at.as_path()),
         _ => None,
     })
 }
@@ -117,9 +115,14 @@ enum Kind {
 
 impl Kind {
     fn of(descriptor: BorrowedFd<'_>) -> Result<Kind> {
-        let status = rustix::fs::fstat(descriptor)?;
-        let folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
-        Ok(if folder { Kind::Folder } else { Kind::File })
+        Ok(Kind::in_mode(rustix::fs::fstat(descriptor)?.st_mode))
+    }
+
+    fn in_mode(mode: u32) -> Kind {
+        match FileType::from_raw_mode(mode) {
+            FileType::Directory => Kind::Folder,
+            _ => Kind::File,
+        }
     }
 }
 
@@ -140,14 +143,8 @@ impl Stage {
                 self.own.push(device(mount.as_fd())?);
                 self.attach(&mount, at, Kind::Folder)
             }
-            Part::Overlay { lower, upper, work, at } => match overlay(lower, upper, work) {
-                Ok(mount) => self.attach(&mount, at, Kind::Folder),
-                // A kernel that can't do this for ordinary users: then what is there can be read.
-                Err(Errno::PERM | Errno::NODEV | Errno::INVAL | Errno::OPNOTSUPP) => {
-                    self.bind(&Source::Path(lower.clone()), at, false)
-                }
-                Err(errno) => Err(errno),
-            },
+            // What the helper could mount is a bind by now.
+            Part::Overlay { lower, at, .. } => self.bind(&Source::Path(lower.clone()), at, false),
             Part::Mask { at } => self.mask(at),
             Part::Protect { at } => self.onto_itself(at, RDONLY),
             Part::Pin { at } => self.onto_itself(at, 0),
@@ -175,7 +172,7 @@ impl Stage {
         let tree = copy(source.as_fd())?;
         let read_only = if writable { 0 } else { RDONLY };
         sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | read_only, true)?;
-        self.attach(&tree, at, Kind::of(source.as_fd())?)
+        self.attach(&tree, at, Kind::in_mode(status.st_mode))
     }
 
     /// What a descriptor of the host's stands for, as it is mounted here: found by its path, and compared.
@@ -389,8 +386,8 @@ impl Stage {
 /// What a scene is made of, as it is now; a scene that was made before is good as long as this stays the same.
 pub(crate) fn sources(scene: &Scene) -> Vec<Option<(u64, u64)>> {
     let of = |path: &Path| {
-        let opened = open(path, OFlags::NOFOLLOW).ok()?;
-        identity(opened.as_fd()).ok()
+        let status = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((status.st_dev, status.st_ino))
     };
     let one = |part: &Part| match part {
         Part::Bind { from: Source::Path(path), .. } => of(path),
@@ -463,6 +460,12 @@ pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Result<OwnedFd
     fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// Mounts such a folder on its own working folder, which nobody else has a use for.
+pub(crate) fn mount_overlay(lower: &Path, upper: &Path, work: &Path) -> Result<()> {
+    let place = open(work, OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
+    mount_on(&overlay(lower, upper, work)?, &place)
 }
 
 /// Whether `pid_max` belongs to the process namespace. Before Linux 6.14 it was the machine's.

@@ -61,7 +61,7 @@ impl TestScene {
     #[must_use]
     pub fn overlay(self, at: &Path, upper: &Path, work: &Path) -> TestScene {
         let [lower, upper, work, at] = [at, upper, work, at].map(Path::to_owned);
-        self.with(Part::Overlay { lower, upper, work, at })
+        self.with(Part::Overlay { lower, upper, work, at, writable: true })
     }
 
     /// Nothing to see there.

@@ -77,9 +77,10 @@ pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
                 out.number(*bytes_max);
                 out.number(u64::from(*mode));
             }
-            Part::Overlay { lower, upper, work, at } => {
+            Part::Overlay { lower, upper, work, at, writable } => {
                 out.number(2);
                 [lower, upper, work, at].into_iter().for_each(|path| out.path(path));
+                out.number(u64::from(*writable));
             }
             Part::Mask { at } => {
                 out.number(3);
@@ -250,6 +251,7 @@ impl<'a> Reader<'a> {
                 upper: self.path()?,
                 work: self.path()?,
                 at: self.path()?,
+                writable: self.number()? != 0,
             },
             3 => Part::Mask { at: self.path()? },
             4 => Part::Protect { at: self.path()? },

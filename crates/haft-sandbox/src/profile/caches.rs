@@ -4,18 +4,16 @@
 //! sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept between sessions, up
 //! to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that nobody uses are removed.
 //!
-//! Each child mounts its own overlay. Children that run at once share the folder of what was added, which the kernel
-//! allows, but each needs a working folder of its own: a second mount with the same one is silently read-only, and
-//! clears what the first has there. The helper may mount a scene once more, ahead of time, if it looks like the last; so
-//! a working folder is used for one child and never again.
+//! An overlay is mounted once for a session and seen by all its children: a second mount with the same working folder
+//! would silently be read-only, and clear what the first has there. So each session has working folders of its own, and
+//! sessions of one workspace share only the folder of what was added, which the kernel allows. The price is that a child
+//! may not see what the user's own programs add to the cache below while the session lasts; then it fetches that again.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
@@ -34,17 +32,8 @@ pub(super) struct Caches {
     folder: PathBuf,
     /// Locked while the session lives, so that no other removes them.
     _used: File,
-    /// What this session's working folders are called, before a number.
+    /// What this session's working folders are called.
     session: String,
-    workers: Mutex<Workers>,
-}
-
-/// Who uses which working folders.
-#[derive(Debug, Default)]
-struct Workers {
-    /// The number of a child's, by the address of its request, which lives as long as the child.
-    taken: BTreeMap<usize, usize>,
-    made: usize,
 }
 
 impl Caches {
@@ -66,61 +55,30 @@ impl Caches {
         let said = make_room(all, &folder);
         static SESSIONS: AtomicUsize = AtomicUsize::new(0);
         let session = format!("{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed));
-        Ok((Caches { folder, _used: used, session, workers: Mutex::default() }, said))
+        Ok((Caches { folder, _used: used, session }, said))
     }
 
-    /// Gives each overlay among these parts a working folder that no other child has, until
-    /// [`release`](Caches::release) for the same request. A request that comes again has left its old one.
-    pub(super) fn assign(&self, request: usize, parts: &mut [Part]) -> io::Result<()> {
-        let overlays = parts.iter_mut().filter_map(|part| match part {
-            Part::Overlay { work, .. } => Some(work),
-            _ => None,
-        });
-        let mut overlays = overlays.peekable();
-        if overlays.peek().is_none() {
-            return Ok(());
-        }
-        self.release(request);
-        let number = {
-            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-            workers.made += 1;
-            let number = workers.made;
-            workers.taken.insert(request, number);
-            number
-        };
-        for work in overlays {
-            work.push(self.worker(number));
-            fs::create_dir(&work)?;
-        }
-        Ok(())
+    /// The part that shows one cache to who may change it.
+    pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<Part> {
+        let own = self.folder.join(name.replace('/', "-"));
+        let (upper, work) = (own.join("upper"), own.join("work").join(&self.session));
+        fs::create_dir_all(&upper)?;
+        fs::create_dir_all(&work)?;
+        Ok(match lower {
+            Some(lower) => Part::Overlay { lower, upper, work, at, writable: true },
+            None => Part::Bind { from: Source::Path(upper), at, writable: true },
+        })
     }
+}
 
-    /// The child of a request has ended.
-    pub(super) fn release(&self, request: usize) {
-        let taken = self.workers.lock().unwrap_or_else(PoisonError::into_inner).taken.remove(&request);
-        let Some(number) = taken else { return };
+impl Drop for Caches {
+    fn drop(&mut self) {
         for name in CACHES {
-            let work = self.folder.join(name.replace('/', "-")).join("work").join(self.worker(number));
+            let work = self.folder.join(name.replace('/', "-")).join("work").join(&self.session);
             // Empty, as a rule; if not, whoever opens this next removes them.
             let _ = fs::remove_dir(work.join("work"));
             let _ = fs::remove_dir(work);
         }
-    }
-
-    fn worker(&self, number: usize) -> String {
-        format!("{}-{number}", self.session)
-    }
-
-    /// The part that shows one cache.
-    pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<Part> {
-        let own = self.folder.join(name.replace('/', "-"));
-        let (upper, work) = (own.join("upper"), own.join("work"));
-        fs::create_dir_all(&upper)?;
-        fs::create_dir_all(&work)?;
-        Ok(match lower {
-            Some(lower) => Part::Overlay { lower, upper, work, at },
-            None => Part::Bind { from: Source::Path(upper), at, writable: true },
-        })
     }
 }
 
@@ -210,31 +168,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_that_run_at_once_have_working_folders_of_their_own() {
+    fn sessions_that_run_at_once_have_working_folders_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Caches::open(dir.path(), Path::new("/w")).unwrap().0;
-        let caches = open();
-        let part = caches.part(".npm", Some("/lower".into()), "/home/me/.npm".into()).unwrap();
-        let assigned = |caches: &Caches, request| {
-            let mut parts = [part.clone()];
-            caches.assign(request, &mut parts).unwrap();
-            let [Part::Overlay { work, .. }] = parts else { panic!("it was an overlay") };
+        let work = |caches: &Caches| {
+            let part = caches.part(".npm", Some("/lower".into()), "/home/me/.npm".into()).unwrap();
+            let Part::Overlay { work, .. } = part else { panic!("it was an overlay") };
             assert!(work.is_dir());
             work
         };
-        let (one, two) = (assigned(&caches, 1), assigned(&caches, 2));
-        assert_ne!(one, two);
-        let again = assigned(&caches, 1);
-        assert!(again != one && !one.exists(), "its start had failed");
-        fs::create_dir(again.join("work")).unwrap();
-        caches.release(1);
-        assert!(!again.exists());
-        let other = open();
-        let third = assigned(&other, 1);
-        assert!(third != two && two.is_dir());
-        drop((caches, other));
+        let (one, two) = (open(), open());
+        let (first, second) = (work(&one), work(&two));
+        assert_ne!(first, second);
+        assert_eq!(first, work(&one), "a session keeps its own");
+        // The kernel's.
+        fs::create_dir(first.join("work")).unwrap();
+        drop(one);
+        assert!(!first.exists() && second.is_dir());
+        fs::create_dir_all(second.join("work/left")).unwrap();
+        drop(two);
+        assert!(second.is_dir());
         open();
-        assert!(!two.exists() && !third.exists(), "leftovers go");
+        assert!(!second.exists(), "leftovers go");
     }
 
     #[test]

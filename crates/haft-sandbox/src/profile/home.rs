@@ -4,12 +4,10 @@
 //! name here; [`HIDDEN`] is for the places where something that is on a list holds one, and for who works in the home
 //! folder itself.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::caches::{CACHES, Caches};
-use super::places::{self, Places};
+use super::places::Places;
 use super::{gitconfig, limits, read_small};
 use crate::scene::{Part, Source};
 
@@ -145,8 +143,8 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The caches of a home folder, each with the user's own where there is one.
-pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Vec<Cache>, String> {
+/// The caches of a home folder, each with the user's own where there is one, as who may change them sees them.
+pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Vec<Part>, String> {
     let mut found = Vec::new();
     for name in CACHES {
         let at = home.join(name);
@@ -156,52 +154,17 @@ pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Ve
             continue;
         }
         let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", at.display());
-        let part = caches.part(name, lower.clone(), at.clone()).map_err(failed)?;
-        let empty_since = added(&part).filter(|upper| is_empty(upper)).and_then(changed);
-        found.push(Cache { part, lower, empty_since });
+        found.push(caches.part(name, lower, at.clone()).map_err(failed)?);
     }
     Ok(found)
 }
 
-/// One cache of build tools.
-pub(super) struct Cache {
-    /// As commands write it.
-    pub(super) part: Part,
-    lower: Option<PathBuf>,
-    /// When nothing had been added to it: commands have added nothing as long as this is when it last changed.
-    empty_since: Option<SystemTime>,
-}
-
-impl Cache {
-    /// Shows it to who can't change it: with what earlier commands have added.
-    pub(super) fn show(&self, places: &mut Places) {
-        let upper = added(&self.part);
-        let untouched = self.empty_since.is_some() && upper.and_then(changed) == self.empty_since;
-        match (untouched, &self.lower) {
-            (false, _) => places.put_sealed(self.part.clone()),
-            (true, Some(lower)) => {
-                let (from, at) = (Source::Path(lower.clone()), places::at(&self.part).to_owned());
-                places.put(Part::Bind { from, at, writable: false });
-            }
-            (true, None) => {}
-        }
+/// The same cache, with what earlier commands have added, for who can't change it.
+pub(super) fn unchangeable(mut cache: Part) -> Part {
+    if let Part::Overlay { writable, .. } | Part::Bind { writable, .. } = &mut cache {
+        *writable = false;
     }
-}
-
-/// The folder for what commands add to a cache.
-fn added(cache: &Part) -> Option<&Path> {
-    match cache {
-        Part::Overlay { upper, .. } | Part::Bind { from: Source::Path(upper), .. } => Some(upper),
-        _ => None,
-    }
-}
-
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-fn changed(folder: &Path) -> Option<SystemTime> {
-    folder.metadata().and_then(|found| found.modified()).ok()
+    cache
 }
 
 /// The lines of a settings file that hold no secret, as far as their names tell.

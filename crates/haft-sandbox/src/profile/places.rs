@@ -12,23 +12,11 @@ use super::limits;
 use crate::scene::{Part, Source};
 
 #[derive(Clone, Default)]
-pub(super) struct Places(BTreeMap<PathBuf, Place>);
-
-#[derive(Clone)]
-struct Place {
-    part: Part,
-    /// Made read-only after it was made.
-    sealed: bool,
-}
+pub(super) struct Places(BTreeMap<PathBuf, Part>);
 
 impl Places {
     pub(super) fn put(&mut self, part: Part) {
-        self.0.insert(at(&part).to_owned(), Place { part, sealed: false });
-    }
-
-    /// Puts something there that can't be changed, although its kind could.
-    pub(super) fn put_sealed(&mut self, part: Part) {
-        self.0.insert(at(&part).to_owned(), Place { part, sealed: true });
+        self.0.insert(at(&part).to_owned(), part);
     }
 
     pub(super) fn bind(&mut self, path: &Path, writable: bool) {
@@ -41,13 +29,13 @@ impl Places {
     }
 
     /// What decides about a path: the part at it or the nearest above it.
-    fn decides(&self, path: &Path) -> Option<&Place> {
+    fn decides(&self, path: &Path) -> Option<&Part> {
         path.ancestors().find_map(|above| self.0.get(above))
     }
 
     /// Whether a child sees what the host has at a path.
     pub(super) fn shows(&self, path: &Path) -> bool {
-        let shown = |place: &Place| match &place.part {
+        let shown = |part: &Part| match part {
             // The session's temporary folder stands at `/tmp` and isn't that of the host.
             Part::Bind { from: Source::Path(from), at, .. } => from == at || at != Path::new("/tmp"),
             Part::Bind { .. } | Part::Overlay { .. } | Part::Protect { .. } | Part::Pin { .. } => true,
@@ -58,13 +46,13 @@ impl Places {
 
     /// Whether something is masked above a path, or there.
     pub(super) fn masks(&self, path: &Path) -> bool {
-        path.ancestors().any(|above| matches!(self.0.get(above), Some(Place { part: Part::Mask { .. }, .. })))
+        path.ancestors().any(|above| matches!(self.0.get(above), Some(Part::Mask { .. })))
     }
 
     /// The folder or file of the host through which a child could change a path.
     pub(super) fn writable_root(&self, path: &Path) -> Option<&Path> {
         for above in path.ancestors() {
-            match self.0.get(above).map(|place| &place.part) {
+            match self.0.get(above) {
                 None | Some(Part::Pin { .. }) => {}
                 // What stands in for a folder of the host leaves that alone.
                 Some(Part::Bind { from: Source::Path(from), at, .. }) if from != at => return None,
@@ -104,14 +92,13 @@ impl Places {
 
     fn pin_between(&mut self, root: &Path, path: &Path) {
         for above in path.ancestors().skip(1).take_while(|above| *above != root) {
-            let place = Place { part: Part::Pin { at: above.to_owned() }, sealed: false };
-            self.0.entry(above.to_owned()).or_insert(place);
+            self.0.entry(above.to_owned()).or_insert_with(|| Part::Pin { at: above.to_owned() });
         }
     }
 
     /// What lies directly in a folder that stands in for one of the host, perhaps some folders further down.
     pub(super) fn in_stand_in(&self, folder: &Path) -> Vec<PathBuf> {
-        let stands_in = |place: &Place| match &place.part {
+        let stands_in = |part: &Part| match part {
             Part::Bind { from: Source::Path(from), at, .. } => from != at && at == folder,
             _ => false,
         };
@@ -124,7 +111,7 @@ impl Places {
 
     /// Whether what was put at a path is a file.
     pub(super) fn is_file(&self, path: &Path) -> bool {
-        match self.0.get(path).map(|place| &place.part) {
+        match self.0.get(path) {
             Some(Part::File { .. }) => true,
             Some(Part::Bind { .. }) => path.is_file(),
             _ => false,
@@ -133,7 +120,7 @@ impl Places {
 
     /// Pins the folders between one that stands in for another and a path in it.
     pub(super) fn pin_in(&mut self, folder: &Path, path: &Path) {
-        if matches!(self.0.get(folder), Some(Place { part: Part::Bind { writable: true, .. }, .. })) {
+        if matches!(self.0.get(folder), Some(Part::Bind { writable: true, .. })) {
             self.pin_between(folder, path);
         }
     }
@@ -154,14 +141,7 @@ impl Places {
     }
 
     pub(super) fn into_parts(self) -> Vec<Part> {
-        let mut parts = Vec::with_capacity(self.0.len());
-        for (at, place) in self.0 {
-            parts.push(place.part);
-            if place.sealed {
-                parts.push(Part::Protect { at });
-            }
-        }
-        parts
+        self.0.into_values().collect()
     }
 }
 

@@ -106,7 +106,9 @@ fn line(part: &Part) -> String {
             }
         }
         Part::Tmpfs { at, .. } => format!("empty {}", at.display()),
-        Part::Overlay { at, .. } => format!("overlay {}", at.display()),
+        Part::Overlay { at, writable, .. } => {
+            format!("overlay {}{}", at.display(), if *writable { "" } else { " read-only" })
+        }
         Part::Mask { at } => format!("mask {}", at.display()),
         Part::Protect { at } => format!("protect {}", at.display()),
         Part::Pin { at } => format!("pin {}", at.display()),
@@ -180,26 +182,43 @@ fn who_only_looks_can_write_nothing_and_leaves_nothing_on_the_host() {
     check(
         &machine.listing(&profile, &request),
         "empty ~/home
-         read ~/home/.npm
+         overlay ~/home/.npm read-only
          read ~/state/results
          read ~/state/tmp
          read ~/work",
     );
     let scene = profile.scene(&request).unwrap();
-    let writable = |part: &&Part| matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { .. });
+    let writable = |part: &&Part| {
+        matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { writable: true, .. })
+    };
     assert_eq!(scene.parts.iter().find(writable).map(line), None);
     assert_eq!(scene.network, Network::Empty);
     assert_eq!(profile.environment(&request), [("TMPDIR".into(), "/var/tmp".into())]);
     assert!(!machine.at("work/.mcp.json").exists(), "no command that writes has run yet");
-    // What a command has put into the cache of this workspace is seen, and can't be changed.
-    let overlay = profile.scene(&machine.request(Confinement::Session)).unwrap();
-    let upper = overlay.parts.iter().find_map(|part| match part {
-        Part::Overlay { upper, .. } => Some(upper.clone()),
-        _ => None,
-    });
-    fs::write(upper.unwrap().join("new"), "").unwrap();
-    let listing = machine.listing(&profile, &request);
-    assert!(listing.contains("overlay ~/home/.npm\nprotect ~/home/.npm\n"), "{listing}");
+}
+
+/// A sandbox that was made ahead of time fits the next call only if that is to see the same.
+#[test]
+fn calls_without_a_grant_see_the_same_whatever_others_have_done() {
+    let machine = Machine::new();
+    machine.repository("work");
+    machine.folder("home/.npm");
+    let profile = machine.profile();
+    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        let request = machine.request(confinement);
+        let written = || crate::wire::scene(&profile.scene(&request).unwrap());
+        let first = written();
+        assert_eq!(first, written(), "while another runs");
+        let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
+        let upper = scene.parts.iter().find_map(|part| match part {
+            Part::Overlay { upper, .. } => Some(upper.clone()),
+            _ => None,
+        });
+        fs::write(upper.unwrap().join(format!("{confinement:?}")), "").unwrap();
+        fs::write(machine.at(&format!("work/{confinement:?}")), "").unwrap();
+        assert_eq!(profile.finished(&request), []);
+        assert_eq!(first, written(), "after one that wrote");
+    }
 }
 
 #[test]

@@ -91,10 +91,14 @@ impl Cleaner {
                 }
                 continue;
             }
-            let plain = if self.over { 0 } else { bytes.iter().take_while(|byte| is_plain(**byte)).count() };
+            let plain = if self.over { 0 } else { leading(bytes, is_plain) };
             if plain > 0 {
                 self.plain(&bytes[..plain], out);
                 bytes = &bytes[plain..];
+            } else if byte == 0 {
+                let nuls = leading(bytes, |byte| byte == 0);
+                self.left_out.nuls += nuls as u64;
+                bytes = &bytes[nuls..];
             } else if byte < 0x80 {
                 self.control(byte, out);
                 bytes = &bytes[1..];
@@ -133,7 +137,6 @@ impl Cleaner {
             // As manual pages make letters bold.
             0x08 => drop(self.line.pop()),
             0x1b => self.state = State::Escape,
-            0x00 => self.left_out.nuls += 1,
             // Bells, other alphabets, deleted characters: nothing to see.
             0x07 | 0x0e | 0x0f | 0x7f => {}
             byte => self.push(char::from(byte), out),
@@ -215,6 +218,14 @@ impl Cleaner {
         self.state = next;
         taken
     }
+}
+
+/// How many bytes at the beginning are of a kind. Floods go by in blocks, which the machine compares at once.
+fn leading(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
+    const BLOCK: usize = 64;
+    let of_kind = |block: &&[u8]| block.iter().fold(true, |all, byte| all & kind(*byte));
+    let whole = bytes.chunks_exact(BLOCK).take_while(of_kind).count() * BLOCK;
+    whole + bytes[whole..].iter().take_while(|byte| kind(**byte)).count()
 }
 
 fn is_plain(byte: u8) -> bool {
@@ -303,6 +314,7 @@ mod tests {
         check(b"a\xe6\xbc", "a\u{fffd}");
         check(b"\xe6\xbc\xa2", "漢");
         check("a\0b\0", "ab");
+        check(format!("{}b{}", "\0".repeat(200), "a".repeat(200)), &format!("b{}", "a".repeat(200)));
         check("\u{202e}evil\u{202c}", "\\u{202e}evil\\u{202c}");
         check("a\x01b\x07\x0c", "a\\u{1}b\\u{c}");
         check("\u{9b}31m", "\\u{9b}31m");
@@ -313,7 +325,8 @@ mod tests {
     fn what_is_left_out_is_counted() {
         let (mut cleaner, mut out) = (Cleaner::default(), String::new());
         cleaner.add(b"\0\0\xff", &mut out);
-        assert_eq!(cleaner.left_out(), LeftOut { nuls: 2, invalid: true });
+        cleaner.add(&[0; 150], &mut out);
+        assert_eq!(cleaner.left_out(), LeftOut { nuls: 152, invalid: true });
         assert_eq!((cleaner.open_line(), &*out), ("\u{fffd}", ""));
     }
 }
