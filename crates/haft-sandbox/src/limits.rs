@@ -52,5 +52,9 @@ pub const SPARE_AFTER: Duration = Duration::from_millis(3);
 pub const PROCESSES_MAX: u64 = 8_192;
 /// How many spare sandboxes there are at once: one for commands that look, one for those that change something.
 pub const SPARES_MAX: usize = 2;
+/// How many places are remembered that a command tried to change although it may only look.
+pub const ATTEMPTS_MAX: usize = 8;
+/// How much sooner than others what runs in a sandbox is killed when the machine has no memory left, of 1,000.
+pub const OOM_SCORE: u32 = 500;
 /// How many of the last scenes are compared with the next one.
 pub const SCENES_SEEN_MAX: usize = 4;

@@ -314,6 +314,12 @@ impl Profile {
         vec![("TMPDIR".into(), temp)]
     }
 
+    /// Whether a child that may write could change this, or make it.
+    pub(crate) fn could_write(&self, path: &Path) -> bool {
+        let temporary = path.starts_with("/tmp") || path.starts_with(&self.config.temp);
+        temporary || self.session.writable_root(path).is_some()
+    }
+
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         self.copies.iter().for_each(|copies| copies.release(address(request)));

@@ -36,6 +36,9 @@ pub(crate) trait Scenes: Send + Sync {
     /// Variables that go with it.
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)>;
 
+    /// Whether a child that may do all that the session may could change this.
+    fn could_write(&self, path: &Path) -> bool;
+
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
@@ -50,6 +53,10 @@ impl Scenes for Profile {
 
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         Profile::environment(self, request)
+    }
+
+    fn could_write(&self, path: &Path) -> bool {
+        Profile::could_write(self, path)
     }
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
@@ -334,6 +341,11 @@ impl Processes for Sandbox {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
             };
             let mut outcome = watch::run(request, orders, begun)?;
+            // What it could not have either with all that the session may write is no news.
+            outcome.refused.retain(|refused| match refused {
+                Refusal::Path { path, write: true } => inner.scenes.could_write(path),
+                _ => true,
+            });
             outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
             outcome.refused.extend(inner.scenes.finished(request));
             Ok(outcome)

@@ -134,6 +134,10 @@ impl Scenes for Fixed {
         Vec::new()
     }
 
+    fn could_write(&self, path: &Path) -> bool {
+        self.session.parts.iter().any(|part| matches!(part, Part::Bind { at, writable: true, .. } if path.starts_with(at)))
+    }
+
     fn finished(&self, _: &ProcessRequest) -> Vec<Refusal> {
         Vec::new()
     }

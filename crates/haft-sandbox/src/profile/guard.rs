@@ -296,7 +296,9 @@ impl Guard {
         // Made while this command ran, by another one: this one could still change them.
         let made: Vec<PathBuf> =
             self.state().repositories[held..].iter().map(|repository| repository.work.clone()).collect();
-        made.iter().for_each(|work| drop(self.check_new(work, held, said)));
+        for work in &made {
+            self.check_new(work, held, said);
+        }
         let mut looked_at = Vec::new();
         loop {
             let mut new = self.entered_by_itself();
