@@ -119,7 +119,7 @@ fn place(pid: i32, attempt: Attempt) -> Option<PathBuf> {
     let read = sys::read_memory(pid, attempt.name, &mut name).ok()?;
     let end = name[..read].iter().position(|byte| *byte == 0)?;
     let name = Path::new(OsStr::from_bytes(&name[..end]));
-    if end == 0 {
+    if end == 0 || of_the_machine(name) {
         return None;
     }
     let path = if name.is_absolute() {
@@ -136,9 +136,8 @@ fn place(pid: i32, attempt: Attempt) -> Option<PathBuf> {
 
 /// The real path, if what is needed there can't be had because of how it is mounted.
 fn cannot_change(path: &Path, needs: Needs) -> Option<PathBuf> {
-    let sealed = |path: &Path, flags| {
-        rustix::fs::accessat(CWD, path, Access::WRITE_OK, flags) == Err(Errno::ROFS)
-    };
+    let sealed =
+        |path: &Path, flags| rustix::fs::accessat(CWD, path, Access::WRITE_OK, flags) == Err(Errno::ROFS);
     let there = match needs {
         Needs::Write(_) | Needs::Target => path.metadata().is_ok(),
         Needs::Nothing | Needs::Something => path.symlink_metadata().is_ok(),
@@ -160,9 +159,12 @@ fn cannot_change(path: &Path, needs: Needs) -> Option<PathBuf> {
         }
         _ => return None,
     };
-    // Nobody could be given these.
-    let machine = ["/proc", "/dev", "/sys"].iter().any(|machine| path.starts_with(machine));
-    (refused && !machine).then_some(path)
+    (refused && !of_the_machine(&path)).then_some(path)
+}
+
+/// Nobody could be given these; most calls are about `/dev/null`.
+fn of_the_machine(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|machine| path.starts_with(machine))
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 
+use crate::evidence::Listener;
 use crate::landlock::{self, Rules};
 use crate::scene::{Network, Part, Scene};
-use crate::evidence::Listener;
 use crate::seccomp::{self, Changes, Sockets};
 use crate::start::{self, DESCRIPTOR_MIN, Heard, Locks};
 use crate::wire::{Job, Report};

@@ -127,8 +127,14 @@ const ATTRIBUTES: &[libc::c_long] = &[
 ];
 
 /// Memory, queues and locks that programs of one user share by number or name.
-const SHARED: &[libc::c_long] =
-    &[libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
+const SHARED: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+];
 
 const OPEN_TREE_ATTR: libc::c_long = 467;
 pub(crate) const FCHMODAT2: libc::c_long = 452;

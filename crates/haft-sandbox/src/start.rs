@@ -310,7 +310,8 @@ unsafe fn lock(shared: &Shared<'_>) -> bool {
 /// # Safety
 /// Only in the child, before it becomes another program. Nothing that the filter hands over may be called from here on.
 unsafe fn hand_over(heard: &Heard) -> bool {
-    let program = libc::sock_fprog { len: heard.filter.len() as u16, filter: heard.filter.as_ptr().cast_mut() };
+    let program =
+        libc::sock_fprog { len: heard.filter.len() as u16, filter: heard.filter.as_ptr().cast_mut() };
     // SAFETY: System calls on structures that live here or that the parent keeps.
     unsafe {
         let install = |flags: libc::c_ulong| {

@@ -432,11 +432,15 @@ fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal>
         }
     };
     let leads_here = |entry: &gitconfig::Entry| {
-        let to = path.parent().zip(entry.value.as_ref()).and_then(|(there, to)| there.join(to).canonicalize().ok());
+        let to = path
+            .parent()
+            .zip(entry.value.as_ref())
+            .and_then(|(there, to)| there.join(to).canonicalize().ok());
         entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
     };
     let may = |entry: &&gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
-    let undone: Vec<String> = entries.iter().filter(|entry| !may(entry)).map(gitconfig::Entry::name).collect();
+    let undone: Vec<String> =
+        entries.iter().filter(|entry| !may(entry)).map(gitconfig::Entry::name).collect();
     if undone.is_empty() {
         return None;
     }

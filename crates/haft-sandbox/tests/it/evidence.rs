@@ -40,7 +40,10 @@ async fn attempts_are_told() {
         ("chmod 600 old", Some("old")),
         ("touch old", Some("old")),
         ("truncate -s 0 old", Some("old")),
-        ("python3 -c 'import os; os.open(\"new\", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(\"folder\", 0))'", Some("folder/new")),
+        (
+            "python3 -c 'import os; os.open(\"new\", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(\"folder\", 0))'",
+            Some("folder/new"),
+        ),
         ("find . -name old -fprint new", Some("new")),
         // Not a refusal of ours, or none at all.
         ("echo x > /dev/null", None),
@@ -132,7 +135,9 @@ print('DONE')";
     assert!(outcome.stdout.head.starts_with(b"DONE"), "{}", crate::confined::said(&outcome));
     assert!(!outcome.refused.is_empty() && outcome.refused.len() <= haft_sandbox::limits::ATTEMPTS_MAX);
     // One that doesn't stop is ended like any other.
-    let request = ground.bash("trap '' TERM; while :; do : > new; done 2>/dev/null").with_confinement(Confinement::ReadOnly);
+    let request = ground
+        .bash("trap '' TERM; while :; do : > new; done 2>/dev/null")
+        .with_confinement(Confinement::ReadOnly);
     let outcome = sandbox.run(request.with_timeout(Duration::from_millis(200))).await.unwrap();
     assert_eq!(outcome.exit, Exit::TimedOut);
 }

@@ -67,14 +67,15 @@ async fn who_only_looks_changes_no_attributes() {
     let path = secret.display();
     for python in [
         format!("os.chmod('{path}', 0o666)"),
-        format!("os.fchmod(os.open('plain', 0), 0o666)"),
+        "os.fchmod(os.open('plain', 0), 0o666)".to_owned(),
         format!("os.utime('{path}')"),
         format!("os.chown('{path}', os.getuid(), os.getgid())"),
         "os.setxattr('plain', 'user.haft', b'1')".to_owned(),
-        format!("import ctypes; assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0"),
+        "import ctypes; assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0".to_owned(),
     ] {
         std::fs::write(ground.workspace().join("plain"), "x").unwrap();
-        let request = ground.python(&format!("import os; {python}; print('DONE')"));
+        let request =
+            ground.python(&format!("import os; {python}; print('DONE')")).with_env("PATH", "/usr/bin:/bin");
         let outcome = sandbox.run(request.clone().with_confinement(Confinement::ReadOnly)).await.unwrap();
         assert!(!said(&outcome).contains("DONE"), "{python}: {}", said(&outcome));
         let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();

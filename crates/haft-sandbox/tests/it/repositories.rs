@@ -56,29 +56,26 @@ async fn a_link_in_a_new_repository_leads_nowhere() {
 #[tokio::test]
 async fn a_repository_in_a_repository_runs_nothing() {
     let poison = |mark: &Path| format!("git config core.fsmonitor 'touch {}; false'", mark.display());
-    let make = "git init -q && echo x > f && git add f && git commit -qm x";
+    let attack = |folder: &str, mark: &Path| {
+        format!(
+            "mkdir -p {folder} && cd {folder} && git init -q && echo x > f && git add f && git commit -qm x && {} && cd $OLDPWD && git add {folder}",
+            poison(mark)
+        )
+    };
     for (what, folder) in [("directly", "sub"), ("deep", "deep/er/sub")] {
+        // The control: without the sandbox it runs.
         let user = User::new();
         let mark = user.at("ran");
-        // The control: without the sandbox it runs.
-        let script = format!(
-            "mkdir -p {folder} && cd {folder} && {make} && {} && cd $OLDPWD && git add {folder}",
-            poison(&mark)
-        );
-        let done = Command::new("bash")
-            .args(["-c", &script])
-            .env("HOME", user.at("home"))
-            .current_dir(user.at("work"))
-            .output();
-        assert!(done.unwrap().status.success());
+        let mut outside = Command::new("bash");
+        outside.args(["-c", &attack(folder, &mark)]).env("HOME", user.at("home"));
+        assert!(outside.current_dir(user.at("work")).output().unwrap().status.success());
         let _ = fs::remove_file(&mark);
         status(&user.at("work"));
         assert!(mark.exists(), "the attack doesn't even work outside");
 
         let user = User::new();
         let mark = user.at("ran");
-        let script = script.replace(user.at("").to_str().unwrap(), "");
-        let script = script.replace(script.split("touch ").nth(1).unwrap().split(';').next().unwrap(), mark.to_str().unwrap());
+        let script = attack(folder, &mark);
         let session = user.session();
         let (exit, said, refused) = session.run(session.request(&script)).await;
         assert_eq!(exit, Exit::Code(0), "{said}");
@@ -87,7 +84,9 @@ async fn a_repository_in_a_repository_runs_nothing() {
         assert!(!mark.exists(), "{what}");
         // From now on it is held, and honest work in it goes on.
         session.bad(&format!("cd {folder} && {}", poison(&mark))).await;
-        session.good(&format!("cd {folder} && echo y > g && git add g && git commit -qm y && git status")).await;
+        session
+            .good(&format!("cd {folder} && echo y > g && git add g && git commit -qm y && git status"))
+            .await;
     }
 }
 
@@ -96,9 +95,13 @@ async fn a_repository_in_a_repository_runs_nothing() {
 async fn a_submodule_that_was_not_there_runs_nothing() {
     let user = User::new();
     let mark = user.at("ran");
-    let head = Command::new("git").arg("-C").arg(user.at("work")).args(["rev-parse", "HEAD"]).output().unwrap();
+    let head =
+        Command::new("git").arg("-C").arg(user.at("work")).args(["rev-parse", "HEAD"]).output().unwrap();
     let head = String::from_utf8(head.stdout).unwrap();
-    git(&user.at("work"), &["update-index", "--add", "--cacheinfo", &format!("160000,{},a/sub", head.trim())]);
+    git(
+        &user.at("work"),
+        &["update-index", "--add", "--cacheinfo", &format!("160000,{},a/sub", head.trim())],
+    );
     fs::create_dir_all(user.at("work/a/sub")).unwrap();
     let session = user.session();
     session.good("ls").await;
@@ -108,7 +111,10 @@ async fn a_submodule_that_was_not_there_runs_nothing() {
     );
     let (exit, said, refused) = session.run(session.request(&script)).await;
     assert_eq!(exit, Exit::Code(0), "{said}");
-    assert!(names(&refused).contains("core.fsmonitor") && names(&refused).contains("pre-commit"), "{refused:?}");
+    assert!(
+        names(&refused).contains("core.fsmonitor") && names(&refused).contains("pre-commit"),
+        "{refused:?}"
+    );
     status(&user.at("work"));
     assert!(!mark.exists());
 }
@@ -118,7 +124,9 @@ async fn a_submodule_that_was_not_there_runs_nothing() {
 async fn honest_repositories_stay() {
     let user = User::new();
     let session = user.session();
-    session.good("git worktree add -q wt -b side && cd wt && echo x > f && git add f && git commit -qm side").await;
+    session
+        .good("git worktree add -q wt -b side && cd wt && echo x > f && git add f && git commit -qm side")
+        .await;
     assert!(user.at("work/wt/.git").is_file());
     session.good("git clone -q . copy && cd copy && git log --oneline && git status").await;
     assert!(user.at("work/copy/.git/config").is_file());
