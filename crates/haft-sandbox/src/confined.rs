@@ -230,12 +230,14 @@ pub(crate) struct Confined {
     ended: Option<Exit>,
     /// Nothing of it is left.
     alone: bool,
+    /// What it tried to change where nothing can be changed.
+    refused: Vec<PathBuf>,
 }
 
 impl Confined {
     fn wait(reports: OwnedFd, walls: Walls, helper: Arc<OwnedFd>) -> Result<Confined, String> {
         let until = Instant::now() + limits::SCENE_WAIT;
-        let (mut first, mut started, mut ended) = (None, false, None);
+        let (mut first, mut started, mut ended, mut refused) = (None, false, None, Vec::new());
         // The helper and the process that it made speak both, so what they say comes in any order.
         loop {
             if started && let Some(first) = first {
@@ -247,6 +249,7 @@ impl Confined {
                     helper,
                     ended: ended.map(|(exit, _)| exit),
                     alone,
+                    refused,
                 });
             }
             if !readable(reports.as_fd(), until.saturating_duration_since(Instant::now())) {
@@ -258,6 +261,7 @@ impl Confined {
             match Report::receive(reports.as_fd(), RecvFlags::empty()) {
                 Ok(Some(Report::Made(process))) => first = Some(process),
                 Ok(Some(Report::Started)) => started = true,
+                Ok(Some(Report::Refused(path))) => refused.push(path),
                 Ok(Some(Report::Ended(exit, alone))) => ended = Some((exit, alone)),
                 Ok(Some(Report::Failed(words))) => return Err(words),
                 // It ended before it could say why: killed, most likely for want of memory.
@@ -294,6 +298,10 @@ impl watch::Child for Confined {
                 self.alone = alone;
                 Ok(Some(exit))
             }
+            Ok(Some(Report::Refused(path))) => {
+                self.refused.push(path);
+                Ok(None)
+            }
             Ok(Some(_)) | Err(Errno::AGAIN) => Ok(None),
             // Its first process was killed, and so was all of it.
             Ok(None) | Err(_) if !hung_up(&self.helper) => Ok(Some(Exit::Signal(libc::SIGKILL))),
@@ -307,6 +315,10 @@ impl watch::Child for Confined {
         } else {
             let _ = wire::send(self.reports.as_fd(), &signal.as_raw().to_le_bytes(), &[]);
         }
+    }
+
+    fn refused(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.refused)
     }
 
     fn end(self: Box<Self>) {

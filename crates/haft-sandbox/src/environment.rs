@@ -7,7 +7,7 @@
 //! |---|---|
 //! | the basics | `PATH` `HOME` `USER` `SHELL` `LANG` `LC_*` `TERM` `TZ` `CI` |
 //! | tool chains | `CARGO_*` `RUSTUP_*` `GO*` (but not `GOOG*`) `JAVA_HOME` `NVM_DIR` `VIRTUAL_ENV` `CC` `CXX` `*FLAGS` `PKG_CONFIG_PATH` `SSL_CERT_*` |
-//! | never, unless a request names it | `*TOKEN*` `*SECRET*` `*KEY*` `*PASSWORD*` `*PASSWD*` `BASH_ENV` `LD_*` `GIT_*` `SSH_AUTH_SOCK` `DBUS_*` `XDG_RUNTIME_DIR` `DOCKER_HOST`, and everything else |
+//! | never, unless a request names it | what holds an address with a password; `*TOKEN*` `*SECRET*` `*KEY*` `*PASSWORD*` `*PASSWD*` `BASH_ENV` `LD_*` `GIT_*` `SSH_AUTH_SOCK` `DBUS_*` `XDG_RUNTIME_DIR` `DOCKER_HOST`, and everything else |
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -52,6 +52,16 @@ pub fn is_passed(name: &str) -> bool {
         && !NEVER.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether an address with a password is in a value: `GOPROXY=https://me:secret@proxy.example`.
+fn has_password(value: &OsStr) -> bool {
+    let value = value.to_string_lossy();
+    value.match_indices("://").any(|(at, slashes)| {
+        let rest = &value[at + slashes.len()..];
+        let authority = rest.split(['/', '?', '#', ',', '|', ' ']).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
+}
+
 /// The environment of one child, by name.
 pub(crate) fn of(
     request: &ProcessRequest,
@@ -60,13 +70,34 @@ pub(crate) fn of(
     let passed = |name: &OsStr| {
         name.to_str().is_some_and(is_passed) || request.pass_env.iter().any(|wanted| wanted == name)
     };
-    let inherited = variables.iter().filter(|(name, _)| passed(name)).cloned();
+    let wanted = |name: &OsStr| request.pass_env.iter().any(|wanted| wanted == name);
+    let inherited = variables
+        .iter()
+        .filter(|(name, value)| passed(name) && (wanted(name) || !has_password(value)))
+        .cloned();
     inherited.chain(request.env.iter().cloned()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_with_a_password_is_a_secret() {
+        for (value, secret) in [
+            ("https://me:secret@proxy.example/a", true),
+            ("https://proxy.example,https://me:secret@other.example", true),
+            ("direct", false),
+            ("https://proxy.example:8080/a@b:c", false),
+            ("https://me@proxy.example", false),
+            ("/usr/bin:/bin", false),
+        ] {
+            assert_eq!(has_password(value.as_ref()), secret, "{value}");
+            let variables = [("GOPROXY".into(), value.into())];
+            let request = ProcessRequest::new(["true"], "/");
+            assert_eq!(of(&request, &variables).is_empty(), secret, "{value}");
+        }
+    }
 
     #[test]
     fn the_list_is_the_one_in_the_documents() {

@@ -18,12 +18,13 @@ use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 
+use crate::evidence::Listener;
 use crate::landlock::{self, Rules};
-use crate::scene::{Network, Scene};
-use crate::seccomp::{self, Sockets};
-use crate::start::{self, DESCRIPTOR_MIN, Locks};
+use crate::scene::{Network, Part, Scene};
+use crate::seccomp::{self, Changes, Sockets};
+use crate::start::{self, DESCRIPTOR_MIN, Heard, Locks};
 use crate::wire::{Job, Report};
-use crate::{bare, program, stage, sys, wire};
+use crate::{bare, limits, program, stage, sys, wire};
 
 /// How much of the kernel the helper can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) fn prepare(
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| words("a process", errno))?;
     sys::ignore_children(false);
+    // Rather this and what comes of it than anything else on the machine; not worth failing for.
+    let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
     let (rules, sockets) = match walls {
         Walls::Namespaces => {
             if let (Network::Session, Some(net)) = (scene.network, session_net) {
@@ -70,7 +73,20 @@ pub(crate) fn prepare(
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| words("a process", errno))?;
     drop_capabilities().map_err(|errno| words("taking rights away", errno))?;
-    Ok(Locks { rlimits: scene.rlimits.clone(), rules, filter: seccomp::filter(sockets) })
+    let looks = only_looks(scene);
+    let changes = if looks && walls != Walls::Namespaces { Changes::Refused } else { Changes::Made };
+    let filter = seccomp::filter(sockets, changes);
+    let mut locks = Locks { rlimits: scene.rlimits.clone(), rules, filter, heard: None };
+    if looks && walls == Walls::Namespaces {
+        // Only an addition: without it nothing is heard of what was tried.
+        locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
+    }
+    Ok(locks)
+}
+
+/// Whether nothing of the host can be changed.
+fn only_looks(scene: &Scene) -> bool {
+    !scene.parts.iter().any(|part| matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { .. }))
 }
 
 fn words(what: &str, errno: Errno) -> String {
@@ -133,10 +149,10 @@ pub(crate) fn perform(
     let started = begin(walls, locks, &mut job, opened, &descriptors);
     drop(descriptors);
     match started {
-        Ok((child, ended)) => {
+        Ok((child, ended, listener)) => {
             // A host that is gone is noticed below.
             let _ = Report::Started.send(socket.as_fd());
-            follow(walls, child, &ended, &socket);
+            follow(walls, child, &ended, &socket, listener);
         }
         Err(words) => fail(&socket, words),
     }
@@ -155,7 +171,7 @@ fn begin(
     job: &mut Job,
     opened: Option<OwnedFd>,
     descriptors: &[OwnedFd],
-) -> Result<(start::Child, OwnedFd), String> {
+) -> Result<(start::Child, OwnedFd, Option<Listener>), String> {
     let failed = |errno: Errno| words("a process", errno);
     let descriptors: Result<Vec<OwnedFd>, Errno> = descriptors.iter().map(high).collect();
     let descriptors = descriptors.map_err(failed)?;
@@ -164,17 +180,30 @@ fn begin(
     }
     let opened = opened.as_ref().map(high).transpose().map_err(failed)?;
     let mut plan = program::plan(&job.argv, &job.cwd, &job.environment, opened)?;
+    let listener = locks.heard.as_ref().map(|heard| high(&heard.ours)).transpose().map_err(failed)?;
     plan.locks = locks;
     let ended = sys::ended_children().map_err(failed)?;
     let theirs: Vec<BorrowedFd<'_>> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
     match start::start_patiently(&plan, &theirs) {
-        Ok(child) => Ok((child, ended)),
+        Ok(child) => Ok((child, ended, listener.and_then(heard))),
         Err((step, errno)) => Err(program::explain(&plan, step, errno)),
     }
 }
 
+/// The listener that the child has sent before it became its program, if it has.
+fn heard(ours: OwnedFd) -> Option<Listener> {
+    let (_, mut descriptors) = wire::receive(ours.as_fd(), &mut [0], RecvFlags::DONTWAIT).ok()?;
+    descriptors.pop_front().map(Listener::new)
+}
+
 /// Until nothing is left, or nobody wants to know.
-fn follow(walls: Walls, child: start::Child, ended: &OwnedFd, socket: &OwnedFd) {
+fn follow(
+    walls: Walls,
+    child: start::Child,
+    ended: &OwnedFd,
+    socket: &OwnedFd,
+    mut listener: Option<Listener>,
+) {
     let main = child.pid();
     let mut child = child;
     // Collected here with all others.
@@ -202,12 +231,23 @@ fn follow(walls: Walls, child: start::Child, ended: &OwnedFd, socket: &OwnedFd) 
         if alone {
             return;
         }
-        let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        polled.extend(listener.as_ref().map(|it| PollFd::from_borrowed_fd(it.descriptor(), PollFlags::IN)));
         let _ = poll(&mut polled, None);
+        let calls = polled.get(2).map_or(PollFlags::empty(), PollFd::revents);
         if !polled[1].revents().is_empty() {
             let _ = rustix::io::read(ended, &mut [0; 1024]);
         }
-        if !polled[0].revents().is_empty() {
+        let told = !polled[0].revents().is_empty();
+        if calls.contains(PollFlags::IN)
+            && let Some(path) = listener.as_mut().and_then(Listener::hear)
+        {
+            let _ = Report::Refused(path).send(socket.as_fd());
+        } else if calls.contains(PollFlags::HUP) && !calls.contains(PollFlags::IN) {
+            // Nobody is left whom the filter holds.
+            listener = None;
+        }
+        if told {
             let mut signal = [0; 4];
             match wire::receive(socket.as_fd(), &mut signal, RecvFlags::DONTWAIT) {
                 Ok((4, _)) => send_all(walls, i32::from_le_bytes(signal)),

@@ -27,6 +27,7 @@
 //! | `entry`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
 //! | `init`, `stage`, `loopback` | the first process of a child; its mounts; the session's network |
 //! | `landlock`, `seccomp`, `bare` | rules for files; the filter; the same scene without namespaces |
+//! | `evidence` | what a command that may only look tried to change |
 //! | `isolator`, `probe` | processes of isolated tools; what this machine can do |
 //! | `sys` | the system calls that no library has (unsafe) |
 //!
@@ -41,6 +42,7 @@ mod capture;
 mod confined;
 mod entry;
 pub mod environment;
+mod evidence;
 mod helper;
 mod init;
 mod isolator;

@@ -56,5 +56,9 @@ pub const PROCESSES_MAX: u64 = 8_192;
 pub const SPARES_MAX: usize = 4;
 /// How many of them are alike, for calls that come at once.
 pub const SPARES_EACH_MAX: usize = 2;
+/// How many places are remembered that a command tried to change although it may only look.
+pub const ATTEMPTS_MAX: usize = 8;
+/// How much sooner than others what runs in a sandbox is killed when the machine has no memory left, of 1,000.
+pub const OOM_SCORE: u32 = 500;
 /// How many of the last scenes are compared with the next one.
 pub const SCENES_SEEN_MAX: usize = 4;

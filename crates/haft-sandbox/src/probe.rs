@@ -221,7 +221,10 @@ fn filter() -> Result<String, String> {
         argv: vec![c"haft: sandbox".to_owned(), c"nothing".to_owned()],
         envp: Vec::new(),
         cwd: c"/".to_owned(),
-        locks: start::Locks { filter: seccomp::filter(seccomp::Sockets::All), ..start::Locks::default() },
+        locks: start::Locks {
+            filter: seccomp::filter(seccomp::Sockets::All, seccomp::Changes::Made),
+            ..start::Locks::default()
+        },
     };
     match start::start(&plan, &[]) {
         Ok(child) => {

@@ -6,9 +6,10 @@
 //!
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
-//! - `walk` looks at the working directories once, `repository` says what git keeps in them.
+//! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
+//!   enters by itself.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
-//!   aren't there yet, `compare` knows what they looked like.
+//!   aren't there yet, `compare` knows what they looked like, `undo` takes back.
 //! - `grants` adds what one call was granted.
 //!
 //! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and whether a command
@@ -20,6 +21,7 @@
 mod caches;
 mod compare;
 mod gitconfig;
+mod gitlinks;
 mod grants;
 mod guard;
 mod home;
@@ -29,6 +31,7 @@ mod places;
 mod repository;
 #[cfg(test)]
 mod tests;
+mod undo;
 mod walk;
 
 use std::ffi::OsString;
@@ -301,6 +304,12 @@ impl Profile {
         vec![("TMPDIR".into(), temp)]
     }
 
+    /// Whether a child that may write could change this, or make it.
+    pub(crate) fn could_write(&self, path: &Path) -> bool {
+        let temporary = path.starts_with("/tmp") || path.starts_with(&self.config.temp);
+        temporary || self.session.writable_root(path).is_some()
+    }
+
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
@@ -367,6 +376,11 @@ pub(crate) fn reaches(request: &ProcessRequest) -> bool {
         Confinement::Session => true,
         Confinement::Outside => false,
     }
+}
+
+/// What tells requests apart whose children run at once.
+fn address(request: &ProcessRequest) -> usize {
+    std::ptr::from_ref(request).addr()
 }
 
 struct Workspace {

@@ -36,6 +36,9 @@ pub(crate) trait Scenes: Send + Sync {
     /// Variables that go with it.
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)>;
 
+    /// Whether a child that may do all that the session may could change this.
+    fn could_write(&self, path: &Path) -> bool;
+
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
@@ -50,6 +53,10 @@ impl Scenes for Profile {
 
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         Profile::environment(self, request)
+    }
+
+    fn could_write(&self, path: &Path) -> bool {
+        Profile::could_write(self, path)
     }
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
@@ -347,6 +354,11 @@ impl Processes for Sandbox {
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);
             let mut outcome = outcome?;
+            // What it could not have either with all that the session may write is no news.
+            outcome.refused.retain(|refused| match refused {
+                Refusal::Path { path, write: true } => inner.scenes.could_write(path),
+                _ => true,
+            });
             outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
             outcome.refused.extend(changed);
             Ok(outcome)

@@ -9,7 +9,7 @@
 
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
 /// What sockets a child may make.
@@ -70,8 +70,77 @@ const FORBIDDEN: &[libc::c_long] = &[
 const ABSENT: &[libc::c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
+/// What changes something by its name, beside those whose arguments have to be looked at.
+const CHANGES: &[libc::c_long] = &[
+    libc::SYS_openat2,
+    libc::SYS_mkdirat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_truncate,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+];
+
+/// What changes of a file that isn't its content, and that no version of Landlock knows.
+const ATTRIBUTES: &[libc::c_long] = &[
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Memory, queues and locks that programs of one user share by number or name.
+const SHARED: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+];
+
 const OPEN_TREE_ATTR: libc::c_long = 467;
-const FCHMODAT2: libc::c_long = 452;
+pub(crate) const FCHMODAT2: libc::c_long = 452;
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+const FILE_SETATTR: libc::c_long = 469;
 
 /// `CLONE_NEW…`, all of them that `clone` takes.
 const NEW_NAMESPACES: u32 = 0x7E02_0000;
@@ -79,6 +148,10 @@ const NEW_NAMESPACES: u32 = 0x7E02_0000;
 const SET_ID: u32 = 0o6000;
 /// `O_CREAT`, and the part of `O_TMPFILE` that isn't `O_DIRECTORY`.
 const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+
+/// Opened so, a file can be changed, or comes to be.
+pub(crate) const WRITES: u32 =
+    (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u32 | CREATES;
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xC000_003E;
@@ -99,6 +172,7 @@ const fn argument(index: u32) -> u32 {
 }
 
 const ALLOW: sock_filter = answer(SECCOMP_RET_ALLOW);
+const HEARD: sock_filter = answer(SECCOMP_RET_USER_NOTIF);
 const NOT_PERMITTED: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 const NO_SUCH_CALL: sock_filter = answer(SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
 const NO_SUCH_FAMILY: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32);
@@ -116,8 +190,19 @@ const fn jump(comparison: u32, k: u32, if_so: u8, if_not: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | BPF_K | comparison) as u16, jt: if_so, jf: if_not, k }
 }
 
+/// What becomes of calls that change something by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changes {
+    /// They are made; where they may be is the mounts' and Landlock's matter.
+    Made,
+    /// Somebody hears of them first: see [`evidence`](crate::evidence).
+    Heard,
+    /// What Landlock doesn't know is refused: permissions, owners, times and attributes. There are no mounts around it.
+    Refused,
+}
+
 /// The filter.
-pub(crate) fn filter(sockets: Sockets) -> Vec<sock_filter> {
+pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
     let mut filter =
         vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE, 1, 0), answer(SECCOMP_RET_KILL_PROCESS), load(NUMBER)];
     #[cfg(target_arch = "x86_64")]
@@ -127,21 +212,33 @@ pub(crate) fn filter(sockets: Sockets) -> Vec<sock_filter> {
         filter.push(jump(BPF_JEQ, call as u32, 0, skip));
         filter.extend_from_slice(then);
     };
+    let change = if changes == Changes::Heard { HEARD } else { ALLOW };
+    let attribute = if changes == Changes::Refused { NOT_PERMITTED } else { change };
     // The frequent ones first: the kernel remembers which calls are always allowed, but these depend on their arguments.
-    when(libc::SYS_openat, &creating(2, 3));
+    when(libc::SYS_openat, &creating(2, 3, change));
     when(libc::SYS_ioctl, &terminals());
     when(libc::SYS_clone, &[load(argument(0)), jump(BPF_JSET, NEW_NAMESPACES, 0, 1), NOT_PERMITTED, ALLOW]);
     when(libc::SYS_socket, &socket(sockets));
-    when(libc::SYS_fchmod, &set_id(1));
-    when(libc::SYS_fchmodat, &set_id(2));
-    when(FCHMODAT2, &set_id(2));
-    when(libc::SYS_mknodat, &set_id(2));
+    // By descriptor: there is no name to hear of.
+    when(libc::SYS_fchmod, &set_id(1, if changes == Changes::Refused { NOT_PERMITTED } else { ALLOW }));
+    when(libc::SYS_fchmodat, &set_id(2, attribute));
+    when(FCHMODAT2, &set_id(2, attribute));
+    when(libc::SYS_mknodat, &set_id(2, change));
     #[cfg(target_arch = "x86_64")]
     {
-        when(libc::SYS_open, &creating(1, 2));
-        when(libc::SYS_creat, &set_id(1));
-        when(libc::SYS_chmod, &set_id(1));
-        when(libc::SYS_mknod, &set_id(1));
+        when(libc::SYS_open, &creating(1, 2, change));
+        when(libc::SYS_creat, &set_id(1, change));
+        when(libc::SYS_chmod, &set_id(1, attribute));
+        when(libc::SYS_mknod, &set_id(1, change));
+    }
+    match changes {
+        Changes::Made => {}
+        Changes::Heard => CHANGES.iter().for_each(|call| when(*call, &[HEARD])),
+        Changes::Refused => ATTRIBUTES.iter().for_each(|call| when(*call, &[NOT_PERMITTED])),
+    }
+    // Without namespaces these would be everybody's.
+    if sockets != Sockets::All {
+        SHARED.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     }
     FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
@@ -150,18 +247,21 @@ pub(crate) fn filter(sockets: Sockets) -> Vec<sock_filter> {
 }
 
 /// No file that runs as whoever owns it, for others on the machine to run.
-fn set_id(mode: u32) -> [sock_filter; 4] {
-    [load(argument(mode)), jump(BPF_JSET, SET_ID, 0, 1), NOT_PERMITTED, ALLOW]
+fn set_id(mode: u32, otherwise: sock_filter) -> [sock_filter; 4] {
+    [load(argument(mode)), jump(BPF_JSET, SET_ID, 0, 1), NOT_PERMITTED, otherwise]
 }
 
-/// The same where the mode counts only if a file is made.
-fn creating(flags: u32, mode: u32) -> [sock_filter; 6] {
+/// The same where the mode counts only if a file is made; `change` is the answer where it is opened to be written.
+fn creating(flags: u32, mode: u32, change: sock_filter) -> [sock_filter; 9] {
     [
         load(argument(flags)),
         jump(BPF_JSET, CREATES, 0, 3),
         load(argument(mode)),
         jump(BPF_JSET, SET_ID, 0, 1),
         NOT_PERMITTED,
+        load(argument(flags)),
+        jump(BPF_JSET, WRITES, 0, 1),
+        change,
         ALLOW,
     ]
 }

@@ -43,6 +43,26 @@ pub(crate) struct Locks {
     pub(crate) rules: Option<OwnedFd>,
     /// The calls that it may not make; empty if it may make all.
     pub(crate) filter: Vec<libc::sock_filter>,
+    /// In its place, where the kernel can do that and nobody else does it already: a filter that hands calls to a listener.
+    pub(crate) heard: Option<Heard>,
+}
+
+/// A filter that hands calls to a listener.
+pub(crate) struct Heard {
+    filter: Vec<libc::sock_filter>,
+    /// Where the child sends the listener's descriptor.
+    theirs: OwnedFd,
+    /// Where it arrives.
+    pub(crate) ours: OwnedFd,
+}
+
+impl Heard {
+    pub(crate) fn new(filter: Vec<libc::sock_filter>) -> Result<Heard, Errno> {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let high = |end: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(end, DESCRIPTOR_MIN);
+        Ok(Heard { filter, theirs: high(&pair.0)?, ours: high(&pair.1)? })
+    }
 }
 
 /// What the child could not do.
@@ -274,9 +294,57 @@ unsafe fn lock(shared: &Shared<'_>) -> bool {
         if filter.is_empty() {
             return true;
         }
+        if let Some(heard) = &shared.locks.heard
+            && hand_over(heard)
+        {
+            return true;
+        }
         // The kernel only reads it; the C library's structure doesn't say so.
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0) == 0
+    }
+}
+
+/// Puts a filter in place whose listener is at the other end of the socket. Whether there is one then.
+///
+/// # Safety
+/// Only in the child, before it becomes another program. Nothing that the filter hands over may be called from here on.
+unsafe fn hand_over(heard: &Heard) -> bool {
+    let program =
+        libc::sock_fprog { len: heard.filter.len() as u16, filter: heard.filter.as_ptr().cast_mut() };
+    // SAFETY: System calls on structures that live here or that the parent keeps.
+    unsafe {
+        let install = |flags: libc::c_ulong| {
+            let operation = libc::SECCOMP_SET_MODE_FILTER;
+            libc::syscall(libc::SYS_seccomp, operation, flags, &raw const program) as c_int
+        };
+        // Where the kernel can, a call that somebody hears of isn't interrupted by signals that it otherwise would not be.
+        let mut listener =
+            install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+        if listener == -1 && *libc::__errno_location() == libc::EINVAL {
+            listener = install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        }
+        if listener == -1 {
+            return false;
+        }
+        let mut byte = 0u8;
+        let mut text = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+        let mut beside = [0u64; 4];
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut text;
+        message.msg_iovlen = 1;
+        message.msg_control = beside.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
+        let head = libc::CMSG_FIRSTHDR(&raw const message);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
+        ptr::write_unaligned(libc::CMSG_DATA(head).cast::<c_int>(), listener);
+        if libc::sendmsg(heard.theirs.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) == 1 {
+            return true;
+        }
+        // With nobody to listen such calls would fail: better none at all.
+        libc::_exit(127)
     }
 }
 

@@ -186,6 +186,54 @@ pub(crate) fn landlock_allow(ruleset: BorrowedFd<'_>, access: u64, beneath: Borr
     check(done).map(drop)
 }
 
+/// A call that a filter handed to us; its caller waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notified {
+    pub(crate) id: u64,
+    pub(crate) pid: i32,
+    pub(crate) number: c_long,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// `SECCOMP_IOCTL_NOTIF_RECV` and `_SEND`, which the C library's headers don't have.
+const NOTIF_RECV: libc::Ioctl = 0xC050_2100_u32 as libc::Ioctl;
+const NOTIF_SEND: libc::Ioctl = 0xC018_2101_u32 as libc::Ioctl;
+
+/// The next call that a filter handed over. Waits for one.
+pub(crate) fn notified(listener: BorrowedFd<'_>) -> Result<Notified> {
+    let mut found = MaybeUninit::<libc::seccomp_notif>::zeroed();
+    // SAFETY: The kernel wants a structure of zeroes of this size and fills it; all zeroes is a value of it.
+    let found = unsafe {
+        check(c_long::from(libc::ioctl(listener.as_raw_fd(), NOTIF_RECV, found.as_mut_ptr())))?;
+        found.assume_init()
+    };
+    let number = c_long::from(found.data.nr);
+    Ok(Notified { id: found.id, pid: found.pid as i32, number, arguments: found.data.args })
+}
+
+/// Lets a call go on as if nobody had looked at it.
+pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> Result<()> {
+    let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+    let mut answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
+    // SAFETY: The kernel reads a structure of this size.
+    let done = unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_SEND, &raw mut answer) };
+    check(c_long::from(done)).map(drop)
+}
+
+/// Reads the memory of another process, as far as it goes.
+pub(crate) fn read_memory(pid: i32, from: u64, into: &mut [u8]) -> Result<usize> {
+    const PAGE: usize = 4096;
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // In two parts: what lies beyond the end of a page may not be there, and then the first part counts.
+    let first = (PAGE - from as usize % PAGE).min(into.len());
+    let part = |from: u64, iov_len| libc::iovec { iov_base: from as usize as *mut libc::c_void, iov_len };
+    let remote = [part(from, first), part(from.wrapping_add(first as u64), into.len() - first)];
+    // SAFETY: The kernel writes no more than the local part holds, which is the caller's; addresses of the other process
+    // are only numbers to us, and wrong ones are an error.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, remote.as_ptr(), 2, 0) };
+    check(read as c_long).map(|read| read as usize)
+}
+
 fn check(returned: c_long) -> Result<c_long> {
     if returned == -1 {
         let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);

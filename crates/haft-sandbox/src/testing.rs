@@ -134,6 +134,13 @@ impl Scenes for Fixed {
         Vec::new()
     }
 
+    fn could_write(&self, path: &Path) -> bool {
+        self.session
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Bind { at, writable: true, .. } if path.starts_with(at)))
+    }
+
     fn finished(&self, _: &ProcessRequest) -> Vec<Refusal> {
         Vec::new()
     }
@@ -167,7 +174,14 @@ pub fn sandbox(
 
 /// Tools that the helper for tests runs in their own process.
 pub fn tools() -> Vec<Isolated> {
-    vec![isolated(|| Act("compute")), isolated(|| Act("abort")), isolated(|| Act("escape"))]
+    vec![
+        isolated(|| Act("compute")),
+        isolated(|| Act("abort")),
+        isolated(|| Act("escape")),
+        isolated(|| Act("exit")),
+        isolated(|| Act("killed")),
+        isolated(|| Act("hog")),
+    ]
 }
 
 /// Does what its name says.
@@ -188,6 +202,19 @@ impl Tool for Act {
     async fn call(&self, _: NoInput, cx: &Context) -> Result<String, ToolError> {
         match self.0 {
             "abort" => std::process::abort(),
+            "exit" => std::process::exit(0),
+            "killed" => {
+                let _ =
+                    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                Err(ToolError::new("still there"))
+            }
+            "hog" => {
+                let mut all: Vec<Vec<u8>> = Vec::new();
+                while all.len() < 64 {
+                    all.push(vec![1; 64 << 20]);
+                }
+                Ok(format!("took {} pieces", all.len()))
+            }
             "escape" => {
                 let written = std::fs::write(cx.cwd().join("escaped"), "x").is_ok();
                 let reached = std::net::UdpSocket::bind("127.0.0.1:0")

@@ -9,11 +9,12 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -88,6 +89,11 @@ pub(crate) trait Child: Send {
 
     /// Sends a signal to all of it, as far as all can be reached; KILL ends all of it.
     fn signal(&self, signal: Signal);
+
+    /// What it is known to have tried to change where it may not.
+    fn refused(&mut self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Ends what is left, and waits until it is gone.
     fn end(self: Box<Self>);
@@ -280,13 +286,15 @@ impl Watched<'_> {
             (self.output.capture.finish(), self.errors.capture.finish());
         // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread, not the call.
         let gone = self.ended.is_some();
-        let child = self.child;
+        let mut child = self.child;
+        let refused: Vec<Refusal> =
+            child.refused().into_iter().map(|path| Refusal::Path { path, write: true }).collect();
         if gone {
             child.end();
         } else {
             let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.end());
         }
-        Ok(ProcessOutcome { exit, stdout, stderr, refused: Vec::new() })
+        Ok(ProcessOutcome { exit, stdout, stderr, refused })
     }
 
     fn is_over(&self, now: Instant) -> bool {

@@ -44,6 +44,8 @@ pub(crate) enum Report {
     Started,
     /// It could not be started, in words.
     Failed(String),
+    /// It tried to change this, where nothing can be changed.
+    Refused(PathBuf),
     /// It ended so; and whether nothing of it is left.
     Ended(Exit, bool),
 }
@@ -274,6 +276,10 @@ impl Report {
                 let words = &words.as_bytes()[..words.len().min(limits::WORDS_BYTES_MAX)];
                 ([b"f", words].concat(), &[])
             }
+            Report::Refused(path) => {
+                let path = path.as_os_str().as_bytes();
+                ([b"r", &path[..path.len().min(limits::WORDS_BYTES_MAX)]].concat(), &[])
+            }
             Report::Ended(exit, alone) => {
                 let (kind, number) = match exit {
                     Exit::Code(code) => (b'c', *code),
@@ -297,6 +303,7 @@ impl Report {
             (Some((b'm', _)), Some(first)) => Report::Made(first),
             (Some((b's', _)), _) => Report::Started,
             (Some((b'f', words)), _) => Report::Failed(String::from_utf8_lossy(words).into_owned()),
+            (Some((b'r', path)), _) => Report::Refused(OsString::from_vec(path.to_vec()).into()),
             (Some((b'e', [kind, alone, number @ ..])), _) => {
                 let number = i32::from_le_bytes(number.try_into().map_err(|_| Errno::PROTO)?);
                 let exit = if *kind == b'c' { Exit::Code(number) } else { Exit::Signal(number) };

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,12 @@ use haft::ports::{ProcessRequest, Refusal};
 
 use super::compare::Watch;
 use super::gitconfig::{self, Merged};
-use super::placeholders::Placeholders;
+use super::gitlinks::Indexes;
+use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
 use super::walk::Found;
-use super::{ProfileConfig, grants, limits, read_small};
+use super::{ProfileConfig, address, grants, limits, read_small, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
 pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
@@ -52,6 +53,9 @@ struct State {
     configs: BTreeMap<PathBuf, Vec<u8>>,
     /// Files that were made for a call.
     empty: Vec<PathBuf>,
+    /// How many of the repositories were known when a request's child was started, and are therefore held from it.
+    held: BTreeMap<usize, usize>,
+    indexes: Indexes,
 }
 
 impl Guard {
@@ -151,6 +155,11 @@ impl Guard {
     /// Holds every name that a child could change.
     pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
         let config = self.config_of(request);
+        {
+            let mut state = self.state();
+            let known = state.repositories.len();
+            state.held.insert(address(request), known);
+        }
         let fixed = self.fixed(config.as_deref());
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
             if places.writable_root(path).is_none() {
@@ -158,7 +167,13 @@ impl Guard {
             }
             match path.symlink_metadata() {
                 Ok(found) if found.is_symlink() => self.hold_link(places, path),
-                Ok(_) => places.protect(path),
+                Ok(found) => {
+                    // It may be another session's, which would take it away under our child.
+                    if found.is_dir() && self.can_stand_in(path) && placeholders::stands(path) {
+                        let _ = self.placeholders.ensure(path);
+                    }
+                    places.protect(path);
+                }
                 Err(_) if self.can_stand_in(path) => match self.placeholders.ensure(path) {
                     Ok(()) => places.protect(path),
                     // Who may not make it here can't make it from inside.
@@ -227,7 +242,7 @@ impl Guard {
         }
         self.take_away_unwanted(&mut said);
         self.put_links_back(&mut said);
-        self.look_for_new_repositories(&mut said);
+        self.look_for_new_repositories(request, &mut said);
         let fixed = self.fixed(config.as_deref());
         for path in self.watch.changed(&fixed) {
             let told = said
@@ -235,7 +250,9 @@ impl Guard {
                 .any(|said| matches!(said, Refusal::Protected { path: told, .. } if path.starts_with(told)));
             let granted =
                 request.access.write.iter().any(|root| root.covers(&path) && self.is_within(&root.path));
-            if !told && !granted && !self.placeholders.made(&path) {
+            let ours = self.placeholders.made(&path)
+                && (path.symlink_metadata().is_err() || placeholders::stands(&path));
+            if !told && !granted && !ours {
                 let done = "it changed while a command ran. Commands can't write it, so you or another program did; \
                             look at it if you didn't";
                 said.push(Refusal::Protected { path, done: done.into() });
@@ -249,7 +266,7 @@ impl Guard {
         let state = self.state();
         for path in state.repositories.iter().flat_map(|repository| &repository.unwanted) {
             if path.symlink_metadata().is_ok() {
-                said.push(Refusal::Protected { path: path.clone(), done: taken_away(path) });
+                said.push(Refusal::Protected { path: path.clone(), done: undo::take_away(path) });
             }
         }
     }
@@ -259,8 +276,8 @@ impl Guard {
             if fs::read_link(path).is_ok_and(|now| now == *to) {
                 continue;
             }
-            let aside = if path.symlink_metadata().is_ok() { taken_away(path) } else { String::new() };
-            let done = match std::os::unix::fs::symlink(to, path) {
+            let aside = if path.symlink_metadata().is_ok() { undo::take_away(path) } else { String::new() };
+            let done = match undo::link(path, to) {
                 Ok(()) => format!("the link to `{}` was put back", to.display()),
                 Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", to.display()),
             };
@@ -268,33 +285,115 @@ impl Guard {
         }
     }
 
-    /// A working directory that has become a repository keeps of its configuration what `git init` writes.
-    fn look_for_new_repositories(&self, said: &mut Vec<Refusal>) {
-        let plain = self.state().plain.clone();
-        for workspace in &plain {
-            let git = workspace.join(".git");
-            let Ok(found) = git.symlink_metadata() else { continue };
-            if !found.is_dir() {
-                // It may lead anywhere.
-                said.push(Refusal::Protected { path: git.clone(), done: taken_away(&git) });
-                continue;
+    /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
+    /// or an editor would enter it by itself.
+    fn look_for_new_repositories(&self, request: &ProcessRequest, said: &mut Vec<Refusal>) {
+        let (held, known) = {
+            let mut state = self.state();
+            let known = state.repositories.len();
+            (state.held.remove(&address(request)).unwrap_or(known).min(known), known)
+        };
+        // Made while this command ran, by another one: this one could still change them.
+        let made: Vec<PathBuf> =
+            self.state().repositories[held..].iter().map(|repository| repository.work.clone()).collect();
+        for work in &made {
+            self.check_new(work, held, said);
+        }
+        let mut looked_at = Vec::new();
+        loop {
+            let mut new = self.entered_by_itself();
+            new.retain(|work| !looked_at.contains(work));
+            if new.is_empty() || looked_at.len() >= limits::REPOSITORIES_MAX {
+                break;
             }
-            said.extend(check_new_config(&git.join("config")));
-            for hook in fs::read_dir(git.join("hooks")).into_iter().flatten().flatten() {
-                if !hook.file_name().to_string_lossy().ends_with(".sample") {
-                    let path = hook.path();
-                    said.push(Refusal::Protected { done: taken_away(&path), path });
+            for work in new {
+                if self.check_new(&work, known, said)
+                    && let Ok(Some(mut repository)) = repository::find(&work)
+                {
+                    // What was made in the session vouches for nothing outside of it.
+                    repository.elsewhere.clear();
+                    let mut state = self.state();
+                    state.plain.retain(|plain| *plain != work);
+                    state.repositories.push(repository);
                 }
+                looked_at.push(work);
             }
-            let Ok(Some(repository)) = repository::find(workspace) else { continue };
-            {
-                let mut state = self.state();
-                state.plain.retain(|plain| plain != workspace);
-                state.repositories.push(repository);
-            }
+        }
+        if self.state().repositories.len() > known {
             self.take_away_unwanted(said);
             self.watch.refresh(&self.fixed(None));
         }
+    }
+
+    /// Takes from a repository that a command has made what would run, and says so. Whether it is one that stays and has
+    /// to be held from now on. The first `held` repositories were held all the time.
+    fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> bool {
+        let git = work.join(".git");
+        let Ok(found) = git.symlink_metadata() else { return false };
+        let there = match repository::find(work) {
+            Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
+            _ => None,
+        };
+        let Some(there) = there else {
+            // It may lead anywhere.
+            said.push(Refusal::Protected { done: undo::take_away(&git), path: git });
+            return false;
+        };
+        if !self.workspaces.iter().any(|workspace| there.starts_with(workspace)) {
+            // Its other end lies where no command writes, and leads back.
+            return false;
+        }
+        let config = there.join("config");
+        if self.state().repositories[..held].iter().any(|known| known.config == config) {
+            return true;
+        }
+        let of_submodule = (!found.is_dir()).then_some(work);
+        said.extend(check_new_config(&config, of_submodule));
+        let extra = there.join("config.worktree");
+        if extra.symlink_metadata().is_ok() {
+            said.push(Refusal::Protected { done: undo::take_away(&extra), path: extra });
+        }
+        let hooks = there.join("hooks");
+        if hooks.symlink_metadata().is_err() {
+            return true;
+        }
+        match undo::names(&hooks) {
+            Ok(names) => {
+                for name in names.iter().filter(|name| !name.to_string_lossy().ends_with(".sample")) {
+                    let path = hooks.join(name);
+                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
+                }
+            }
+            // Not a folder, or a link to one.
+            Err(_) => said.push(Refusal::Protected { done: undo::take_away(&hooks), path: hooks }),
+        }
+        true
+    }
+
+    /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look there), and
+    /// what an index calls a submodule.
+    fn entered_by_itself(&self) -> Vec<PathBuf> {
+        let mut state = self.state();
+        let State { repositories, plain, indexes, .. } = &mut *state;
+        let mut found = plain.clone();
+        for workspace in &self.workspaces {
+            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
+            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            found.extend(folders.take(limits::FOLDERS_LOOKED_AT_MAX).map(|folder| folder.path()));
+        }
+        for repository in repositories.iter() {
+            let Some(there) = repository::administration(&repository.work) else { continue };
+            let links = indexes.links(&there.join("index"));
+            found.extend(links.iter().map(|link| repository.work.join(link)));
+        }
+        found.retain(|work| {
+            let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace));
+            let known = repositories.iter().any(|repository| repository.work == *work);
+            inside && !known && work.join(".git").symlink_metadata().is_ok()
+        });
+        found.sort();
+        found.dedup();
+        found
     }
 }
 
@@ -305,36 +404,10 @@ fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Takes a name away; a folder with something in it is put aside. Says what was done.
-fn taken_away(path: &Path) -> String {
-    let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-    let removed = if is_folder { fs::remove_dir(path) } else { fs::remove_file(path) };
-    match removed {
-        Ok(()) => "a command made it, and it was removed".into(),
-        Err(_) => match put_aside(path) {
-            Ok(aside) => format!("a command made it, and it was renamed to `{}`", aside.display()),
-            Err(error) => format!("a command made it, and it can't be removed: {error}; remove it"),
-        },
-    }
-}
-
-fn put_aside(path: &Path) -> io::Result<PathBuf> {
-    for number in 1..1_000 {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".undone-{number}"));
-        let aside = path.with_file_name(name);
-        if aside.symlink_metadata().is_err() {
-            fs::rename(path, &aside)?;
-            return Ok(aside);
-        }
-    }
-    Err(io::Error::other("there are too many of its kind"))
-}
-
 /// Looks at a configuration that a command was let write.
 fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
     let found = path.symlink_metadata().ok();
-    let now = found.as_ref().filter(|found| found.is_file()).and_then(|_| read_small(path));
+    let now = found.as_ref().filter(|found| found.is_file()).and_then(|_| undo::read(path).ok());
     let (bytes, undone) = match now.as_deref().map(|now| (gitconfig::merge(before, now), now)) {
         Some((Merged::Stays, now)) => match found.is_some_and(|found| found.nlink() > 1) {
             // Another name of it could be written by the next command.
@@ -347,29 +420,38 @@ fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
     written_back(path, &bytes, &undone)
 }
 
-/// Keeps of the configuration of a repository that a command has made what `git init` and `git clone` write.
-fn check_new_config(path: &Path) -> Option<Refusal> {
-    let entries = read_small(path).map(|bytes| gitconfig::parse(&bytes));
+/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
+/// in this folder, `git submodule` write.
+fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal> {
+    let entries = undo::read(path).map(|bytes| gitconfig::parse(&bytes));
     let entries = match entries {
-        Some(Ok(entries)) => entries,
+        Ok(Ok(entries)) => entries,
         _ => {
             path.symlink_metadata().ok()?;
-            return Some(Refusal::Protected { path: path.to_owned(), done: taken_away(path) });
+            return Some(Refusal::Protected { path: path.to_owned(), done: undo::take_away(path) });
         }
     };
+    let leads_here = |entry: &gitconfig::Entry| {
+        let to = path
+            .parent()
+            .zip(entry.value.as_ref())
+            .and_then(|(there, to)| there.join(to).canonicalize().ok());
+        entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
+    };
+    let may = |entry: &&gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
     let undone: Vec<String> =
-        entries.iter().filter(|entry| !gitconfig::may_be_new(entry)).map(gitconfig::Entry::name).collect();
+        entries.iter().filter(|entry| !may(entry)).map(gitconfig::Entry::name).collect();
     if undone.is_empty() {
         return None;
     }
-    let kept = gitconfig::write(entries.iter().filter(|entry| gitconfig::may_be_new(entry)));
+    let kept = gitconfig::write(entries.iter().filter(may));
     written_back(path, &kept, &undone)
 }
 
 fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal> {
     let names: Vec<String> = undone.iter().take(5).map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
-    let done = match replace(path, bytes) {
+    let done = match undo::replace(path, bytes) {
         Ok(()) if undone.is_empty() => return None,
         Ok(()) => format!("a command changed {names}, and that was undone"),
         Err(error) => format!(
@@ -377,22 +459,4 @@ fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal>
         ),
     };
     Some(Refusal::Protected { path: path.to_owned(), done })
-}
-
-/// Puts a new file with this content in place of whatever is there.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-        put_aside(path)?;
-    }
-    let name = path.with_file_name(format!(".config-{}", std::process::id()));
-    let _ = fs::remove_file(&name);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&name)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| fs::rename(&name, parent.join(path.file_name().unwrap_or_default())));
-    if written.is_err() {
-        let _ = fs::remove_file(&name);
-    }
-    written
 }

@@ -15,6 +15,10 @@ pub(crate) const WATCHED_ENTRIES_MAX: usize = 2_000;
 pub(crate) const HASHED_BYTES_MAX: u64 = 1024 * 1024;
 /// The longest configuration file of git, cargo, npm or pip that is read.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// How much of an index of git is read to find submodules.
+pub(crate) const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How many folders directly in a working directory are looked at for a repository after each call.
+pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
 /// How many changes are reported after one call.
 pub(crate) const REPORTED_MAX: usize = 20;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.

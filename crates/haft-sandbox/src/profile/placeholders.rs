@@ -56,15 +56,20 @@ impl Placeholders {
 
     /// Sees to it that something is at a path, whose parent must exist.
     pub(super) fn ensure(&self, path: &Path) -> io::Result<()> {
-        if path.symlink_metadata().is_ok() {
-            return Ok(());
-        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.made.iter().any(|made| made == path) {
+            // Not while another session takes its own away.
+            let _alone = alone(&self.records)?;
+            if path.symlink_metadata().is_ok() && !stands(path) {
+                return Ok(());
+            }
             let mut line = path.as_os_str().as_bytes().to_owned();
             line.push(0);
             state.record.write_all(&line)?;
             state.made.push(path.to_owned());
+        }
+        if path.symlink_metadata().is_ok() {
+            return Ok(());
         }
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -72,7 +77,7 @@ impl Placeholders {
         }
     }
 
-    /// Whether this session has made a path.
+    /// Whether this session has made a path, or needs what another session has made there.
     pub(super) fn made(&self, path: &Path) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.made.iter().any(|made| made == path)
@@ -87,7 +92,14 @@ impl Drop for Placeholders {
     }
 }
 
-/// Held while records are read or removed.
+/// Whether an empty folder is at a path. It may be one of another session, and goes when nobody needs it any more: with it
+/// would go what holds the name in the view of a command that runs.
+pub(super) fn stands(path: &Path) -> bool {
+    let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    is_folder && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Held while records are read, written or removed.
 fn alone(records: &Path) -> io::Result<File> {
     let path = records.join("lock");
     let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -154,6 +166,33 @@ mod tests {
         assert!(name.is_dir());
         drop(second);
         assert!(!name.exists());
+    }
+
+    /// A command of the second session runs with the folder of the first in its view.
+    #[test]
+    fn one_that_another_session_found_stays_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, name) = (dir.path().join("records"), dir.path().join(".haft"));
+        let first = Placeholders::open(&records).unwrap();
+        first.ensure(&name).unwrap();
+        let second = Placeholders::open(&records).unwrap();
+        second.ensure(&name).unwrap();
+        drop(first);
+        assert!(name.is_dir());
+        drop(second);
+        assert!(!name.exists());
+    }
+
+    #[test]
+    fn what_was_there_before_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, name) = (dir.path().join("records"), dir.path().join(".envrc"));
+        fs::write(&name, "mine").unwrap();
+        let session = Placeholders::open(&records).unwrap();
+        session.ensure(&name).unwrap();
+        assert!(!session.made(&name));
+        drop(session);
+        assert!(name.is_file());
     }
 
     #[test]

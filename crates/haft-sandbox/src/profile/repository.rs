@@ -137,6 +137,13 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Where the administration of a repository lies, whoever vouches for it: its `.git`, or the folder that this names.
+pub(super) fn administration(work: &Path) -> Option<PathBuf> {
+    let git = work.join(".git");
+    let found = git.symlink_metadata().ok()?;
+    if found.is_dir() { Some(git) } else { pointed(&git).or_else(|| git.canonicalize().ok()) }
+}
+
 /// The folder that a `.git` file names, as it really is.
 fn pointed(git: &Path) -> Option<PathBuf> {
     let text = read_small(git)?;

@@ -57,3 +57,31 @@ async fn reads_and_writes_are_limited_by_a_list() {
         sandbox.run(ground.bash("echo x > made && echo DONE").with_confinement(Confinement::ReadOnly)).await;
     assert!(!said(&outcome.unwrap()).contains("DONE"));
 }
+
+/// Landlock knows nothing of these.
+#[tokio::test]
+async fn who_only_looks_changes_no_attributes() {
+    let ground = Ground::new();
+    let sandbox = ground.sandbox_of(Stack::Fallback, ground.scene());
+    let secret = ground.at("outside/secret");
+    let path = secret.display();
+    for python in [
+        format!("os.chmod('{path}', 0o666)"),
+        "os.fchmod(os.open('plain', 0), 0o666)".to_owned(),
+        format!("os.utime('{path}')"),
+        format!("os.chown('{path}', os.getuid(), os.getgid())"),
+        "os.setxattr('plain', 'user.haft', b'1')".to_owned(),
+        "import ctypes; assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0".to_owned(),
+    ] {
+        std::fs::write(ground.workspace().join("plain"), "x").unwrap();
+        let request =
+            ground.python(&format!("import os; {python}; print('DONE')")).with_env("PATH", "/usr/bin:/bin");
+        let outcome = sandbox.run(request.clone().with_confinement(Confinement::ReadOnly)).await.unwrap();
+        assert!(!said(&outcome).contains("DONE"), "{python}: {}", said(&outcome));
+        let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();
+        assert!(said(&outcome).contains("DONE"), "not even outside: {python}: {}", said(&outcome));
+    }
+    // Who may write may do that too.
+    let outcome = sandbox.run(ground.bash("chmod 600 plain && echo DONE")).await.unwrap();
+    assert!(said(&outcome).contains("DONE"), "{}", said(&outcome));
+}

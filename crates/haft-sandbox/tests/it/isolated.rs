@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft::{Engine, Registry, ToolCall, Workspace};
-use haft_sandbox::testing::tools;
-use haft_sandbox::{SandboxIsolator, probe, stack_of};
+use haft_sandbox::testing::{TestScene, sandbox, tools};
+use haft_sandbox::{SandboxIsolator, Stack, probe, stack_of};
 
 use crate::confined::{Ground, HELPER};
 
@@ -28,9 +28,34 @@ async fn a_tool_runs_in_the_sandbox_and_its_death_is_an_error() {
     let answer = run("escape").await;
     assert!(answer.contains("written false, reached false"), "{answer}");
     assert!(!ground.workspace().join("escaped").exists());
-    let answer = run("abort").await;
-    assert!(answer.contains("its process ended before it gave a result"), "{answer}");
+    for end in ["abort", "exit", "killed"] {
+        let answer = run(end).await;
+        assert!(answer.contains("its process ended before it gave a result"), "{end}: {answer}");
+    }
     assert!(run("compute").await.contains("42 in 2"), "the next one runs");
+}
+
+/// The kernel gives it no more memory, and it ends as programs do then.
+#[tokio::test]
+async fn a_tool_that_wants_too_much_memory_is_an_error() {
+    const ADDRESS_SPACE: u32 = 9;
+    let ground = Ground::new();
+    let looking = || TestScene::system().bind(ground.workspace(), false);
+    for (bound, expected) in
+        [(512 << 20, "its process ended before it gave a result"), (1 << 40, "took 64 pieces")]
+    {
+        let read_only = looking().rlimit(ADDRESS_SPACE, bound);
+        let sandbox = sandbox(HELPER, Stack::Full, ground.scene(), read_only).unwrap();
+        let isolator = Arc::new(SandboxIsolator::new(Arc::new(sandbox)).unwrap());
+        let engine = Engine::new(Registry::new().with(tools()).unwrap())
+            .workspace(Workspace::new(ground.workspace()).unwrap())
+            .ports(|ports| ports.isolator = Some(isolator));
+        let results = engine.turn().run([ToolCall::new("1", "hog", "{}")]).await;
+        let answer = serde_json::to_string(&results[0].to_json()).unwrap();
+        assert!(answer.contains(expected), "{answer}");
+        let results = engine.turn().run([ToolCall::new("1", "compute", "{}")]).await;
+        assert!(serde_json::to_string(&results[0].to_json()).unwrap().contains("42"), "the next one runs");
+    }
 }
 
 /// Where the tests of the full sandbox pass, the parts of it are found.

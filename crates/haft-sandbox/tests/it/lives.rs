@@ -13,14 +13,14 @@ use crate::confined::{Ground, said};
 use crate::{text, until};
 
 /// A mark that can be found in a command line.
-fn mark() -> String {
+pub(crate) fn mark() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("1000.{}{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// How many processes there are with this in their command line, or with this program.
-fn count(mark: &str, program: Option<&Path>) -> usize {
+pub(crate) fn count(mark: &str, program: Option<&Path>) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
     let found = |entry: &std::fs::DirEntry| {

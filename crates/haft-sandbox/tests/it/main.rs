@@ -5,13 +5,16 @@ mod confined;
 mod ends;
 mod errors;
 mod escapes;
+mod evidence;
 mod fallback;
+mod faults;
 mod full;
 mod isolated;
 mod lives;
 mod net;
 mod output;
 mod profile;
+mod repositories;
 mod session;
 mod streams;
 

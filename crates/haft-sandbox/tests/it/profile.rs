@@ -14,14 +14,14 @@ use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
 use crate::confined::HELPER;
 
 /// A user with a home folder and a repository to work in.
-struct User {
+pub(crate) struct User {
     _dir: tempfile::TempDir,
     root: PathBuf,
-    config: ProfileConfig,
+    pub(crate) config: ProfileConfig,
 }
 
 impl User {
-    fn new() -> User {
+    pub(crate) fn new() -> User {
         User::in_folder("/var/tmp")
     }
 
@@ -54,11 +54,11 @@ impl User {
         User { _dir: dir, root, config }
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    fn session(&self) -> Session<'_> {
+    pub(crate) fn session(&self) -> Session<'_> {
         let mut config = SandboxConfig::new(self.config.clone()).with_helper(HELPER);
         config.full_only = true;
         let config = config.with_variables(std::env::vars_os());
@@ -67,13 +67,13 @@ impl User {
     }
 }
 
-struct Session<'u> {
+pub(crate) struct Session<'u> {
     user: &'u User,
-    sandbox: Sandbox,
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Session<'_> {
-    fn request(&self, script: &str) -> ProcessRequest {
+    pub(crate) fn request(&self, script: &str) -> ProcessRequest {
         let request = ProcessRequest::new(["bash", "-c", script], self.user.at("work"));
         let home = self.user.config.home.clone().unwrap_or_else(|| "/".into());
         // Whoever runs these tests may have it point elsewhere, which a child can't write.
@@ -81,20 +81,20 @@ impl Session<'_> {
         request.with_env("HOME", home).with_merged_output().with_timeout(Duration::from_secs(60))
     }
 
-    async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {
+    pub(crate) async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {
         let ProcessOutcome { exit, stdout, refused, .. } = self.sandbox.run(request).await.unwrap();
         (exit, String::from_utf8_lossy(&stdout.head).into_owned(), refused)
     }
 
     /// What it printed; it must end well.
-    async fn good(&self, script: &str) -> String {
+    pub(crate) async fn good(&self, script: &str) -> String {
         let (exit, said, refused) = self.run(self.request(script)).await;
         assert_eq!((exit, refused), (Exit::Code(0), vec![]), "`{script}` said: {said}");
         said
     }
 
     /// What it printed; it must fail.
-    async fn bad(&self, script: &str) -> String {
+    pub(crate) async fn bad(&self, script: &str) -> String {
         let (exit, said, _) = self.run(self.request(script)).await;
         assert!(matches!(exit, Exit::Code(code) if code != 0), "`{script}` ended with {exit:?}: {said}");
         assert!(!said.contains("SECRET"), "`{script}` said: {said}");
@@ -102,7 +102,7 @@ impl Session<'_> {
     }
 }
 
-fn git(folder: &Path, arguments: &[&str]) {
+pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
     assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }

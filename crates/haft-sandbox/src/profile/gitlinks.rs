@@ -1,0 +1,148 @@
+//! Repositories in a repository that git enters by itself.
+//!
+//! `git status` starts itself in every folder that the index calls a submodule, and then obeys the configuration that it
+//! finds there. So a command that makes a repository in such a folder decides what runs at the user's next `git status`
+//! further up. Which folders these are only the index says; it is read again when it has changed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use super::{limits, open_plain};
+
+/// What is known of indexes, by path.
+#[derive(Debug, Default)]
+pub(super) struct Indexes(BTreeMap<PathBuf, Read>);
+
+#[derive(Debug)]
+struct Read {
+    /// Number, size, and when it last changed.
+    stamp: (u64, u64, i64, i64),
+    /// Folders of submodules, from the top of the working tree.
+    links: Vec<PathBuf>,
+}
+
+impl Indexes {
+    /// The folders that this index calls submodules. One that can't be read names none: git can't use it either.
+    pub(super) fn links(&mut self, index: &Path) -> &[PathBuf] {
+        let Some(file) = open_plain(index) else { return &[] };
+        let Ok(found) = file.metadata() else { return &[] };
+        let stamp = (found.ino(), found.size(), found.ctime(), found.ctime_nsec());
+        if self.0.get(index).is_none_or(|read| read.stamp != stamp) {
+            let mut bytes = Vec::new();
+            let read = file.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes);
+            let links = read.ok().and_then(|_| parse(&bytes)).unwrap_or_default();
+            self.0.insert(index.to_owned(), Read { stamp, links });
+        }
+        self.0.get(index).map_or(&[], |read| &read.links)
+    }
+}
+
+/// Versions 2 to 4 of the format. What comes before the first fault counts.
+fn parse(index: &[u8]) -> Option<Vec<PathBuf>> {
+    const SUBMODULE: u32 = 0o160_000;
+    const EXTENDED: u16 = 0x4000;
+    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
+    if index.get(..4)? != b"DIRC" {
+        return None;
+    }
+    let (version, count) = (number(4)?, number(8)?);
+    // Hashes are of 20 bytes, or of 32 in repositories that say so; the wrong one makes no sense soon.
+    [20, 32].into_iter().find_map(|hash| {
+        let mut links = Vec::new();
+        let (mut at, mut name) = (12, Vec::new());
+        for _ in 0..count {
+            let mode = number(at + 24)?;
+            let flags = u16::from_be_bytes(index.get(at + 40 + hash..at + 42 + hash)?.try_into().ok()?);
+            let fixed = 42 + hash + if flags & EXTENDED != 0 { 2 } else { 0 };
+            let mut begins = at + fixed;
+            match version {
+                4 => {
+                    let (dropped, after) = varint(index, begins)?;
+                    name.truncate(name.len().checked_sub(dropped)?);
+                    begins = after;
+                }
+                2 | 3 => name.clear(),
+                _ => return None,
+            }
+            let length = index.get(begins..)?.iter().position(|byte| *byte == 0)?;
+            name.extend(&index[begins..begins + length]);
+            let known = flags & 0xFFF;
+            if known != 0xFFF && usize::from(known) != name.len() {
+                return None;
+            }
+            at = match version {
+                4 => begins + length + 1,
+                // To a multiple of 8, and at least one zero.
+                _ => at + (fixed + length + 8) / 8 * 8,
+            };
+            let path = Path::new(OsStr::from_bytes(&name));
+            let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
+            if mode & 0o170_000 == SUBMODULE && plain && links.len() < limits::WATCHED_ENTRIES_MAX {
+                links.push(path.to_owned());
+            }
+        }
+        Some(links)
+    })
+}
+
+/// The number of bytes to drop from the last name, and where the rest begins.
+fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7F);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = value.checked_add(1)?.checked_mul(128)? | usize::from(byte & 0x7F);
+    }
+    Some((value, at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One entry: mode and name, everything else zero.
+    fn entry(out: &mut Vec<u8>, mode: u32, name: &str) {
+        let begin = out.len();
+        out.extend([0; 24]);
+        out.extend(mode.to_be_bytes());
+        out.extend([0; 32]);
+        out.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
+        out.extend(name.as_bytes());
+        let padded = (out.len() - begin + 8) / 8 * 8;
+        out.resize(begin + padded, 0);
+    }
+
+    #[test]
+    fn submodules_are_found() {
+        let mut index = b"DIRC\0\0\0\x02\0\0\0\x04".to_vec();
+        entry(&mut index, 0o100_644, "a");
+        entry(&mut index, 0o160_000, "deep/sub");
+        entry(&mut index, 0o160_000, "../out");
+        entry(&mut index, 0o160_000, "sub");
+        assert_eq!(parse(&index).unwrap(), [Path::new("deep/sub"), Path::new("sub")]);
+        for cut in 0..index.len() {
+            let _ = parse(&index[..cut]);
+        }
+        assert_eq!(parse(b"DIRC"), None);
+    }
+
+    #[test]
+    fn names_are_put_together_from_the_last_one() {
+        let mut index = b"DIRC\0\0\0\x04\0\0\0\x02".to_vec();
+        for (mode, whole, dropped, rest) in [(0o100_644u32, 5u16, 0u8, "sub/a"), (0o160_000, 5, 1, "b")] {
+            index.extend([0; 24]);
+            index.extend(mode.to_be_bytes());
+            index.extend([0; 32]);
+            index.extend(whole.to_be_bytes());
+            index.push(dropped);
+            index.extend(rest.as_bytes());
+            index.push(0);
+        }
+        assert_eq!(parse(&index).unwrap(), [Path::new("sub/b")]);
+    }
+}

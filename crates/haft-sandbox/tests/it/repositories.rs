@@ -1,0 +1,190 @@
+//! Repositories that commands make, and sessions side by side in one working directory.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use haft::ports::{Exit, Processes as _, Refusal};
+
+use crate::profile::{User, git};
+use crate::until;
+
+fn names(refused: &[Refusal]) -> String {
+    format!("{refused:?}")
+}
+
+/// What the user's own `git status` runs.
+fn status(folder: &Path) {
+    let done = Command::new("git").arg("-C").arg(folder).args(["status", "--short"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A command can't make us remove or write what it can't.
+#[tokio::test]
+async fn a_link_in_a_new_repository_leads_nowhere() {
+    let user = User::new();
+    fs::remove_dir_all(user.at("work/.git")).unwrap();
+    let session = user.session();
+    let other = user.at("other");
+    let script = format!("git init -q && rm -r .git/hooks && ln -s {} .git/hooks", other.display());
+    let (exit, said, refused) = session.run(session.request(&script)).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(fs::read_to_string(user.at("other/file")).unwrap(), "other");
+    assert!(names(&refused).contains(".git/hooks"), "{refused:?}");
+    assert!(user.at("work/.git/hooks").symlink_metadata().is_err());
+
+    // The same with its configuration, which is then written anew.
+    let user = User::new();
+    fs::remove_dir_all(user.at("work/.git")).unwrap();
+    fs::write(user.at("other/config"), "[core]\nfsmonitor = mine\n").unwrap();
+    let session = user.session();
+    let other = user.at("other/config");
+    let script = format!("git init -q && ln -sf {} .git/config", other.display());
+    let (exit, said, _) = session.run(session.request(&script)).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "[core]\nfsmonitor = mine\n");
+    assert!(user.at("work/.git/config").symlink_metadata().is_err());
+    // The control: an honest repository stays as git made it.
+    fs::remove_dir_all(user.at("work/.git")).unwrap();
+    let session = user.session();
+    session.good("git init -q && git add README && git commit -qm one").await;
+    assert!(user.at("work/.git/config").is_file() && user.at("work/.git/hooks").is_dir());
+}
+
+/// `git status` starts itself in submodules, and obeys what it finds there.
+#[tokio::test]
+async fn a_repository_in_a_repository_runs_nothing() {
+    let poison = |mark: &Path| format!("git config core.fsmonitor 'touch {}; false'", mark.display());
+    let attack = |folder: &str, mark: &Path| {
+        format!(
+            "mkdir -p {folder} && cd {folder} && git init -q && echo x > f && git add f && git commit -qm x && {} && cd $OLDPWD && git add {folder}",
+            poison(mark)
+        )
+    };
+    for (what, folder) in [("directly", "sub"), ("deep", "deep/er/sub")] {
+        // The control: without the sandbox it runs.
+        let user = User::new();
+        let mark = user.at("ran");
+        let mut outside = Command::new("bash");
+        outside.args(["-c", &attack(folder, &mark)]).env("HOME", user.at("home"));
+        assert!(outside.current_dir(user.at("work")).output().unwrap().status.success());
+        let _ = fs::remove_file(&mark);
+        status(&user.at("work"));
+        assert!(mark.exists(), "the attack doesn't even work outside");
+
+        let user = User::new();
+        let mark = user.at("ran");
+        let script = attack(folder, &mark);
+        let session = user.session();
+        let (exit, said, refused) = session.run(session.request(&script)).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert!(names(&refused).contains("core.fsmonitor"), "{what}: {refused:?}");
+        status(&user.at("work"));
+        assert!(!mark.exists(), "{what}");
+        // From now on it is held, and honest work in it goes on.
+        session.bad(&format!("cd {folder} && {}", poison(&mark))).await;
+        session
+            .good(&format!("cd {folder} && echo y > g && git add g && git commit -qm y && git status"))
+            .await;
+    }
+}
+
+/// The folder was a submodule before, of which there was no repository yet: the index doesn't change.
+#[tokio::test]
+async fn a_submodule_that_was_not_there_runs_nothing() {
+    let user = User::new();
+    let mark = user.at("ran");
+    let head =
+        Command::new("git").arg("-C").arg(user.at("work")).args(["rev-parse", "HEAD"]).output().unwrap();
+    let head = String::from_utf8(head.stdout).unwrap();
+    git(
+        &user.at("work"),
+        &["update-index", "--add", "--cacheinfo", &format!("160000,{},a/sub", head.trim())],
+    );
+    fs::create_dir_all(user.at("work/a/sub")).unwrap();
+    let session = user.session();
+    session.good("ls").await;
+    let script = format!(
+        "cd a/sub && git init -q && git config core.fsmonitor 'touch {}; false' && mkdir -p .git/hooks && printf '#!/bin/sh\\n' > .git/hooks/pre-commit",
+        mark.display()
+    );
+    let (exit, said, refused) = session.run(session.request(&script)).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(
+        names(&refused).contains("core.fsmonitor") && names(&refused).contains("pre-commit"),
+        "{refused:?}"
+    );
+    status(&user.at("work"));
+    assert!(!mark.exists());
+}
+
+/// What git itself makes stays: a worktree, a clone, a submodule.
+#[tokio::test]
+async fn honest_repositories_stay() {
+    let user = User::new();
+    let session = user.session();
+    session
+        .good("git worktree add -q wt -b side && cd wt && echo x > f && git add f && git commit -qm side")
+        .await;
+    assert!(user.at("work/wt/.git").is_file());
+    session.good("git clone -q . copy && cd copy && git log --oneline && git status").await;
+    assert!(user.at("work/copy/.git/config").is_file());
+    session
+        .good("git -c protocol.file.allow=always submodule add -q ./copy mod 2>&1; git status; cd mod && git log --oneline")
+        .await;
+    let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
+    assert!(config.contains("worktree"), "{config}");
+    session.good("cd mod && echo x > g && git add g && git commit -qm mod").await;
+}
+
+/// One that was started before there was a repository isn't kept from writing it; so it is looked at once more.
+#[tokio::test]
+async fn a_command_that_runs_on_changes_no_new_repository() {
+    let user = User::new();
+    fs::remove_dir_all(user.at("work/.git")).unwrap();
+    let session = user.session();
+    let slow = session.request(
+        "until [ -e go ]; do sleep 0.01; done; printf '#!/bin/sh\\n' > .git/hooks/pre-commit; git config core.fsmonitor x",
+    );
+    let slow = session.sandbox.run(slow);
+    let rest = async {
+        session.good("git init -q").await;
+        fs::write(user.at("work/go"), "").unwrap();
+    };
+    let (outcome, ()) = tokio::join!(slow, rest);
+    let refused = names(&outcome.unwrap().refused);
+    assert!(refused.contains("pre-commit") && refused.contains("core.fsmonitor"), "{refused}");
+    assert!(!user.at("work/.git/hooks/pre-commit").exists());
+    assert!(!fs::read_to_string(user.at("work/.git/config")).unwrap().contains("fsmonitor"));
+}
+
+/// A name that stands in stays as long as a command of any session relies on it.
+#[tokio::test]
+async fn two_sessions_side_by_side() {
+    let user = User::new();
+    let first = user.session();
+    first.good("ls -A").await;
+    let second = user.session();
+    let script = "touch here; until [ -e go ]; do sleep 0.01; done; echo x > .mcp.json";
+    let slow = second.sandbox.run(second.request(script));
+    let rest = async {
+        let here = user.at("work/here");
+        tokio::task::spawn_blocking(move || until("it runs", || here.exists())).await.unwrap();
+        drop(first);
+        assert!(user.at("work/.mcp.json").is_dir());
+        fs::write(user.at("work/go"), "").unwrap();
+    };
+    let (outcome, ()) = tokio::join!(slow, rest);
+    let outcome = outcome.unwrap();
+    assert_ne!(outcome.exit, Exit::Code(0));
+    assert_eq!(outcome.refused, []);
+    drop(second);
+    assert!(!user.at("work/.mcp.json").exists());
+    // And one that the user has put there is neither removed nor written.
+    symlink("elsewhere", user.at("work/.envrc")).unwrap();
+    let third = user.session();
+    third.good("ls -A").await;
+    drop(third);
+    assert!(user.at("work/.envrc").symlink_metadata().is_ok());
+}
