@@ -5,6 +5,7 @@
 mod bash;
 mod bounds;
 mod commands;
+mod everyday;
 mod hosts;
 mod named;
 mod real;

