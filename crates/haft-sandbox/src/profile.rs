@@ -301,7 +301,12 @@ impl Profile {
             Confinement::Session => self.config.temp.clone().into_os_string(),
             Confinement::Outside => return Vec::new(),
         };
-        vec![("TMPDIR".into(), temp)]
+        let mut variables = vec![("TMPDIR".into(), temp)];
+        if request.confinement == Confinement::ReadOnly {
+            // A look at a repository doesn't want to write what it found out on the way.
+            variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
+        }
+        variables
     }
 
     /// Whether a child that may write could change this, or make it.

@@ -6,6 +6,7 @@ mod bash;
 mod bounds;
 mod commands;
 mod critical;
+mod everyday;
 mod hosts;
 mod named;
 mod real;

