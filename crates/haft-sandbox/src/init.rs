@@ -145,6 +145,10 @@ pub(crate) fn perform(
     socket: OwnedFd,
     mut descriptors: Vec<OwnedFd>,
 ) -> ! {
+    // The helper may have been killed before we asked to die with it; then nobody wants the program any more.
+    if is_hung_up(&socket) {
+        sys::exit_now(0);
+    }
     let opened = if job.opened { descriptors.pop() } else { None };
     let started = begin(walls, locks, &mut job, opened, &descriptors);
     drop(descriptors);
@@ -157,6 +161,12 @@ pub(crate) fn perform(
         Err(words) => fail(&socket, words),
     }
     sys::exit_now(0)
+}
+
+fn is_hung_up(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Says why there will be no program, and ends.

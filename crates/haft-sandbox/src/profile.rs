@@ -311,7 +311,12 @@ impl Profile {
             Confinement::Session => self.config.temp.clone().into_os_string(),
             Confinement::Outside => return Vec::new(),
         };
-        vec![("TMPDIR".into(), temp)]
+        let mut variables = vec![("TMPDIR".into(), temp)];
+        if request.confinement == Confinement::ReadOnly {
+            // `git status` would also like to write down what it has found out, and can do without.
+            variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
+        }
+        variables
     }
 
     /// Whether a child that may write could change this, or make it.
