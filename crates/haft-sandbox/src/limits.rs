@@ -50,6 +50,8 @@ pub const KILL_ROUNDS_MAX: usize = 10_000;
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
 /// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
 pub const PROCESSES_MAX: u64 = 8_192;
+/// How many commands of an ordinary user may have all the processes that one may have before the others can't start any.
+pub const BOMBS_MAX: u64 = 4;
 /// How many spare sandboxes there are at once: one for commands that look, one for those that change something.
 pub const SPARES_MAX: usize = 2;
 /// How many places are remembered that a command tried to change although it may only look.

@@ -161,7 +161,7 @@ fn without_namespaces_there_is_the_fallback() {
         let input = json!({"command": command}).to_string();
         without_namespaces(&room, &["call", "Bash", &input, "--permission-mode", "bypassPermissions"], true)
     };
-    let looked = call("sh look.sh; /usr/bin/python3 read.py");
+    let looked = call("sh look.sh; /usr/bin/python3 read.py || true");
     assert!(looked.stdout.contains("three") && !looked.stdout.contains("SECRET"), "{looked:?}");
     assert!(looked.stderr.contains("only a part of the sandbox"), "{looked:?}");
     // The control: what is granted can be read.
