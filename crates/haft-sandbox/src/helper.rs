@@ -295,8 +295,11 @@ fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
 pub(crate) fn enter_user_namespace() -> Result<(), String> {
     let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
-        .map_err(|errno| failed("no user namespace can be made", errno))?;
+    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(|errno| match errno {
+        // What the kernel means by "no space left".
+        Errno::NOSPC => "no user namespace can be made: there are as many as the machine allows".to_owned(),
+        errno => failed("no user namespace can be made", errno),
+    })?;
     // Everybody stays who they are; of the others there is nobody.
     for (file, text) in [
         ("setgroups", "deny".to_owned()),

@@ -20,7 +20,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 
 use crate::evidence::Listener;
 use crate::landlock::{self, Rules};
-use crate::scene::{Network, Part, Scene};
+use crate::scene::{Network, Part, Rlimit, Scene};
 use crate::seccomp::{self, Changes, Sockets};
 use crate::start::{self, DESCRIPTOR_MIN, Heard, Locks};
 use crate::wire::{Job, Report};
@@ -76,12 +76,26 @@ pub(crate) fn prepare(
     let looks = only_looks(scene);
     let changes = if looks && walls != Walls::Namespaces { Changes::Refused } else { Changes::Made };
     let filter = seccomp::filter(sockets, changes);
-    let mut locks = Locks { rlimits: scene.rlimits.clone(), rules, filter, heard: None };
+    let mut locks = Locks { rlimits: bounds(walls, scene), rules, filter, heard: None };
     if looks && walls == Walls::Namespaces {
         // Only an addition: without it nothing is heard of what was tried.
         locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
     }
     Ok(locks)
+}
+
+/// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
+/// others; where the process namespace has a bound of its own it may be wider.
+fn bounds(walls: Walls, scene: &Scene) -> Vec<Rlimit> {
+    let mut bounds = scene.rlimits.clone();
+    if walls == Walls::Namespaces && stage::pid_max_is_ours() {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nproc).maximum.unwrap_or(u64::MAX);
+        for bound in bounds.iter_mut().filter(|bound| bound.resource == libc::RLIMIT_NPROC) {
+            let wider = bound.hard.saturating_mul(limits::BOMBS_MAX).min(most);
+            (bound.soft, bound.hard) = (wider, wider);
+        }
+    }
+    bounds
 }
 
 /// Whether nothing of the host can be changed.
@@ -145,6 +159,10 @@ pub(crate) fn perform(
     socket: OwnedFd,
     mut descriptors: Vec<OwnedFd>,
 ) -> ! {
+    // The helper may have been killed before we asked to die with it; then nobody wants the program any more.
+    if is_hung_up(&socket) {
+        sys::exit_now(0);
+    }
     let opened = if job.opened { descriptors.pop() } else { None };
     let started = begin(walls, locks, &mut job, opened, &descriptors);
     drop(descriptors);
@@ -157,6 +175,12 @@ pub(crate) fn perform(
         Err(words) => fail(&socket, words),
     }
     sys::exit_now(0)
+}
+
+fn is_hung_up(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Says why there will be no program, and ends.

@@ -469,7 +469,7 @@ pub(crate) fn mount_overlay(lower: &Path, upper: &Path, work: &Path) -> Result<(
 }
 
 /// Whether `pid_max` belongs to the process namespace. Before Linux 6.14 it was the machine's.
-fn pid_max_is_ours() -> bool {
+pub(crate) fn pid_max_is_ours() -> bool {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
     let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));

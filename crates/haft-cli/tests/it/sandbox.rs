@@ -202,3 +202,73 @@ fn what_a_command_was_kept_from_is_said() {
     let left = bash(&room, "sleep 600 & echo on", &["--allow", "Bash"]);
     assert!(left.stdout.starts_with("on\nwhat it left running with `&` was ended with it"), "{left:?}");
 }
+
+/// Runs the program where no user namespace can be made, and with `landlock` false where Landlock is refused too.
+fn without_namespaces(room: &Room, args: &[&str], landlock: bool) -> Ran {
+    // Where `unshare` is refused there are none; Landlock's first call has the number 444 everywhere.
+    const WALL: &str = "import ctypes, os, struct, sys
+refused = [272 if os.uname().machine == 'x86_64' else 97] + ([] if sys.argv[1] == 'landlock' else [444])
+code = [(0x20, 0, 0, 0)]
+for number in refused: code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050001)]
+code.append((0x06, 0, 0, 0x7fff0000))
+text = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *one) for one in code))
+class Program(ctypes.Structure): _fields_ = [('len', ctypes.c_ushort), ('filter', ctypes.c_void_p)]
+program = Program(len(code), ctypes.addressof(text))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(program)) == 0
+os.execv(sys.argv[2], sys.argv[2:])";
+    let haft = room.haft(args);
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", WALL, if landlock { "landlock" } else { "nothing" }]).arg(haft.get_program());
+    command.args(haft.get_args()).current_dir(room.path("work"));
+    command.env("HOME", room.path("home")).env("LANG", "C.UTF-8");
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    room.run(command, "")
+}
+
+/// Less than the whole is named, and holds what it promises.
+#[test]
+fn without_namespaces_there_is_the_fallback() {
+    let room = Room::new();
+    room.write("secret/key", "SECRET");
+    let doctor = without_namespaces(&room, &["doctor"], true);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    assert!(doctor.stdout.starts_with("sandbox    fallback: "), "{doctor:?}");
+    assert!(doctor.stdout.contains("NO   user namespace"), "{doctor:?}");
+    let read = format!("import os; print(open('{}').read())", room.path("secret/key").display());
+    room.write("work/read.py", &read);
+    room.write("work/look.sh", "cat notes.txt\n");
+    let call = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        without_namespaces(&room, &["call", "Bash", &input, "--permission-mode", "bypassPermissions"], true)
+    };
+    let looked = call("sh look.sh; /usr/bin/python3 read.py || true");
+    assert!(looked.stdout.contains("three") && !looked.stdout.contains("SECRET"), "{looked:?}");
+    assert!(looked.stderr.contains("only a part of the sandbox"), "{looked:?}");
+    // The control: what is granted can be read.
+    let granted = call(&format!("cat {}", room.path("secret/key").display()));
+    assert!(granted.stdout.contains("SECRET"), "{granted:?}");
+}
+
+/// With nothing at all commands are refused, in words that say how to run them all the same.
+#[test]
+fn without_any_sandbox_commands_are_refused() {
+    let room = Room::new();
+    let doctor = without_namespaces(&room, &["doctor"], false);
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    assert!(
+        doctor.stdout.starts_with("sandbox    none: commands are refused unless `--no-sandbox`"),
+        "{doctor:?}"
+    );
+    let input = json!({"command": "cat notes.txt"}).to_string();
+    let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions"];
+    let refused = without_namespaces(&room, &args, false);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`--no-sandbox`"),
+        "{refused:?}"
+    );
+    let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions", "--no-sandbox"];
+    let allowed = without_namespaces(&room, &args, false);
+    assert!(allowed.code == Some(0) && allowed.stdout.contains("three"), "{allowed:?}");
+}

@@ -5,9 +5,9 @@
 //! working directory. A file that is to be written and isn't there is made, empty, because only what exists can be
 //! shown; it goes again if it stays empty.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,11 +115,4 @@ fn make_empty(path: &Path) -> io::Result<()> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits();
     OpenOptions::new().write(true).create_new(true).mode(0o666).custom_flags(flags as i32).open(path)?;
     Ok(())
-}
-
-/// Removes a file that was made for a call and that nobody has written to.
-pub(super) fn remove_if_empty(path: &Path) {
-    if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.size() == 0) {
-        let _ = fs::remove_file(path);
-    }
 }

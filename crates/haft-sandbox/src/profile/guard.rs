@@ -21,7 +21,7 @@ use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
 use super::walk::Found;
-use super::{ProfileConfig, address, grants, limits, read_small, undo};
+use super::{ProfileConfig, address, limits, read_small, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
 pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
@@ -234,7 +234,7 @@ impl Guard {
         let config = self.config_of(request);
         let empty = std::mem::take(&mut self.state().empty);
         for path in empty {
-            grants::remove_if_empty(&path);
+            undo::remove_if_empty(&path);
         }
         if let Some(config) = &config {
             let before = self.state().configs.remove(config);

@@ -101,6 +101,15 @@ pub(super) fn take_away(path: &Path) -> String {
     }
 }
 
+/// Removes a file that was made for a call and that nobody has written to.
+pub(super) fn remove_if_empty(path: &Path) {
+    let Ok(spot) = Spot::of(path) else { return };
+    let found = rustix::fs::statat(&spot.folder, spot.name, AtFlags::SYMLINK_NOFOLLOW);
+    if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file() && found.st_size == 0) {
+        let _ = rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty());
+    }
+}
+
 /// Puts a new file with this content in place of whatever is there.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let spot = Spot::of(path)?;

@@ -12,7 +12,7 @@ use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 
 use crate::confined::{Ground, HELPER, said};
-use crate::lives::{count, mark};
+use crate::lives::{count, mark, wait_for_none};
 use crate::profile::User;
 use crate::{processes, until};
 
@@ -157,7 +157,7 @@ def swap(a, b, flags):
 def race(pairs):
     for number in range(rounds):
         a, b = pairs[number % len(pairs)]
-        swap(a, b, 2 if number & 1 else 0)
+        swap(a, b, 2 if number & 1 or len(sys.argv) > 2 else 0)
         # In `.git` itself git has to write.
         if a != '.git':
             try: open(a + '/planted', 'w').close(); done[0] += 1
@@ -234,10 +234,7 @@ fn killed_sessions(rounds: u32) -> (usize, usize) {
         until("a moment has passed", || Instant::now() > end);
         host.kill().unwrap();
         host.wait().unwrap();
-        let end = Instant::now() + Duration::from_secs(5);
-        while count(&mark, None) > 0 && Instant::now() < end {
-            std::thread::yield_now();
-        }
+        wait_for_none(&mark, None);
         left += count(&mark, None);
         drop(user.session());
         let standing = [".mcp.json", ".haft", ".claude", ".vscode", ".idea", ".husky", ".envrc"];

@@ -234,14 +234,21 @@ fn killed_hosts(rounds: u32) -> usize {
         }
         host.kill().unwrap();
         host.wait().unwrap();
-        // The kernel's own work is done soon; nobody else has anything to do.
-        let end = Instant::now() + Duration::from_secs(5);
-        while count(&mark, Some(&helper)) > 0 && Instant::now() < end {
-            std::thread::yield_now();
-        }
+        wait_for_none(&mark, Some(&helper));
         left += count(&mark, Some(&helper));
     }
     left
+}
+
+/// The kernel's own work is done soon; nobody else has anything to do. One look isn't enough: somebody who is just being
+/// killed isn't seen any more, and whom they have made at the last moment not yet.
+pub(crate) fn wait_for_none(mark: &str, program: Option<&Path>) {
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut quiet = 0;
+    while quiet < 5 && Instant::now() < end {
+        quiet = if count(mark, program) == 0 { quiet + 1 } else { 0 };
+        std::thread::yield_now();
+    }
 }
 
 #[test]
