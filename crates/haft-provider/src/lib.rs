@@ -37,12 +37,15 @@
 
 pub mod encode;
 pub mod limits;
+pub mod stream;
 
 mod decode;
 mod definitions;
+mod reply;
 mod schema;
 mod wire;
 
 pub use decode::{BadMessage, Message, decode};
 pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use reply::{Failure, FailureKind, Reply, Stop, Usage};
 pub use wire::{UnknownWire, Wire};

@@ -40,6 +40,19 @@ pub const PROPERTY_CHARS_MAX: usize = 64;
 /// The longest assistant message that is read, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The longest line of a stream, in bytes. The last event of some streams has the whole message in it.
+pub const STREAM_LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// How many bytes one stream may have; a few of these bytes are content, the rest is its wrapping.
+pub const STREAM_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// How many bytes of a streamed message are kept: text, thinking and inputs together.
+pub const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// How many parts a streamed message may have: blocks, items, calls.
+pub const REPLY_PARTS_MAX: usize = 10_000;
+/// How many calls one message may have.
+pub const REPLY_CALLS_MAX: usize = 1_000;
+/// The longest words of a provider's error that are passed on, in characters.
+pub const FAILURE_CHARS_MAX: usize = 2_000;
+
 /// The longest text of one result for OpenAI, in characters.
 pub const OPENAI_OUTPUT_CHARS_MAX: usize = 10_485_760;
 /// The largest image that Anthropic takes, in bytes of the image: 5 MiB once it is base64.

@@ -4,7 +4,7 @@ use super::json::Json;
 use super::{BadMessage, Message, arguments, list, required};
 
 /// Items that wait for an answer of another kind.
-const OTHERS: [&str; 6] = [
+pub(crate) const OTHERS: [&str; 6] = [
     "apply_patch_call",
     "computer_call",
     "local_shell_call",

@@ -6,3 +6,5 @@ mod decode;
 mod definitions;
 mod encode;
 mod shared;
+mod streams;
+mod streams_made;
