@@ -133,7 +133,8 @@ impl Items {
             return Err(malformed("an item that is done twice"));
         }
         let kind = field(&value, "type");
-        let unfinished = matches!(field(&value, "status"), "incomplete" | "in_progress");
+        // A call of a program is `in_progress` until it is answered.
+        let unfinished = field(&value, "status") == "incomplete";
         if matches!(kind, "function_call" | "custom_tool_call") {
             let (id, name) = (field(&value, "call_id"), field(&value, "name"));
             if id.is_empty() || name.is_empty() {
