@@ -15,6 +15,8 @@ use crate::reply::{Failure, Stop, Usage};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Blocks {
     blocks: BTreeMap<u64, Block>,
+    /// The end as the beginning said it: so it is with messages that were not written piece by piece.
+    said: Map<String, Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,7 +46,7 @@ impl Blocks {
             "message_start" => {
                 if draft.has_started() {
                     draft.restart(out)?;
-                    self.blocks.clear();
+                    *self = Blocks::default();
                 }
                 match event.remove("message") {
                     Some(Value::Object(message)) => self.start(message, draft, out),
@@ -68,6 +70,9 @@ impl Blocks {
                 Ok(())
             }
             "message_stop" => {
+                let said = std::mem::take(&mut self.said);
+                self.stop(&said, draft, out);
+                draft.stop(Stop::End, out);
                 draft.close();
                 Ok(())
             }
@@ -92,9 +97,9 @@ impl Blocks {
         if field(&message, "type") == "error" {
             return self.event(body, draft, out);
         }
-        let delta = message.clone();
         self.start(message, draft, out)?;
-        self.stop(&delta, draft, out);
+        let said = std::mem::take(&mut self.said);
+        self.stop(&said, draft, out);
         Ok(())
     }
 
@@ -106,6 +111,9 @@ impl Blocks {
     ) -> Result<(), Failure> {
         draft.start(message.get("model").and_then(Value::as_str), out);
         update(&mut message, draft, out);
+        for key in ["stop_reason", "stop_details"] {
+            self.said.extend(message.remove(key).map(|value| (key.to_owned(), value)));
+        }
         let Some(Value::Array(content)) = message.remove("content") else { return Ok(()) };
         for (at, block) in (0..).zip(content) {
             let Value::Object(block) = block else { return Err(malformed("a block that is no object")) };

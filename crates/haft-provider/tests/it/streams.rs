@@ -161,10 +161,10 @@ fn a_stream_and_its_whole_response_are_one() {
         // What is encrypted is encrypted anew each time it is said.
         let items = |reply: &Reply| {
             let mut items = reply.items().to_vec();
-            items
-                .iter_mut()
-                .filter_map(|item| item.get_mut("encrypted_content"))
-                .for_each(|text| *text = json!("…"));
+            for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                item.remove("encrypted_content");
+                item.remove("status");
+            }
             items
         };
         assert!(items(&streamed) == items(&at_once), "{name}");
