@@ -35,17 +35,26 @@
 //! Requests, streams and the loop around them are not here.
 #![warn(missing_docs)]
 
+#[cfg(feature = "http")]
+pub mod client;
 pub mod encode;
+pub mod endpoint;
 pub mod limits;
 pub mod stream;
 
+mod conversation;
 mod decode;
 mod definitions;
+mod model;
 mod reply;
+mod request;
 mod schema;
 mod wire;
 
+pub use conversation::{Conversation, UserPart};
 pub use decode::{BadMessage, Message, decode};
 pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use model::{Incoming, Model, Prompt};
 pub use reply::{Failure, FailureKind, Reply, Stop, Usage};
+pub use request::{RequestOptions, Thinking};
 pub use wire::{UnknownWire, Wire};

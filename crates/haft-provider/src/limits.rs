@@ -59,3 +59,20 @@ pub const OPENAI_OUTPUT_CHARS_MAX: usize = 10_485_760;
 pub const ANTHROPIC_IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024 / 4 * 3;
 /// The largest document that is put into a result, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
+
+/// How many tokens an answer may have for Anthropic, who wants a number, where nothing else is said.
+pub const ANTHROPIC_MAX_TOKENS: u64 = 32_000;
+/// The longest body of an error that is read, in bytes.
+pub const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// How often a request is made at most, the first time included.
+pub const ATTEMPTS_MAX: u32 = 6;
+/// The longest time that a provider may ask to be left alone before the request is given up, in seconds.
+pub const RETRY_AFTER_SECONDS_MAX: u64 = 300;
+/// How many requests in a row may fail before an endpoint is left alone.
+pub const BREAKER_FAILURES_MAX: u32 = 10;
+/// How long an endpoint is left alone, in seconds.
+pub const BREAKER_REST_SECONDS: u64 = 30;
+/// How long to wait for a connection, in seconds.
+pub const CONNECT_SECONDS_MAX: u64 = 30;
+/// How long a stream may say nothing, in seconds. Models that think say nothing for minutes.
+pub const SILENCE_SECONDS_MAX: u64 = 600;
