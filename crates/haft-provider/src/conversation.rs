@@ -6,7 +6,6 @@
 use haft::Blob;
 use serde_json::{Map, Value, json};
 
-use crate::decode::Message;
 use crate::reply::Reply;
 use crate::{Wire, encode};
 
@@ -129,13 +128,6 @@ impl Conversation {
         match answer {
             Value::Array(answers) => self.items.extend(answers),
             answer => self.items.push(answer),
-        }
-    }
-
-    /// Adds the answer to a message's calls.
-    pub(crate) fn answer_message(&mut self, message: &Message, results: &[haft::ToolResult]) {
-        if message.asks() {
-            self.answer(message.answer(results));
         }
     }
 

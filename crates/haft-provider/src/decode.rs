@@ -12,7 +12,7 @@
 mod anthropic;
 mod foreign;
 mod gemini;
-mod json;
+pub(crate) mod json;
 mod openai;
 mod openai_chat;
 mod shape;
@@ -138,20 +138,6 @@ impl Message {
         self.asked.into_iter().map(one).collect()
     }
 
-    /// The same message with some of its calls refused in these words: they were not run, and nobody will.
-    pub(crate) fn refusing(mut self, mut words: impl FnMut(usize) -> Option<String>) -> Message {
-        let mut at = 0;
-        for asked in &mut self.asked {
-            let Asked::Call(call) = asked else { continue };
-            if let Some(words) = words(at) {
-                let (id, name) = (call.id.to_string(), call.name.to_string());
-                *asked = Asked::Refused { id, name, words, custom: false };
-            }
-            at += 1;
-        }
-        self
-    }
-
     /// The wire that it came by and is answered by.
     pub fn wire(&self) -> Wire {
         self.wire
@@ -176,12 +162,25 @@ impl Message {
     /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
     /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
+        self.answer_or(results, |_| None)
+    }
+
+    /// The same, with other words in place of some results: calls that were not run for a reason that the engine
+    /// doesn't know of.
+    pub(crate) fn answer_or(
+        &self,
+        results: &[ToolResult],
+        instead: impl Fn(&ToolResult) -> Option<String>,
+    ) -> Value {
         let mut results = results.iter();
         let mut answers = Vec::with_capacity(self.asked.len());
         for asked in &self.asked {
             answers.push(match asked {
                 Asked::Call(call) => match results.next() {
-                    Some(result) => self.result(call, result),
+                    Some(result) => match instead(result) {
+                        Some(words) => self.refusal(&call.id, &call.name, &words, false),
+                        None => self.result(call, result),
+                    },
                     None => self.refusal(&call.id, &call.name, "this call was not run", false),
                 },
                 Asked::Refused { id, name, words, custom } => self.refusal(id, name, words, *custom),

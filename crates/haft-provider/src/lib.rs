@@ -32,7 +32,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Requests, streams and the loop around them are not here.
+//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`], [`stream`] reads what comes back while it
+//! comes, `client` carries both over HTTP (feature `http`), [`scripted`] is a model without a provider, and
+//! [`run`] is the loop of an agent.
 #![warn(missing_docs)]
 
 #[cfg(feature = "http")]
@@ -40,6 +42,8 @@ pub mod client;
 pub mod encode;
 pub mod endpoint;
 pub mod limits;
+pub mod run;
+pub mod scripted;
 pub mod stream;
 
 mod conversation;

@@ -76,3 +76,37 @@ pub const BREAKER_REST_SECONDS: u64 = 30;
 pub const CONNECT_SECONDS_MAX: u64 = 30;
 /// How long a stream may say nothing, in seconds. Models that think say nothing for minutes.
 pub const SILENCE_SECONDS_MAX: u64 = 600;
+
+/// The longest script, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How deep a script may nest.
+pub const SCRIPT_DEPTH_MAX: usize = 64;
+/// How many turns a script may have.
+pub const SCRIPT_TURNS_MAX: usize = 10_000;
+/// The longest wait that a script may ask for, in milliseconds.
+pub const SCRIPT_DELAY_MS_MAX: u64 = 600_000;
+/// How many injected errors are remembered as given, so that the next attempt succeeds.
+pub const SCRIPT_ERRORS_MAX: usize = 10_000;
+/// The longest head of a request to the scripted server, in bytes.
+pub const SERVER_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// How many connections the scripted server serves at once.
+pub const SERVER_CONNECTIONS_MAX: usize = 256;
+/// How long a connection to the scripted server may say nothing, in seconds.
+pub const SERVER_SILENCE_SECONDS_MAX: u64 = 120;
+
+/// How often in a row a model may be asked again because its turn was paused.
+pub const PAUSES_MAX: u32 = 50;
+/// How often in a row a message may end in the middle of a call before the loop gives up.
+pub const CUT_CALLS_MAX: u32 = 3;
+/// How often in a row a message may break off before the loop gives up.
+pub const BROKEN_MAX: u32 = 3;
+/// How often in a row whoever watches the end may ask the model to go on.
+pub const CONTINUES_MAX: u32 = 20;
+/// How many messages of the user wait while something runs; more are refused.
+pub const WAITING_MESSAGES_MAX: usize = 64;
+/// How many of the newest results keep their content when room is made, where nothing else is said.
+pub const KEPT_RESULTS: usize = 5;
+/// How full the model's window may be before room is made, in percent.
+pub const WINDOW_PERCENT_MAX: u64 = 80;
+/// The longest summary that is kept, in characters.
+pub const SUMMARY_CHARS_MAX: usize = 100_000;
