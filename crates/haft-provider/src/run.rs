@@ -290,7 +290,7 @@ impl Run<'_> {
         });
         let mut pushed = Vec::new();
         let (reply, halt) = self
-            .listen(&tools, Quiet::No, |call| {
+            .listen(self.conversation, &tools, Quiet::No, |call| {
                 turn.push(call.clone());
                 pushed.push(call);
             })
@@ -332,13 +332,14 @@ impl Run<'_> {
 
     /// Takes what the model says until its message is over, or somebody stops it.
     async fn listen(
-        &mut self,
+        &self,
+        conversation: &Conversation,
         tools: &Tools,
         quiet: Quiet,
         mut push: impl FnMut(ToolCall),
     ) -> (Reply, Option<Halt>) {
         let with = self.with;
-        let prompt = Prompt { system: &with.options.system, conversation: self.conversation, tools };
+        let prompt = Prompt { system: &with.options.system, conversation, tools };
         let mut incoming = with.model.ask(&prompt);
         let mut deltas = Vec::new();
         let halt = loop {

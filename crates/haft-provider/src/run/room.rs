@@ -53,17 +53,15 @@ impl Run<'_> {
     async fn summarise(&mut self, tools: &Tools) -> bool {
         let mut asked = self.conversation.clone();
         asked.say(SUMMARISE);
-        let whole = std::mem::replace(self.conversation, asked);
-        let (reply, halt) = self.listen(tools, Quiet::Yes, |_| {}).await;
+        let (reply, halt) = self.listen(&asked, tools, Quiet::Yes, |_| {}).await;
         self.usage.add(reply.usage());
         let is_whole =
             halt.is_none() && matches!(reply.stop(), Stop::End | Stop::Sequence | Stop::MaxTokens { .. });
         if !is_whole || reply.text().trim().is_empty() {
-            *self.conversation = whole;
             return false;
         }
         let summary: String = reply.text().chars().take(SUMMARY_CHARS_MAX).collect();
-        *self.conversation = Conversation::new(whole.wire());
+        *self.conversation = Conversation::new(asked.wire());
         self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
         self.last = Usage::default();
         self.with.tell(|| RunEvent::Summarised { summary });

@@ -42,7 +42,8 @@ impl Said {
 
     /// Whether the end of the message cuts into this call.
     fn cuts(&self, at: usize) -> bool {
-        matches!(self.stopping(), Stopping::MaxTokens | Stopping::ContextFull) && at + 1 == self.calls.len()
+        matches!(self.stopping(), Stopping::MaxTokens | Stopping::ContextFull)
+            && at.checked_add(1) == Some(self.calls.len())
     }
 
     /// The part of a call's input that is said.

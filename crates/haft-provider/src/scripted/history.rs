@@ -233,7 +233,7 @@ impl Reading {
                         (None, None) => (response["response"].clone(), false),
                     };
                 let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                self.result(id, shown, Some(value), is_error)?;
+                self.result(id, shown, Some(value).filter(|value| !value.is_string()), is_error)?;
             }
             self.user(said)?;
         }

@@ -5,6 +5,10 @@ mod corpus;
 mod decode;
 mod definitions;
 mod encode;
+#[cfg(feature = "http")]
+mod http;
+mod loops;
+mod requests;
 mod shared;
 mod streams;
 mod streams_made;
