@@ -100,8 +100,8 @@ enum State {
     Over,
     /// It came whole.
     Whole(Box<Reply>),
-    /// It didn't come.
-    Failed(Failure),
+    /// It didn't come, or broke off: why, and what came of it.
+    Failed(Failure, Box<Reply>),
 }
 
 impl Incoming for Exchange {
@@ -122,10 +122,7 @@ impl Incoming for Exchange {
                 }
             }
             State::Over => self.reader.finish(&mut Vec::new()),
-            State::Failed(failure) => {
-                let reply = self.reader.finish(&mut Vec::new());
-                reply.with_stop(Stop::Failed(failure))
-            }
+            State::Failed(failure, reply) => reply.with_stop(Stop::Failed(failure)),
         }
     }
 }
@@ -171,7 +168,7 @@ impl Exchange {
                         Ok(ended) => return self.ended(ended.err(), out),
                     }
                 }
-                State::Over | State::Whole(_) | State::Failed(_) => return false,
+                State::Over | State::Whole(_) | State::Failed(..) => return false,
             }
         }
     }
@@ -180,24 +177,28 @@ impl Exchange {
     fn ended(&mut self, broke: Option<Failure>, out: &mut Vec<Delta>) -> bool {
         // The last event may lack its line end.
         let mut tail = Vec::new();
-        let reply = self.reader.clone().finish(&mut tail);
-        match reply.stop() {
-            Stop::Cut => {
-                let lost =
-                    || Failure::new(FailureKind::Disconnected, "the stream ended before the message did");
-                self.failed(broke.unwrap_or_else(lost), out)
-            }
-            Stop::Failed(failure) => {
-                let failure = failure.clone();
-                self.failed(failure, out)
-            }
+        let (has_content, reply) = self.take_reply(&mut tail);
+        let lost = || Failure::new(FailureKind::Disconnected, "the stream ended before the message did");
+        let failure = match reply.stop() {
+            Stop::Cut => broke.unwrap_or_else(lost),
+            Stop::Failed(failure) => failure.clone(),
             _ => {
                 out.extend(tail);
                 self.line.breaker().succeeded();
                 self.state = State::Whole(Box::new(reply));
-                false
+                return false;
             }
-        }
+        };
+        // What came last is told too: calls may be in it.
+        out.extend(tail);
+        self.again_or_not(failure, has_content, reply, out)
+    }
+
+    /// Takes what came so far, and whether anybody may have seen something of it.
+    fn take_reply(&mut self, out: &mut Vec<Delta>) -> (bool, Reply) {
+        let reader = std::mem::replace(&mut self.reader, Reader::new(self.line.wire));
+        let has_content = reader.has_content();
+        (has_content, reader.finish(out))
     }
 
     async fn connect(&mut self, out: &mut Vec<Delta>) -> Result<State, Failure> {
@@ -226,23 +227,33 @@ impl Exchange {
         }
     }
 
-    /// What a failure means: another attempt, or the end.
     fn failed(&mut self, failure: Failure, out: &mut Vec<Delta>) -> bool {
+        let (has_content, reply) = self.take_reply(out);
+        self.again_or_not(failure, has_content, reply, out)
+    }
+
+    /// What a failure means: another attempt, or the end.
+    fn again_or_not(
+        &mut self,
+        failure: Failure,
+        has_content: bool,
+        reply: Reply,
+        out: &mut Vec<Delta>,
+    ) -> bool {
         let now = Instant::now();
         self.line.breaker().failed(&failure, now);
         let asked = failure.retry_after.unwrap_or_default();
         let may = failure.is_passing()
-            && self.reader.calls_ready() == 0
+            && reply.calls().is_empty()
             && self.attempt < self.retry.attempts
             && asked <= Duration::from_secs(RETRY_AFTER_SECONDS_MAX);
         if !may {
-            self.state = State::Failed(failure);
+            self.state = State::Failed(failure, Box::new(reply));
             return false;
         }
-        if self.reader.has_content() {
+        if has_content {
             out.push(Delta::Restarted);
         }
-        self.reader = Reader::new(self.line.wire);
         let wait = self.retry.wait(self.attempt).max(asked);
         self.attempt += 1;
         out.push(Delta::Retrying { failure, attempt: self.attempt, wait });

@@ -9,6 +9,7 @@ mod encode;
 mod http;
 mod loops;
 mod requests;
+mod scripts;
 mod shared;
 mod streams;
 mod streams_made;
