@@ -233,12 +233,12 @@ impl Run<'_> {
             }
             match self.turn().await {
                 None => {}
-                Some(Ended::Finished) => {
-                    if !self.goes_on().await {
-                        return Ended::Finished;
+                Some(ended) => {
+                    let goes_on = ended.is_finished() && self.goes_on().await;
+                    if !goes_on {
+                        return ended;
                     }
                 }
-                Some(ended) => return ended,
             }
         }
     }

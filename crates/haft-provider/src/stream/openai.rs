@@ -182,7 +182,8 @@ impl Items {
             return Err(failed(error));
         }
         let Some(Value::Array(output)) = response.remove("output") else {
-            return Ok(self.stop(&response, draft, out));
+            self.stop(&response, draft, out);
+            return Ok(());
         };
         // Servers that stream no items have them here. Others count places differently here and there.
         if self.items.values().any(|item| item.done.is_some()) {
