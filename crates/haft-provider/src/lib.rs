@@ -51,6 +51,8 @@ mod decode;
 mod definitions;
 mod exchange;
 mod model;
+#[cfg(doctest)]
+mod pages;
 mod reply;
 mod request;
 mod schema;

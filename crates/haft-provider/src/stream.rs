@@ -1,7 +1,7 @@
 //! A model's message while it arrives: bytes in, what they say out, and at the end the message as it must be sent back.
 //!
 //! A [`Reader`] splits server-sent events by itself and gives each to the assembler of its wire. The four assemblers
-//! know their provider's events; everything that must hold for all of them is in [`Draft`]: a call is ready only when
+//! know their provider's events; everything that must hold for all of them is in the draft: a call is ready only when
 //! its input is a whole JSON value, calls get ready in the order of the message, and everything is bounded.
 //!
 //! What a reader would question: a call whose input isn't whole JSON at the end of its block waits for the end of the
