@@ -9,6 +9,12 @@ use serde_json::{Map, Value, json};
 use crate::reply::Reply;
 use crate::{Wire, encode};
 
+/// Fields whose length says nothing about their tokens.
+const OPAQUE: [&str; 7] =
+    ["data", "encrypted_content", "file_data", "image_url", "signature", "thoughtSignature", "url"];
+/// What such a field counts, in characters.
+const OPAQUE_CHARS: u64 = 6_000;
+
 /// What was said so far: messages for Anthropic and Chat, items for OpenAI Responses, contents for Gemini.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
@@ -131,19 +137,29 @@ impl Conversation {
         }
     }
 
-    /// About how many tokens it has: a quarter of its characters, for lack of the model's own count.
+    /// About how many tokens it has: a quarter of its characters, for lack of the model's own count. Pictures and what
+    /// is encrypted count as a page of text.
     pub fn tokens_guess(&self) -> u64 {
+        self.tokens_guess_from(0)
+    }
+
+    /// The same from an item on.
+    pub(crate) fn tokens_guess_from(&self, first: usize) -> u64 {
         fn chars(value: &Value) -> u64 {
             match value {
                 Value::String(text) => text.len() as u64,
                 Value::Array(items) => items.iter().map(chars).sum(),
                 Value::Object(fields) => {
-                    fields.iter().map(|(key, value)| key.len() as u64 + chars(value)).sum()
+                    let field = |(key, value): (&String, &Value)| match OPAQUE.contains(&key.as_str()) {
+                        true => chars(value).min(OPAQUE_CHARS),
+                        false => key.len() as u64 + chars(value),
+                    };
+                    fields.iter().map(field).sum()
                 }
                 _ => 4,
             }
         }
-        self.items.iter().map(chars).sum::<u64>() / 4
+        self.items.iter().skip(first).map(chars).sum::<u64>() / 4
     }
 
     /// Clears old results: all but the newest `keep` lose what is in them, and say so in the words that `note` gives for

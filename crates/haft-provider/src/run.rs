@@ -153,6 +153,7 @@ impl Loop {
             turns: 0,
             usage: Usage::default(),
             last: Usage::default(),
+            last_items: 0,
             calls: Vec::new(),
             offloaded: HashMap::new(),
             deadline: self.options.max_time.map(|time| Instant::now() + time),
@@ -179,8 +180,9 @@ struct Run<'a> {
     text: String,
     turns: u64,
     usage: Usage,
-    /// What the last message cost: about how full the window is.
+    /// What the last message cost, and how many items the conversation had with it: about how full the window is.
     last: Usage,
+    last_items: usize,
     calls: Vec<(ToolCall, ToolResult)>,
     /// Where the whole of long results is, by call.
     offloaded: HashMap<String, String>,
@@ -428,6 +430,7 @@ impl Run<'_> {
             cut.filter(|_| cancelled).map(|words| format!("{} was not run: {words}", result.tool_name()))
         };
         self.conversation.reply(reply);
+        self.last_items = self.conversation.items().len();
         if reply.asks() {
             self.conversation.answer(reply.message().answer_or(&results, instead));
         }
@@ -463,7 +466,8 @@ impl Run<'_> {
             *counter
         };
         let pauses = count(&mut self.pauses, *stop == Stop::Paused);
-        let cut_calls = count(&mut self.cut_calls, matches!(stop, Stop::MaxTokens { in_call: true }));
+        let is_cut = matches!(stop, Stop::MaxTokens { .. }) && reply.asks();
+        let cut_calls = count(&mut self.cut_calls, is_cut);
         let broken = count(&mut self.broken, matches!(stop, Stop::Cut | Stop::Failed(_)));
         let is_full = match stop {
             Stop::ContextFull => true,
@@ -474,9 +478,16 @@ impl Run<'_> {
         match stop {
             Stop::Interrupted => Some(Ended::Interrupted),
             Stop::Paused if pauses <= PAUSES_MAX => None,
-            Stop::MaxTokens { in_call: true } if cut_calls <= CUT_CALLS_MAX && reply.asks() => None,
+            // What ran has its results; what was cut off knows that it was.
+            Stop::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
             // Room is made before the model is asked again.
-            _ if is_full => None,
+            _ if is_full => {
+                if !reply.items().is_empty() && !reply.asks() {
+                    self.conversation
+                        .say("Your message was cut off because the window was full. Go on from there.");
+                }
+                None
+            }
             // Calls were run, so the message is kept and the model goes on from it.
             Stop::Failed(failure) if failure.is_passing() && reply.asks() && broken <= BROKEN_MAX => None,
             Stop::Cut if reply.asks() && broken <= BROKEN_MAX => None,

@@ -18,7 +18,7 @@ pub enum RunEvent {
     Asked {
         /// Which time.
         turn: u64,
-        /// How many tools are offered that the provider can't take, by name.
+        /// The tools that the provider can't take, and that the model is not told of.
         left_out: Vec<Arc<str>>,
     },
     /// The model says something, or begins, or is asked again.

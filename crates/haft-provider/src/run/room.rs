@@ -26,7 +26,11 @@ impl Run<'_> {
                 |window: u64| tokens.saturating_mul(100) >= window.saturating_mul(options.window_percent);
             options.window_tokens.is_some_and(near)
         };
-        let tokens = self.last.total_tokens().max(self.conversation.tokens_guess());
+        // The provider's own count where there is one, and a guess for what came since.
+        let tokens = match self.last.total_tokens() {
+            0 => self.conversation.tokens_guess(),
+            said => said.saturating_add(self.conversation.tokens_guess_from(self.last_items)),
+        };
         if self.full == 0 && !is_near(tokens) {
             return None;
         }

@@ -81,6 +81,11 @@ impl Parts {
             }
             self.add(part, number, draft, out)?;
         }
+        if reason == "MALFORMED_FUNCTION_CALL" {
+            // There is nothing in the message; asked again, the model mostly does better.
+            let words = "the model wrote a call that can't be read (MALFORMED_FUNCTION_CALL)";
+            return Err(Failure::new(FailureKind::Server, words));
+        }
         if !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED" {
             let message = candidate.get("finishMessage").and_then(Value::as_str).map(str::to_owned);
             draft.stop(stop(&reason, message, self.parts.last()), out);

@@ -285,6 +285,13 @@ async fn ends_of_a_message_are_ends_of_a_run() {
         let (outcome, _) = play(script, wire).await;
         assert_eq!((outcome.text.as_str(), outcome.calls.len()), ("shorter", 1), "{wire}: {}", outcome.ended);
     }
+    // The window is full in the middle of an answer: summarised, then answered.
+    let script = json!({"turns": [
+        {"text": "a", "stop": "context_full", "cases": [{"when": {"prompt": true, "contains": "replaced by this summary"}, "turn": {"text": "b"}}]},
+        {"text": "sum", "expect": [{"prompt": true, "contains": "cut off because the window was full"}]},
+    ]});
+    let (outcome, conversation) = play(script, Wire::Anthropic).await;
+    assert_eq!((outcome.text.as_str(), conversation.items().len()), ("b", 2), "{}", outcome.ended);
     let (outcome, conversation) =
         play(json!({"turns": [{"text": "wait", "stop": "pause_turn"}, {"text": "done"}]}), Wire::Anthropic)
             .await;

@@ -211,3 +211,15 @@ fn old_results_are_cleared_and_say_so() {
         assert!(conversation.tokens_guess() + 150 < before, "{wire}");
     }
 }
+
+/// A picture is a page of text, whatever it weighs.
+#[test]
+fn a_picture_is_not_counted_by_its_bytes() {
+    for wire in Wire::ALL {
+        let mut conversation = Conversation::new(wire);
+        let png = haft::Blob { media_type: "image/png".into(), bytes: vec![7; 1_000_000].into(), name: None };
+        conversation.say_parts(&[UserPart::Image(png)]);
+        let guess = conversation.tokens_guess();
+        assert!((1_000..3_000).contains(&guess), "{wire}: {guess}");
+    }
+}
