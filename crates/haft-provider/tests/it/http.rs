@@ -55,6 +55,7 @@ async fn every_wire_streamed_and_not() {
     ]});
     let server = server(&script).await;
     for wire in Wire::ALL {
+        let mut kept = Vec::new();
         for stream in [true, false] {
             let log = Arc::default();
             let (outcome, conversation) = run(client(server.base_url(wire), wire, stream), &log).await;
@@ -66,8 +67,10 @@ async fn every_wire_streamed_and_not() {
             );
             assert_eq!((outcome.turns, outcome.calls.len()), (3, 3));
             assert!(outcome.usage.output_tokens > 0 && outcome.usage.input_tokens > 0);
-            assert!(!conversation.is_empty() && log.lock().unwrap().is_empty());
+            assert!(log.lock().unwrap().is_empty());
+            kept.push(conversation);
         }
+        assert_eq!(kept[0], kept[1], "{wire}: the same history, streamed or not");
     }
 }
 
