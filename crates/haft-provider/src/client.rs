@@ -92,6 +92,12 @@ impl Client {
         self
     }
 
+    /// Makes what the first request needs, which reads the machine's certificates: some milliseconds that can be spent
+    /// on another thread while other things are made ready. Need not be called.
+    pub fn warm(&self) {
+        self.line.transport.warm();
+    }
+
     /// The endpoint that is asked.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -128,6 +134,11 @@ impl Http {
                 .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
                 .tcp_nodelay(true)
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
+            // No certificate is read for what needs none.
+            let builder = match self.url.starts_with("http://") && self.proxy.is_none() {
+                true => builder.tls_certs_only(std::iter::empty()),
+                false => builder,
+            };
             let builder = match &self.proxy {
                 Some(proxy) => {
                     let bad = |_| "the proxy's address can't be used".to_owned();
@@ -172,6 +183,11 @@ impl Http {
 impl Transport for Http {
     fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>> {
         Box::pin(self.exchange(body))
+    }
+
+    fn warm(&self) {
+        // What goes wrong is told by the request.
+        let _ = self.client();
     }
 }
 

@@ -33,6 +33,10 @@ use crate::stream::{Delta, Reader, whole};
 pub(crate) trait Transport: Send + Sync + 'static {
     /// Sends a body and waits for the head of its answer.
     fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>>;
+
+    /// Makes what the first request needs.
+    #[cfg(feature = "http")]
+    fn warm(&self) {}
 }
 
 /// The head of an answer.

@@ -416,7 +416,8 @@ impl Run<'_> {
         cut: Option<&str>,
     ) {
         for result in &results {
-            if let Some(path) = result.offloaded_to() {
+            // Calls without an id can't be told apart later.
+            if let Some(path) = result.offloaded_to().filter(|_| !result.call_id().is_empty()) {
                 self.offloaded.insert(result.call_id().to_owned(), path.display().to_string());
             }
         }
