@@ -302,7 +302,7 @@ fn history(reply: &Reply) -> Value {
 }
 
 /// Every call in the items has an answer, and every answer a call.
-fn check_pairs(reply: &Reply, place: &str) {
+pub(crate) fn check_pairs(reply: &Reply, place: &str) {
     fn ids(value: &Value, kinds: &[(&str, &str)], found: &mut Vec<String>) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| ids(item, kinds, found)),
@@ -327,6 +327,7 @@ fn check_pairs(reply: &Reply, place: &str) {
         ("function_call", "call_id"),
         ("custom_tool_call", "call_id"),
         ("function", "id"),
+        ("custom", "id"),
     ];
     ids(&json!(reply.items()), &calls, &mut asked);
     let answers = [
@@ -336,6 +337,17 @@ fn check_pairs(reply: &Reply, place: &str) {
         ("role", "tool_call_id"),
     ];
     ids(&reply.answer(&[]), &answers, &mut answered);
+    for parts in reply.items().iter().filter_map(|item| item["parts"].as_array()) {
+        asked.extend(
+            parts.iter().filter_map(|part| part.get("functionCall")).map(|call| call["id"].to_string()),
+        );
+    }
+    for part in reply.answer(&[])["parts"].as_array().into_iter().flatten() {
+        answered.push(part["functionResponse"]["id"].to_string());
+    }
+    // Items of OpenAI may be done in another order than they stand in.
+    asked.sort();
+    answered.sort();
     assert_eq!(asked, answered, "{place}");
 }
 

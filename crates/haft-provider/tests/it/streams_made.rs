@@ -2,7 +2,10 @@
 
 use haft_provider::stream::{Delta, Reader, whole};
 use haft_provider::{FailureKind, Reply, Stop, Wire};
+use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::streams::check_pairs;
 
 /// Reads events; shows the deltas in short, then the reply.
 #[track_caller]
@@ -423,4 +426,89 @@ fn what_grows_is_bounded() {
     let mut reader = Reader::new(Wire::OpenAi);
     reader.feed(deep.as_bytes(), &mut deltas);
     assert_eq!(reader.failure().unwrap().kind, FailureKind::Malformed);
+}
+
+/// Every event that the corners above are made of, by wire.
+fn deck(wire: Wire) -> Vec<Value> {
+    let item = |place: u64, kind: &str, item: Value| json!({"type": format!("response.output_item.{kind}"), "output_index": place, "item": item});
+    let function = |id: &str, status: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "t", "arguments": arguments, "status": status});
+    match wire {
+        Wire::Anthropic => vec![
+            start(),
+            block(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+            delta(0, json!({"type": "signature_delta", "signature": "s"})),
+            end(0),
+            tool(1, "a"),
+            input(1, "{\"x\":"),
+            input(1, "1}"),
+            end(1),
+            tool(2, "b"),
+            end(2),
+            tool(3, "c"),
+            input(3, "{\"y"),
+            end(3),
+            block(4, json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})),
+            end(4),
+            block(5, json!({"type": "text", "text": "so"})),
+            stop("tool_use"),
+            stop("max_tokens"),
+            json!({"type": "message_stop"}),
+        ],
+        Wire::OpenAi => vec![
+            item(0, "added", function("a", "in_progress", "")),
+            item(0, "done", function("a", "completed", "{}")),
+            item(1, "added", function("b", "in_progress", "")),
+            item(1, "done", function("b", "completed", "{\"x")),
+            item(2, "done", function("c", "incomplete", "{\"x")),
+            item(3, "done", json!({"type": "custom_tool_call", "call_id": "d", "name": "t", "input": "x"})),
+            item(4, "done", json!({"type": "reasoning", "id": "r", "summary": []})),
+            json!({"type": "response.output_text.delta", "output_index": 5, "delta": "text"}),
+            json!({"type": "response.completed", "response": {"status": "completed", "output": [function("e", "completed", "{}")]}}),
+            json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}}),
+        ],
+        Wire::OpenAiChat => vec![
+            chunk(json!({"content": "text"})),
+            call(0, json!({"id": "a", "function": {"name": "t", "arguments": ""}})),
+            call(0, json!({"function": {"arguments": "{}"}})),
+            call(1, json!({"id": "b", "function": {"name": "t", "arguments": "{\"x"}})),
+            call(0, json!({"id": "c", "function": {"name": "t", "arguments": "{}"}})),
+            call(2, json!({"function": {"name": "t"}})),
+            call(3, json!({"id": "e", "type": "custom", "custom": {"name": "t", "input": "x"}})),
+            call(4, json!({"id": "f"})),
+            finish("tool_calls"),
+            finish("length"),
+        ],
+        Wire::Gemini => vec![
+            gemini(json!([{"text": "a"}]), None),
+            gemini(json!([{"functionCall": {"id": "a", "name": "t", "args": {}}}]), None),
+            gemini(json!([{"functionCall": {"id": "b", "name": "t", "args": []}}]), None),
+            gemini(
+                json!([{"functionCall": {"id": "c", "name": "t", "args": {}, "willContinue": true}}]),
+                None,
+            ),
+            gemini(json!([{"functionCall": {"id": "d", "name": "t", "args": {}}}]), Some("MAX_TOKENS")),
+            gemini(json!([]), Some("STOP")),
+        ],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Events in any order, some twice, some not at all: every call that is kept has one answer, and what was told to
+    /// be ready is what there is to run.
+    #[test]
+    fn events_in_any_order_leave_pairs(wire in prop::sample::select(Wire::ALL.to_vec()), order in prop::collection::vec(any::<prop::sample::Index>(), 0..24), sorted in any::<bool>()) {
+        let deck = deck(wire);
+        let mut places: Vec<usize> = order.iter().map(|index| index.index(deck.len())).collect();
+        if sorted {
+            // Nearly in order is where the interesting ones are.
+            places.sort_unstable();
+        }
+        let events: Vec<Value> = places.into_iter().map(|place| deck[place].clone()).collect();
+        let (deltas, reply) = read(wire, &events);
+        let ready = deltas.iter().filter(|delta| delta.starts_with("ready")).count();
+        prop_assert_eq!(ready, reply.calls().len());
+        check_pairs(&reply, &json!(events).to_string());
+    }
 }
