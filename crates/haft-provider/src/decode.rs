@@ -12,7 +12,7 @@
 mod anthropic;
 mod foreign;
 mod gemini;
-mod json;
+pub(crate) mod json;
 mod openai;
 mod openai_chat;
 mod shape;
@@ -21,10 +21,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use haft::schema::not_json;
-use haft::{ToolCall, ToolResult};
+use haft::{CallInput, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 use self::json::{Json, Object};
+pub(crate) use self::openai::OTHERS as OPENAI_OTHERS;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::{Wire, encode};
 
@@ -102,7 +103,7 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
         None => shape::wire(value)?,
     };
     foreign::check(value, wire)?;
-    let mut message = Message { wire, asked: Vec::new(), passed_over: Vec::new() };
+    let mut message = Message::new(wire);
     match wire {
         Wire::Anthropic => anthropic::read(value, &mut message)?,
         Wire::OpenAi => openai::read(value, &mut message)?,
@@ -113,6 +114,30 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
 }
 
 impl Message {
+    pub(crate) fn new(wire: Wire) -> Message {
+        Message { wire, asked: Vec::new(), passed_over: Vec::new() }
+    }
+
+    /// Whether anything waits for an answer, also what can't be run.
+    pub(crate) fn asks(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// What waits for an answer: id, name, and the input of what can be run.
+    pub(crate) fn into_asked(self) -> Vec<(String, String, Option<String>)> {
+        let one = |asked| match asked {
+            Asked::Call(call) => {
+                let input = match call.input {
+                    CallInput::Text(text) => text,
+                    CallInput::Value(value) => value.to_string(),
+                };
+                (call.id.to_string(), call.name.to_string(), Some(input))
+            }
+            Asked::Refused { id, name, .. } => (id, name, None),
+        };
+        self.asked.into_iter().map(one).collect()
+    }
+
     /// The wire that it came by and is answered by.
     pub fn wire(&self) -> Wire {
         self.wire
@@ -137,12 +162,25 @@ impl Message {
     /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
     /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
+        self.answer_or(results, |_| None)
+    }
+
+    /// The same, with other words in place of some results: calls that were not run for a reason that the engine
+    /// doesn't know of.
+    pub(crate) fn answer_or(
+        &self,
+        results: &[ToolResult],
+        instead: impl Fn(&ToolResult) -> Option<String>,
+    ) -> Value {
         let mut results = results.iter();
         let mut answers = Vec::with_capacity(self.asked.len());
         for asked in &self.asked {
             answers.push(match asked {
                 Asked::Call(call) => match results.next() {
-                    Some(result) => self.result(call, result),
+                    Some(result) => match instead(result) {
+                        Some(words) => self.refusal(&call.id, &call.name, &words, false),
+                        None => self.result(call, result),
+                    },
                     None => self.refusal(&call.id, &call.name, "this call was not run", false),
                 },
                 Asked::Refused { id, name, words, custom } => self.refusal(id, name, words, *custom),
@@ -176,18 +214,22 @@ impl Message {
         }
     }
 
-    fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
+    pub(crate) fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
         self.asked.push(Asked::Call(ToolCall::new(id, name, input.into())));
     }
 
-    fn custom(&mut self, id: &str, name: &str) {
+    pub(crate) fn custom(&mut self, id: &str, name: &str) {
         let words =
             format!("`{name}` takes no free-form input here; call it as a function, with JSON arguments");
         self.asked.push(Asked::Refused { id: id.to_owned(), name: name.to_owned(), words, custom: true });
     }
 
+    pub(crate) fn pass_over(&mut self, kind: &str) {
+        self.passed_over.push(kind.to_owned());
+    }
+
     /// The last call may have lost a part of its input, so it isn't run.
-    fn cut_off(&mut self) {
+    pub(crate) fn cut_off(&mut self) {
         if let Some(last @ Asked::Call(_)) = self.asked.last_mut() {
             let Asked::Call(call) = &*last else { return };
             let words = format!(

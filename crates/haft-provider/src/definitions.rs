@@ -260,6 +260,11 @@ struct Made {
 }
 
 impl Tools {
+    /// No tools, for a request that offers none.
+    pub fn none() -> Tools {
+        Tools(Arc::new(Made { json: "[]".into(), left_out: Vec::new() }))
+    }
+
     /// The array as JSON text: what belongs under `tools` of a request.
     pub fn json(&self) -> &str {
         &self.0.json

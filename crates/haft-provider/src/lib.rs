@@ -32,17 +32,37 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Requests, streams and the loop around them are not here.
+//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`], [`stream`] reads what comes back while it
+//! comes, `client` carries both over HTTP (feature `http`), [`scripted`] is a model without a provider, and
+//! [`run`] is the loop of an agent.
 #![warn(missing_docs)]
 
+#[cfg(feature = "http")]
+pub mod client;
 pub mod encode;
+pub mod endpoint;
 pub mod limits;
+pub mod run;
+pub mod scripted;
+pub mod stream;
 
+mod conversation;
 mod decode;
 mod definitions;
+mod exchange;
+mod model;
+#[cfg(doctest)]
+mod pages;
+mod reply;
+mod request;
 mod schema;
 mod wire;
 
+pub use conversation::{Conversation, UserPart};
 pub use decode::{BadMessage, Message, decode};
 pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use exchange::RetryPolicy;
+pub use model::{Incoming, Model, Prompt};
+pub use reply::{Failure, FailureKind, Reply, Stop, Usage};
+pub use request::{RequestOptions, Thinking};
 pub use wire::{UnknownWire, Wire};

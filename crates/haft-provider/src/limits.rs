@@ -40,9 +40,73 @@ pub const PROPERTY_CHARS_MAX: usize = 64;
 /// The longest assistant message that is read, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The longest line of a stream, in bytes. The last event of some streams has the whole message in it.
+pub const STREAM_LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// How many bytes one stream may have; a few of these bytes are content, the rest is its wrapping.
+pub const STREAM_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// How many bytes of a streamed message are kept: text, thinking and inputs together.
+pub const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// How many parts a streamed message may have: blocks, items, calls.
+pub const REPLY_PARTS_MAX: usize = 10_000;
+/// How many calls one message may have.
+pub const REPLY_CALLS_MAX: usize = 1_000;
+/// The longest words of a provider's error that are passed on, in characters.
+pub const FAILURE_CHARS_MAX: usize = 2_000;
+
 /// The longest text of one result for OpenAI, in characters.
 pub const OPENAI_OUTPUT_CHARS_MAX: usize = 10_485_760;
 /// The largest image that Anthropic takes, in bytes of the image: 5 MiB once it is base64.
 pub const ANTHROPIC_IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024 / 4 * 3;
 /// The largest document that is put into a result, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
+
+/// How many tokens an answer may have for Anthropic, who wants a number, where nothing else is said.
+pub const ANTHROPIC_MAX_TOKENS: u64 = 32_000;
+/// The longest body of an error that is read, in bytes.
+pub const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// How often a request is made at most, the first time included.
+pub const ATTEMPTS_MAX: u32 = 6;
+/// The longest time that a provider may ask to be left alone before the request is given up, in seconds.
+pub const RETRY_AFTER_SECONDS_MAX: u64 = 300;
+/// How many requests in a row may fail before an endpoint is left alone.
+pub const BREAKER_FAILURES_MAX: u32 = 10;
+/// How long an endpoint is left alone, in seconds.
+pub const BREAKER_REST_SECONDS: u64 = 30;
+/// How long to wait for a connection, in seconds.
+pub const CONNECT_SECONDS_MAX: u64 = 30;
+/// How long a stream may say nothing, in seconds. Models that think say nothing for minutes.
+pub const SILENCE_SECONDS_MAX: u64 = 600;
+
+/// The longest script, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How deep a script may nest.
+pub const SCRIPT_DEPTH_MAX: usize = 64;
+/// How many turns a script may have.
+pub const SCRIPT_TURNS_MAX: usize = 10_000;
+/// The longest wait that a script may ask for, in milliseconds.
+pub const SCRIPT_DELAY_MS_MAX: u64 = 600_000;
+/// How many injected errors are remembered as given, so that the next attempt succeeds.
+pub const SCRIPT_ERRORS_MAX: usize = 10_000;
+/// The longest head of a request to the scripted server, in bytes.
+pub const SERVER_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// How many connections the scripted server serves at once.
+pub const SERVER_CONNECTIONS_MAX: usize = 256;
+/// How long a connection to the scripted server may say nothing, in seconds.
+pub const SERVER_SILENCE_SECONDS_MAX: u64 = 120;
+
+/// How often in a row a model may be asked again because its turn was paused.
+pub const PAUSES_MAX: u32 = 50;
+/// How often in a row a message may end in the middle of a call before the loop gives up.
+pub const CUT_CALLS_MAX: u32 = 3;
+/// How often in a row a message may break off before the loop gives up.
+pub const BROKEN_MAX: u32 = 3;
+/// How often in a row whoever watches the end may ask the model to go on.
+pub const CONTINUES_MAX: u32 = 20;
+/// How many messages of the user wait while something runs; more are refused.
+pub const WAITING_MESSAGES_MAX: usize = 64;
+/// How many of the newest results keep their content when room is made, where nothing else is said.
+pub const KEPT_RESULTS: usize = 5;
+/// How full the model's window may be before room is made, in percent.
+pub const WINDOW_PERCENT_MAX: u64 = 80;
+/// The longest summary that is kept, in characters.
+pub const SUMMARY_CHARS_MAX: usize = 100_000;

@@ -18,29 +18,29 @@ use crate::limits::WORDS_CHARS_MAX;
 
 /// A value: a piece of text that is known to be JSON, without space around it.
 #[derive(Clone, Copy)]
-pub(super) struct Json<'t> {
+pub(crate) struct Json<'t> {
     text: &'t str,
 }
 
 /// An object that was opened; no key is there twice.
-pub(super) struct Object<'t> {
+pub(crate) struct Object<'t> {
     fields: BTreeMap<Cow<'t, str>, Json<'t>>,
 }
 
 impl<'t> Json<'t> {
     /// Takes a text that is one JSON value.
-    pub(super) fn new(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
+    pub(crate) fn new(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
         serde_json::from_str::<IgnoredAny>(text)?;
         Ok(Json { text: text.trim_matches(|char| u8::try_from(char).is_ok_and(is_space)) })
     }
 
     /// The value as it was written.
-    pub(super) fn text(self) -> &'t str {
+    pub(crate) fn text(self) -> &'t str {
         self.text
     }
 
     /// What kind of value it is, in words.
-    pub(super) fn shown(self) -> &'static str {
+    pub(crate) fn shown(self) -> &'static str {
         match self.text.as_bytes().first() {
             Some(b'n') => "null",
             Some(b't' | b'f') => "a boolean",
@@ -51,20 +51,20 @@ impl<'t> Json<'t> {
         }
     }
 
-    pub(super) fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.text == "null"
     }
 
-    pub(super) fn is_string(self) -> bool {
+    pub(crate) fn is_string(self) -> bool {
         self.text.starts_with('"')
     }
 
-    pub(super) fn is_object(self) -> bool {
+    pub(crate) fn is_object(self) -> bool {
         self.text.starts_with('{')
     }
 
     /// The text of a string. There is none where it has half a surrogate in it.
-    pub(super) fn string(self) -> Option<Cow<'t, str>> {
+    pub(crate) fn string(self) -> Option<Cow<'t, str>> {
         let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
         if !inner.contains('\\') {
             return Some(Cow::Borrowed(inner));
@@ -73,7 +73,7 @@ impl<'t> Json<'t> {
     }
 
     /// The items of an array.
-    pub(super) fn array(self) -> Option<Vec<Json<'t>>> {
+    pub(crate) fn array(self) -> Option<Vec<Json<'t>>> {
         let mut rest = self.text.strip_prefix('[')?;
         let mut items = Vec::new();
         while let Some(item) = next(&mut rest) {
@@ -83,7 +83,7 @@ impl<'t> Json<'t> {
     }
 
     /// Opens an object; `None` if it is none.
-    pub(super) fn object(self, path: &str) -> Result<Option<Object<'t>>, BadMessage> {
+    pub(crate) fn object(self, path: &str) -> Result<Option<Object<'t>>, BadMessage> {
         let Some(mut rest) = self.text.strip_prefix('{') else { return Ok(None) };
         let mut fields = BTreeMap::new();
         while let Some(key) = next(&mut rest) {
@@ -102,38 +102,38 @@ impl<'t> Json<'t> {
     }
 
     /// Opens what has to be an object.
-    pub(super) fn required_object(self, path: &str, what: &str) -> Result<Object<'t>, BadMessage> {
+    pub(crate) fn required_object(self, path: &str, what: &str) -> Result<Object<'t>, BadMessage> {
         let wrong = || BadMessage::at(path, format!("{} came; {what} is accepted", self.shown()));
         self.object(path)?.ok_or_else(wrong)
     }
 }
 
 impl<'t> Object<'t> {
-    pub(super) fn get(&self, key: &str) -> Option<Json<'t>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Json<'t>> {
         self.fields.get(key).copied()
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.fields.contains_key(key)
     }
 
     /// What is there and not null.
-    pub(super) fn given(&self, key: &str) -> Option<Json<'t>> {
+    pub(crate) fn given(&self, key: &str) -> Option<Json<'t>> {
         self.get(key).filter(|value| !value.is_null())
     }
 
     /// The text of a field that is a string.
-    pub(super) fn string(&self, key: &str) -> Option<Cow<'t, str>> {
+    pub(crate) fn string(&self, key: &str) -> Option<Cow<'t, str>> {
         self.get(key)?.string()
     }
 
     /// Whether a field is this text.
-    pub(super) fn is(&self, key: &str, text: &str) -> bool {
+    pub(crate) fn is(&self, key: &str, text: &str) -> bool {
         self.string(key).is_some_and(|found| found == text)
     }
 
     /// The keys in order.
-    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.fields.keys().map(|key| &**key)
     }
 }
@@ -143,7 +143,7 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// A text for a message, not too long.
-pub(super) fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(WORDS_CHARS_MAX) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),

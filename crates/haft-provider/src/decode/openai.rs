@@ -1,10 +1,12 @@
 //! OpenAI Responses: `function_call` and `custom_tool_call` items in the `output` of a response.
 
+use serde::de::IgnoredAny;
+
 use super::json::Json;
 use super::{BadMessage, Message, arguments, list, required};
 
 /// Items that wait for an answer of another kind.
-const OTHERS: [&str; 6] = [
+pub(crate) const OTHERS: [&str; 6] = [
     "apply_patch_call",
     "computer_call",
     "local_shell_call",
@@ -40,7 +42,9 @@ fn read_item(item: Json<'_>, path: &str, message: &mut Message) -> Result<(), Ba
             let id = required(&item, path, "call_id", "the `function_call`")?;
             let name = required(&item, path, "name", "the `function_call`")?;
             message.call(&id, &name, arguments(item.get("arguments")));
-            if item.is("status", "incomplete") || item.is("status", "in_progress") {
+            // A call of a program is `in_progress` until it is answered; one that is still written isn't whole.
+            let is_whole = || serde_json::from_str::<IgnoredAny>(&arguments(item.get("arguments"))).is_ok();
+            if item.is("status", "incomplete") || (item.is("status", "in_progress") && !is_whole()) {
                 message.cut_off();
             }
         }

@@ -5,4 +5,11 @@ mod corpus;
 mod decode;
 mod definitions;
 mod encode;
+#[cfg(feature = "http")]
+mod http;
+mod loops;
+mod requests;
+mod scripts;
 mod shared;
+mod streams;
+mod streams_made;

@@ -1,0 +1,245 @@
+//! A provider over HTTP.
+//!
+//! Requests go straight to the address: no redirect, and no proxy but the one that the host names. How requests are made
+//! again, and what becomes of broken streams, is the exchange's business.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use haft::BoxFuture;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect;
+
+pub use crate::exchange::RetryPolicy;
+
+use crate::Wire;
+use crate::endpoint::Endpoint;
+use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, after};
+use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
+use crate::model::{Incoming, Model, Prompt};
+use crate::reply::{Failure, FailureKind};
+use crate::request::RequestOptions;
+
+/// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
+///
+/// ```no_run
+/// use haft_provider::client::Client;
+/// use haft_provider::endpoint::Endpoint;
+/// use haft_provider::{RequestOptions, Wire};
+///
+/// # fn main() -> Result<(), String> {
+/// let endpoint = Endpoint::new(Wire::Anthropic).key("sk-…");
+/// let client = Client::new(endpoint, RequestOptions::new("claude-sonnet-4-5"))?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    line: Arc<Line>,
+    endpoint: Arc<Endpoint>,
+    options: Arc<RequestOptions>,
+    retry: RetryPolicy,
+    silence: Duration,
+}
+
+/// The connections to one endpoint.
+struct Http {
+    url: String,
+    headers: HeaderMap,
+    proxy: Option<String>,
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Client {
+    /// A client of this endpoint. Nothing is sent and no certificate read yet.
+    ///
+    /// # Errors
+    /// In words: an address or a header that can't be used.
+    pub fn new(endpoint: Endpoint, options: RequestOptions) -> Result<Client, String> {
+        let url = endpoint.url(&options.model, options.stream)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in endpoint.headers() {
+            let bad =
+                || format!("the header `{name}` can't be sent; a key must be one line of plain characters");
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            headers.append(key, value);
+        }
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        let accept = if options.stream { "text/event-stream" } else { "application/json" };
+        headers.insert("accept", HeaderValue::from_static(accept));
+        let http = Http { url, headers, proxy: endpoint.proxy.clone(), client: OnceLock::new() };
+        Ok(Client {
+            line: Arc::new(Line::new(endpoint.wire, http)),
+            endpoint: Arc::new(endpoint),
+            options: Arc::new(options),
+            retry: RetryPolicy::default(),
+            silence: Duration::from_secs(SILENCE_SECONDS_MAX),
+        })
+    }
+
+    /// How requests are made again.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Client {
+        self.retry = policy;
+        self
+    }
+
+    /// How long a stream may say nothing. Default: ten minutes.
+    #[must_use]
+    pub fn silence(mut self, most: Duration) -> Client {
+        self.silence = most;
+        self
+    }
+
+    /// Makes what the first request needs, which reads the machine's certificates: some milliseconds that can be spent
+    /// on another thread while other things are made ready. Need not be called.
+    pub fn warm(&self) {
+        self.line.transport.warm();
+    }
+
+    /// The endpoint that is asked.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Asks with a body that was made already.
+    pub fn send(&self, body: impl Into<String>) -> Box<dyn Incoming> {
+        Box::new(Exchange::new(self.line.clone(), body.into(), self.retry, self.silence))
+    }
+}
+
+impl Model for Client {
+    fn wire(&self) -> Wire {
+        self.line.wire
+    }
+
+    fn name(&self) -> &str {
+        &self.options.model
+    }
+
+    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+        self.send(self.options.body(prompt))
+    }
+}
+
+impl Http {
+    /// Made when the first request needs it, because reading the machine's certificates takes a while.
+    fn client(&self) -> Result<&reqwest::Client, Failure> {
+        let made = self.client.get_or_init(|| {
+            // Fails if the host has chosen one already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let builder = reqwest::Client::builder()
+                .redirect(redirect::Policy::none())
+                .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
+                .tcp_nodelay(true)
+                .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
+            // No certificate is read for what needs none.
+            let builder = match self.url.starts_with("http://") && self.proxy.is_none() {
+                true => builder.tls_certs_only(std::iter::empty()),
+                false => builder,
+            };
+            let builder = match &self.proxy {
+                Some(proxy) => {
+                    let bad = |_| "the proxy's address can't be used".to_owned();
+                    builder.proxy(reqwest::Proxy::all(proxy).map_err(bad)?)
+                }
+                None => builder.no_proxy(),
+            };
+            builder.build().map_err(|error| format!("no request can be sent: {}", chain(&error)))
+        });
+        made.as_ref().map_err(|words| Failure::new(FailureKind::BadRequest, words.clone()))
+    }
+
+    async fn exchange(&self, body: Arc<str>) -> Result<Answer, Failure> {
+        let request = self.client()?.post(&self.url).headers(self.headers.clone()).body(body.to_string());
+        let response = request.send().await.map_err(|error| {
+            let kind = if error.is_builder() { FailureKind::BadRequest } else { FailureKind::Disconnected };
+            Failure::new(kind, chain(&error))
+        })?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        if !response.status().is_success() {
+            let again = match header("x-should-retry") {
+                Some("true") => Some(true),
+                Some("false") => Some(false),
+                _ => None,
+            };
+            let (status, after) = (response.status().as_u16(), after(header));
+            let (body, _) = read(response, ERROR_BYTES_MAX).await;
+            return Ok(Answer::Refused { status, body, after, again });
+        }
+        let kind = header("content-type").unwrap_or_default();
+        if kind.contains("json") && !kind.contains("stream") {
+            let (body, broke) = read(response, MESSAGE_BYTES_MAX).await;
+            return match broke {
+                Some(failure) => Err(failure),
+                None => Ok(Answer::Whole(body)),
+            };
+        }
+        Ok(Answer::Stream(Box::new(Body(response))))
+    }
+}
+
+impl Transport for Http {
+    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>> {
+        Box::pin(self.exchange(body))
+    }
+
+    fn warm(&self) {
+        // What goes wrong is told by the request.
+        let _ = self.client();
+    }
+}
+
+/// The body of an answer that is streamed.
+struct Body(reqwest::Response);
+
+impl Chunks for Body {
+    fn next<'a>(
+        &'a mut self,
+        feed: &'a mut (dyn FnMut(&[u8]) + Send),
+    ) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move {
+            match self.0.chunk().await {
+                Ok(Some(bytes)) => {
+                    feed(&bytes);
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) => Err(Failure::new(FailureKind::Disconnected, chain(&error))),
+            }
+        })
+    }
+}
+
+/// Reads a body, at most so much; says what broke.
+async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<Failure>) {
+    let mut body = Vec::new();
+    let failure = loop {
+        match response.chunk().await {
+            Ok(Some(bytes)) if body.len() + bytes.len() > most => {
+                let words = format!("the answer is longer than {most} bytes");
+                break Some(Failure::new(FailureKind::TooLarge, words));
+            }
+            Ok(Some(bytes)) => body.extend_from_slice(&bytes),
+            Ok(None) => break None,
+            Err(error) => break Some(Failure::new(FailureKind::Disconnected, chain(&error))),
+        }
+    };
+    (String::from_utf8_lossy(&body).into_owned(), failure)
+}
+
+/// An error with what is behind it, without the address.
+fn chain(error: &reqwest::Error) -> String {
+    let mut words = Vec::new();
+    let mut next = std::error::Error::source(error);
+    while let Some(error) = next {
+        words.push(error.to_string());
+        next = error.source();
+    }
+    match words.is_empty() {
+        true if error.is_builder() => "the address or a header can't be used".to_owned(),
+        true => "the connection broke".to_owned(),
+        false => words.join(": "),
+    }
+}

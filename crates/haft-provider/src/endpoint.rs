@@ -1,0 +1,197 @@
+//! Where a provider is reached, and the names by which people configure it.
+//!
+//! Nothing here looks at the environment: a host reads these names, or its own flags and settings, and hands over the
+//! values. Never take them from files of a project: whoever sets the base URL gets the key and the conversation.
+
+use std::fmt;
+
+use crate::Wire;
+
+/// The key for Anthropic.
+pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
+/// The base URL for Anthropic, without `/v1`.
+pub const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
+/// The key for OpenAI, by either of its wires.
+pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
+/// The base URL for OpenAI, with `/v1`.
+pub const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
+/// The key for Gemini.
+pub const GEMINI_API_KEY: &str = "GEMINI_API_KEY";
+/// The base URL for Gemini, without the version.
+pub const GEMINI_BASE_URL: &str = "GOOGLE_GEMINI_BASE_URL";
+
+/// The version of Anthropic's API that is spoken.
+pub const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// The name of the variable that holds a wire's key.
+pub fn key_variable(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Anthropic => ANTHROPIC_API_KEY,
+        Wire::OpenAi | Wire::OpenAiChat => OPENAI_API_KEY,
+        Wire::Gemini => GEMINI_API_KEY,
+    }
+}
+
+/// The name of the variable that holds a wire's base URL.
+pub fn base_url_variable(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Anthropic => ANTHROPIC_BASE_URL,
+        Wire::OpenAi | Wire::OpenAiChat => OPENAI_BASE_URL,
+        Wire::Gemini => GEMINI_BASE_URL,
+    }
+}
+
+/// Where a wire is spoken if nothing else is said.
+pub fn default_base_url(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Anthropic => "https://api.anthropic.com",
+        Wire::OpenAi | Wire::OpenAiChat => "https://api.openai.com/v1",
+        Wire::Gemini => "https://generativelanguage.googleapis.com",
+    }
+}
+
+/// Where and as whom a provider is asked.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Endpoint {
+    /// The wire that is spoken there.
+    pub wire: Wire,
+    /// The base URL, as the vendor's own SDK takes it.
+    pub base_url: String,
+    /// The key; none for servers that want none.
+    pub key: Option<String>,
+    /// More headers of each request.
+    pub headers: Vec<(String, String)>,
+    /// The proxy that requests go through, as a URL.
+    pub proxy: Option<String>,
+}
+
+impl Endpoint {
+    /// The vendor's own, without a key.
+    pub fn new(wire: Wire) -> Endpoint {
+        let base_url = default_base_url(wire).to_owned();
+        Endpoint { wire, base_url, key: None, headers: Vec::new(), proxy: None }
+    }
+
+    /// Another base URL.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Endpoint {
+        self.base_url = url.into();
+        self
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Endpoint {
+        self.key = Some(key.into()).filter(|key| !key.is_empty());
+        self
+    }
+
+    /// One more header, such as `anthropic-beta`.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Endpoint {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The address of a request to this model.
+    ///
+    /// # Errors
+    /// In words: what can't be used.
+    pub fn url(&self, model: &str, stream: bool) -> Result<String, String> {
+        let base = self.base_url.trim().trim_end_matches('/');
+        let Some((scheme, rest)) = base.split_once("://") else {
+            return Err(format!("the base URL `{base}` has no scheme; `https://…` is accepted"));
+        };
+        if !matches!(scheme, "http" | "https") {
+            return Err(format!("the base URL begins with `{scheme}:`; `https:` and `http:` are accepted"));
+        }
+        if rest.split('/').next().is_some_and(|authority| authority.contains('@')) {
+            return Err("the base URL has a user name in it; give the key instead".to_owned());
+        }
+        if rest.contains(['?', '#']) {
+            return Err("the base URL has a query or a fragment; leave it out".to_owned());
+        }
+        Ok(match self.wire {
+            Wire::Anthropic => format!("{base}/v1/messages"),
+            Wire::OpenAi => format!("{base}/responses"),
+            Wire::OpenAiChat => format!("{base}/chat/completions"),
+            Wire::Gemini => {
+                let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
+                if model.is_empty() || !model.chars().all(known) || model.contains("..") {
+                    return Err(format!("`{model}` is no name of a Gemini model"));
+                }
+                let folder = if model.contains('/') { "" } else { "models/" };
+                let method = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
+                format!("{base}/v1beta/{folder}{model}:{method}")
+            }
+        })
+    }
+
+    /// The headers of each request but those of the content, the secret ones marked.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        match (self.wire, &self.key) {
+            (Wire::Anthropic, key) => {
+                headers.push(("anthropic-version".to_owned(), ANTHROPIC_VERSION.to_owned()));
+                headers.extend(key.iter().map(|key| ("x-api-key".to_owned(), key.clone())));
+            }
+            (Wire::Gemini, Some(key)) => headers.push(("x-goog-api-key".to_owned(), key.clone())),
+            (_, Some(key)) => headers.push(("authorization".to_owned(), format!("Bearer {key}"))),
+            (_, None) => {}
+        }
+        headers.extend(self.headers.iter().cloned());
+        headers
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Endpoint");
+        shown.field("wire", &self.wire).field("base_url", &self.base_url);
+        shown.field("has_key", &self.key.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(wire: Wire, base: &str, expected: &str) {
+        let url = Endpoint::new(wire).base_url(base).url("m-1.5", true);
+        assert_eq!(url.unwrap_or_else(|words| words), expected);
+    }
+
+    #[test]
+    fn base_urls_are_those_of_each_vendors_sdk() {
+        check(Wire::Anthropic, "https://a.example/", "https://a.example/v1/messages");
+        check(Wire::OpenAi, "https://a.example/v1", "https://a.example/v1/responses");
+        check(Wire::OpenAiChat, "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1/chat/completions");
+        check(
+            Wire::Gemini,
+            "https://a.example",
+            "https://a.example/v1beta/models/m-1.5:streamGenerateContent?alt=sse",
+        );
+        check(Wire::OpenAi, "a.example", "the base URL `a.example` has no scheme; `https://…` is accepted");
+        check(
+            Wire::OpenAi,
+            "file:///x",
+            "the base URL begins with `file:`; `https:` and `http:` are accepted",
+        );
+        check(Wire::OpenAi, "https://me:pw@a/v1", "the base URL has a user name in it; give the key instead");
+        check(Wire::OpenAi, "https://a/v1?x=1", "the base URL has a query or a fragment; leave it out");
+        let tuned = Endpoint::new(Wire::Gemini).url("tunedModels/x", false).unwrap();
+        assert!(tuned.ends_with("/v1beta/tunedModels/x:generateContent"), "{tuned}");
+        assert!(Endpoint::new(Wire::Gemini).url("../x?y", false).is_err());
+    }
+
+    #[test]
+    fn a_key_is_not_shown() {
+        let endpoint = Endpoint::new(Wire::Anthropic).key("sk-secret");
+        assert!(!format!("{endpoint:?}").contains("secret"));
+        assert!(endpoint.headers().contains(&("x-api-key".to_owned(), "sk-secret".to_owned())));
+        assert!(Endpoint::new(Wire::OpenAi).key("").headers().is_empty());
+    }
+}

@@ -1,0 +1,337 @@
+//! One request with its attempts, over whatever carries it.
+//!
+//! A request is made again only while nothing came of it that could have been acted upon: before its first content, or,
+//! where only text came, after saying [`Delta::Restarted`]. Once a call was ready the message is not asked for again: a
+//! stream that breaks then ends as a failure with what came, and the loop goes on from there. So no call ever runs
+//! twice.
+//!
+//! What carries a request is a [`Transport`]: the network, or the scripted model inside of this process. Both are
+//! retried, rested and cut by the same code.
+
+mod breaker;
+mod retry;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haft::BoxFuture;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until, timeout};
+
+pub use self::retry::RetryPolicy;
+
+use self::breaker::Breaker;
+#[cfg(feature = "http")]
+pub(crate) use self::retry::after;
+use crate::Wire;
+use crate::limits::RETRY_AFTER_SECONDS_MAX;
+use crate::model::Incoming;
+use crate::reply::{Failure, FailureKind, Reply, Stop};
+use crate::stream::{Delta, Reader, whole};
+
+/// Carries requests.
+pub(crate) trait Transport: Send + Sync + 'static {
+    /// Sends a body and waits for the head of its answer.
+    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>>;
+
+    /// Makes what the first request needs.
+    #[cfg(feature = "http")]
+    fn warm(&self) {}
+}
+
+/// The head of an answer.
+pub(crate) enum Answer {
+    /// An error, with its body.
+    Refused {
+        status: u16,
+        body: String,
+        /// How long the provider wants to be left alone.
+        after: Option<Duration>,
+        /// Whether the provider says that trying again helps.
+        again: Option<bool>,
+    },
+    /// A message that wasn't streamed.
+    Whole(String),
+    /// A message that is.
+    Stream(Box<dyn Chunks>),
+}
+
+/// The bytes of a stream.
+pub(crate) trait Chunks: Send {
+    /// Waits for bytes and feeds them; false at the end. Dropping the future loses nothing.
+    fn next<'a>(
+        &'a mut self,
+        feed: &'a mut (dyn FnMut(&[u8]) + Send),
+    ) -> BoxFuture<'a, Result<bool, Failure>>;
+}
+
+/// What all requests to one endpoint share.
+pub(crate) struct Line {
+    pub(crate) wire: Wire,
+    pub(crate) transport: Box<dyn Transport>,
+    breaker: Mutex<Breaker>,
+}
+
+impl Line {
+    pub(crate) fn new(wire: Wire, transport: impl Transport) -> Line {
+        Line { wire, transport: Box::new(transport), breaker: Mutex::new(Breaker::new()) }
+    }
+
+    fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request with its attempts.
+pub(crate) struct Exchange {
+    line: Arc<Line>,
+    body: Arc<str>,
+    retry: RetryPolicy,
+    silence: Duration,
+    /// The attempt that is being made, from 1.
+    attempt: u32,
+    state: State,
+    reader: Reader,
+}
+
+enum State {
+    /// The request has to be sent.
+    Ready,
+    /// The request has to be sent again, then.
+    Waiting(Instant),
+    Streaming(Box<dyn Chunks>),
+    /// The message came, in one way or another.
+    Over,
+    /// It came whole.
+    Whole(Box<Reply>),
+    /// It didn't come, or broke off: why, and what came of it.
+    Failed(Failure, Box<Reply>),
+}
+
+impl Incoming for Exchange {
+    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool> {
+        Box::pin(self.step(out))
+    }
+
+    fn finish(self: Box<Self>) -> Reply {
+        let wire = self.line.wire;
+        match self.state {
+            State::Whole(reply) => *reply,
+            State::Ready | State::Waiting(_) => Reply::nothing(wire, Stop::Interrupted),
+            State::Streaming(_) => {
+                let reply = self.reader.finish(&mut Vec::new());
+                match reply.stop() {
+                    Stop::Cut => reply.with_stop(Stop::Interrupted),
+                    _ => reply,
+                }
+            }
+            State::Over => self.reader.finish(&mut Vec::new()),
+            State::Failed(failure, reply) => reply.with_stop(Stop::Failed(failure)),
+        }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(line: Arc<Line>, body: String, retry: RetryPolicy, silence: Duration) -> Exchange {
+        let reader = Reader::new(line.wire);
+        Exchange { line, body: body.into(), retry, silence, attempt: 1, state: State::Ready, reader }
+    }
+
+    /// One step: a wait, an answer's head, or bytes with something in them.
+    async fn step(&mut self, out: &mut Vec<Delta>) -> bool {
+        loop {
+            match &mut self.state {
+                State::Ready => match self.connect(out).await {
+                    Ok(state) => self.state = state,
+                    Err(failure) => return self.failed(failure, out),
+                },
+                State::Waiting(until) => {
+                    sleep_until(*until).await;
+                    self.state = State::Ready;
+                }
+                State::Streaming(chunks) => {
+                    let (before, reader) = (out.len(), &mut self.reader);
+                    let mut feed = |bytes: &[u8]| reader.feed(bytes, out);
+                    let next = timeout(self.silence, chunks.next(&mut feed)).await;
+                    match next {
+                        Err(_) => return self.failed(silent(self.silence), out),
+                        Ok(Ok(true)) => {
+                            if let Some(failure) = self.reader.failure() {
+                                let failure = failure.clone();
+                                return self.failed(failure, out);
+                            }
+                            if self.reader.is_over() {
+                                self.line.breaker().succeeded();
+                                self.state = State::Over;
+                                return false;
+                            }
+                            if out.len() > before {
+                                return true;
+                            }
+                        }
+                        Ok(ended) => return self.ended(ended.err(), out),
+                    }
+                }
+                State::Over | State::Whole(_) | State::Failed(..) => return false,
+            }
+        }
+    }
+
+    /// The bytes are over, or broke off.
+    fn ended(&mut self, broke: Option<Failure>, out: &mut Vec<Delta>) -> bool {
+        // The last event may lack its line end.
+        let mut tail = Vec::new();
+        let (has_content, reply) = self.take_reply(&mut tail);
+        let lost = || Failure::new(FailureKind::Disconnected, "the stream ended before the message did");
+        let failure = match reply.stop() {
+            Stop::Cut => broke.unwrap_or_else(lost),
+            Stop::Failed(failure) => failure.clone(),
+            _ => {
+                out.extend(tail);
+                self.line.breaker().succeeded();
+                self.state = State::Whole(Box::new(reply));
+                return false;
+            }
+        };
+        // What came last is told too: calls may be in it.
+        out.extend(tail);
+        self.again_or_not(failure, has_content, reply, out)
+    }
+
+    /// Takes what came so far, and whether anybody may have seen something of it.
+    fn take_reply(&mut self, out: &mut Vec<Delta>) -> (bool, Reply) {
+        let reader = std::mem::replace(&mut self.reader, Reader::new(self.line.wire));
+        let has_content = reader.has_content();
+        (has_content, reader.finish(out))
+    }
+
+    async fn connect(&mut self, out: &mut Vec<Delta>) -> Result<State, Failure> {
+        let line = self.line.clone();
+        line.breaker().ask(Instant::now())?;
+        let sent = timeout(self.silence, line.transport.send(self.body.clone())).await;
+        match sent.map_err(|_| silent(self.silence))?? {
+            Answer::Refused { status, body, after, again } => {
+                let mut failure = refusal(status, &body);
+                failure.retry_after = after;
+                // The provider knows better than its status.
+                match again {
+                    Some(false) if failure.is_passing() => failure.kind = FailureKind::BadRequest,
+                    Some(true) if !failure.is_passing() => failure.kind = FailureKind::Server,
+                    _ => {}
+                }
+                Err(failure)
+            }
+            Answer::Whole(body) => {
+                let reply = whole(line.wire, &body)?;
+                line.breaker().succeeded();
+                told(&reply, out);
+                Ok(State::Whole(Box::new(reply)))
+            }
+            Answer::Stream(chunks) => Ok(State::Streaming(chunks)),
+        }
+    }
+
+    fn failed(&mut self, failure: Failure, out: &mut Vec<Delta>) -> bool {
+        let (has_content, reply) = self.take_reply(out);
+        self.again_or_not(failure, has_content, reply, out)
+    }
+
+    /// What a failure means: another attempt, or the end.
+    fn again_or_not(
+        &mut self,
+        failure: Failure,
+        has_content: bool,
+        reply: Reply,
+        out: &mut Vec<Delta>,
+    ) -> bool {
+        let now = Instant::now();
+        self.line.breaker().failed(&failure, now);
+        let asked = failure.retry_after.unwrap_or_default();
+        let may = failure.is_passing()
+            && reply.calls().is_empty()
+            && self.attempt < self.retry.attempts
+            && asked <= Duration::from_secs(RETRY_AFTER_SECONDS_MAX);
+        if !may {
+            self.state = State::Failed(failure, Box::new(reply));
+            return false;
+        }
+        if has_content {
+            out.push(Delta::Restarted);
+        }
+        let wait = self.retry.wait(self.attempt).max(asked);
+        self.attempt += 1;
+        out.push(Delta::Retrying { failure, attempt: self.attempt, wait });
+        self.state = State::Waiting(now + wait);
+        true
+    }
+}
+
+fn silent(limit: Duration) -> Failure {
+    Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs_f64()))
+}
+
+/// A whole reply, told as if it had come piece by piece.
+fn told(reply: &Reply, out: &mut Vec<Delta>) {
+    out.push(Delta::Started { model: reply.model().map(str::to_owned) });
+    if !reply.text().is_empty() {
+        out.push(Delta::Text(reply.text().to_owned()));
+    }
+    for (call, ready) in reply.calls().into_iter().enumerate() {
+        let (id, name) = (ready.id.to_string(), ready.name.to_string());
+        out.push(Delta::CallBegun { call, id, name });
+        out.push(Delta::CallReady { call, ready });
+    }
+    out.push(Delta::Usage(reply.usage().clone()));
+}
+
+/// A refusal by its status and its body, in whichever of the providers' forms.
+fn refusal(status: u16, body: &str) -> Failure {
+    let parsed: Value = serde_json::from_str(body).unwrap_or_default();
+    // Gemini wraps its error in a list where a stream was asked for.
+    let parsed = parsed.get(0).unwrap_or(&parsed);
+    let error = parsed.get("error").unwrap_or(parsed);
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    let word = [text("code"), text("status"), text("type")].into_iter().find(|word| !word.is_empty());
+    let message = match (text("message"), error.as_str()) {
+        ("", Some(words)) => words,
+        ("", None) if !parsed.is_object() => body.trim(),
+        (words, _) => words,
+    };
+    Failure::said(Some(status), word.unwrap_or_default(), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(status: u16, body: &str, expected: &str) {
+        assert_eq!(refusal(status, body).to_string(), expected);
+    }
+
+    #[test]
+    fn refusals_of_every_form() {
+        check(
+            401,
+            r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+            "the provider doesn't accept the key (401): invalid x-api-key",
+        );
+        check(
+            429,
+            r#"{"error":{"message":"You exceeded your quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+            "the account has no quota left (429): You exceeded your quota",
+        );
+        check(
+            503,
+            r#"[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]"#,
+            "the provider is overloaded (503): try later",
+        );
+        check(
+            404,
+            r#"{"error":"model not found"}"#,
+            "the provider doesn't know the model or the address (404): model not found",
+        );
+        check(502, "<html>bad gateway</html>", "the provider failed (502): <html>bad gateway</html>");
+        check(500, "", "the provider failed (500): the provider answered 500 without a word");
+    }
+}

@@ -1,0 +1,67 @@
+//! What the loop needs of a model: ask, and take what comes.
+//!
+//! Pulled and not pushed: whoever takes the deltas sets the pace, and interrupting is to stop taking. Whatever came by
+//! then is a reply that can be kept.
+
+use std::sync::Arc;
+
+use haft::BoxFuture;
+
+use crate::Wire;
+use crate::conversation::Conversation;
+use crate::definitions::Tools;
+use crate::reply::Reply;
+use crate::stream::Delta;
+
+/// What a model is asked with.
+#[derive(Debug, Clone, Copy)]
+pub struct Prompt<'a> {
+    /// The system prompt, in parts that change seldom first.
+    pub system: &'a [Arc<str>],
+    /// What was said so far.
+    pub conversation: &'a Conversation,
+    /// The tools that may be called, in the form of the conversation's wire.
+    pub tools: &'a Tools,
+}
+
+/// A model that can be asked.
+///
+/// [`ask`](Model::ask) is called once for each turn and must not wait: it makes what is sent and gives something that
+/// does the rest when it is polled. Asking again later must be safe at any time. Many loops may ask at once.
+pub trait Model: Send + Sync + 'static {
+    /// The wire by which it is spoken to; conversations have to be of the same.
+    fn wire(&self) -> Wire;
+
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// Asks. Nothing is sent before what is returned is polled.
+    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming>;
+}
+
+/// A reply that is on its way.
+pub trait Incoming: Send {
+    /// Waits for more and adds it to `out`. False once there will be no more.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](Incoming::finish).
+    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool>;
+
+    /// Takes what came, wherever it is, as a reply that can be sent back. Every call in it was given by a
+    /// [`Delta::CallReady`] before, or can't be run.
+    fn finish(self: Box<Self>) -> Reply;
+}
+
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn wire(&self) -> Wire {
+        (**self).wire()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+        (**self).ask(prompt)
+    }
+}

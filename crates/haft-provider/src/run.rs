@@ -1,0 +1,508 @@
+//! The loop of an agent: ask, run the calls while they stream in, give the results back, until the model stops.
+//!
+//! Calls go to the engine the moment they are whole. Those that change nothing run while the model still writes; the rest
+//! wait for the valid end of its message. Whatever happens (an interrupt, a lost connection, a limit) what is left is a
+//! conversation that the provider takes again: every call in it has exactly one result.
+//!
+//! The loop knows no provider, no screen, no settings. It asks a [`Model`], runs an [`Engine`], tells a [`RunSink`], and
+//! lets a [`Session`] step in. Any number of loops may run in one process.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft::{Effects, Engine, NoInput, Registry, tool};
+//! use haft_provider::run::Loop;
+//! use haft_provider::scripted::{Script, ScriptedModel};
+//! use haft_provider::{Conversation, Wire};
+//!
+//! let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
+//! let engine = Engine::new(Registry::new().with(answer)?);
+//! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
+//!
+//! let mut conversation = Conversation::new(Wire::Anthropic);
+//! let outcome = Loop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
+//!     .run(&mut conversation, "What is the answer?")
+//!     .await;
+//! assert_eq!((outcome.text.as_str(), outcome.turns, outcome.calls.len()), ("It is 42.", 2, 1));
+//! # Ok(()) }
+//! ```
+
+mod event;
+mod handle;
+mod options;
+mod outcome;
+mod room;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
+use tokio::time::{Instant, sleep_until};
+
+pub use self::event::{RunEvent, RunSink, ToolEvents};
+pub use self::handle::Handle;
+pub use self::options::{Prices, PromptVerdict, RunOptions, Session};
+pub use self::outcome::{Ended, Limit, Outcome};
+
+use self::handle::{Either, either};
+use self::options::Nobody;
+use self::room::Quiet;
+use crate::conversation::Conversation;
+use crate::definitions::{Definitions, Tools};
+use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, PAUSES_MAX};
+use crate::model::{Model, Prompt};
+use crate::reply::{FailureKind, Reply, Stop, Usage};
+use crate::stream::Delta;
+
+/// An agent's loop: an engine and a model, put together.
+pub struct Loop {
+    engine: Engine,
+    model: Arc<dyn Model>,
+    definitions: Definitions,
+    options: RunOptions,
+    events: Option<Arc<dyn RunSink>>,
+    session: Arc<dyn Session>,
+    handle: Handle,
+}
+
+/// Asks a model once with words of the user, in a conversation of its own: [`Loop::run`] for the simple case.
+pub async fn run(engine: Engine, model: impl Model, options: RunOptions, prompt: &str) -> Outcome {
+    let mut conversation = Conversation::new(model.wire());
+    Loop::new(engine, model).options(options).run(&mut conversation, prompt).await
+}
+
+impl Loop {
+    /// A loop without limits that tells nobody.
+    pub fn new(engine: Engine, model: impl Model) -> Loop {
+        let definitions = Definitions::new(model.wire());
+        Loop {
+            engine,
+            model: Arc::new(model),
+            definitions,
+            options: RunOptions::default(),
+            events: None,
+            session: Arc::new(Nobody),
+            handle: Handle::new(),
+        }
+    }
+
+    /// How far it may go.
+    #[must_use]
+    pub fn options(mut self, options: RunOptions) -> Loop {
+        self.options = options;
+        self
+    }
+
+    /// How tools are defined, where the default for the wire is not wanted.
+    #[must_use]
+    pub fn definitions(mut self, definitions: Definitions) -> Loop {
+        self.definitions = definitions;
+        self
+    }
+
+    /// Who is told what happens.
+    #[must_use]
+    pub fn events(mut self, sink: Arc<dyn RunSink>) -> Loop {
+        self.events = Some(sink);
+        self
+    }
+
+    /// Who may step in.
+    #[must_use]
+    pub fn session(mut self, session: Arc<dyn Session>) -> Loop {
+        self.session = session;
+        self
+    }
+
+    /// What interrupts it. A handle is good for one run; give another for the next.
+    #[must_use]
+    pub fn handle(mut self, handle: Handle) -> Loop {
+        self.handle = handle;
+        self
+    }
+
+    /// Says something to the model and runs until it has an answer, or something ends it before.
+    ///
+    /// # Panics
+    /// The conversation belongs to another wire than the model.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels what runs and leaves the conversation as it was after the last whole turn, with
+    /// results for all calls in it.
+    pub async fn run(&self, conversation: &mut Conversation, prompt: &str) -> Outcome {
+        let mut run = self.begin(conversation);
+        let ended = match run.say(prompt).await {
+            Some(ended) => ended,
+            None => run.go().await,
+        };
+        run.end(ended)
+    }
+
+    /// Runs on without a word of the user: a conversation whose last results wait for the model.
+    pub async fn resume(&self, conversation: &mut Conversation) -> Outcome {
+        let mut run = self.begin(conversation);
+        let ended = run.go().await;
+        run.end(ended)
+    }
+
+    fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> Run<'a> {
+        assert_eq!(conversation.wire(), self.model.wire(), "a conversation belongs to one wire");
+        Run {
+            with: self,
+            conversation,
+            text: String::new(),
+            turns: 0,
+            usage: Usage::default(),
+            last: Usage::default(),
+            last_items: 0,
+            calls: Vec::new(),
+            offloaded: HashMap::new(),
+            deadline: self.options.max_time.map(|time| Instant::now() + time),
+            pauses: 0,
+            cut_calls: 0,
+            broken: 0,
+            continues: 0,
+            full: 0,
+            fresh: 0,
+        }
+    }
+
+    fn tell(&self, event: impl FnOnce() -> RunEvent) {
+        if let Some(events) = &self.events {
+            events.send(event());
+        }
+    }
+}
+
+/// One run.
+struct Run<'a> {
+    with: &'a Loop,
+    conversation: &'a mut Conversation,
+    text: String,
+    turns: u64,
+    usage: Usage,
+    /// What the last message cost, and how many items the conversation had with it: about how full the window is.
+    last: Usage,
+    last_items: usize,
+    calls: Vec<(ToolCall, ToolResult)>,
+    /// Where the whole of long results is, by call.
+    offloaded: HashMap<String, String>,
+    deadline: Option<Instant>,
+    pauses: u32,
+    cut_calls: u32,
+    broken: u32,
+    continues: u32,
+    /// How often in a row the provider said that the window is full.
+    full: u32,
+    /// How many results the last turn had.
+    fresh: usize,
+}
+
+/// Why the model is no longer listened to.
+#[derive(Clone, Copy, PartialEq)]
+enum Halt {
+    Interrupt,
+    Time,
+}
+
+impl Run<'_> {
+    /// Lets words of the user in, if the host does.
+    async fn say(&mut self, text: &str) -> Option<Ended> {
+        let verdict = self.with.session.prompt(text).await;
+        if let Some(reason) = verdict.blocked {
+            return Some(Ended::Blocked(reason));
+        }
+        self.conversation.say(text);
+        if let Some(context) = verdict.context {
+            self.conversation.say(&context);
+        }
+        self.with.tell(|| RunEvent::Said(text.to_owned()));
+        None
+    }
+
+    /// Turn after turn.
+    async fn go(&mut self) -> Ended {
+        loop {
+            if self.with.handle.is_interrupted() {
+                return Ended::Interrupted;
+            }
+            for text in self.with.handle.take_said() {
+                if let Some(ended) = self.say(&text).await {
+                    return ended;
+                }
+            }
+            if let Some(limit) = self.limit() {
+                return Ended::Limit(limit);
+            }
+            match self.turn().await {
+                None => {}
+                Some(ended) => {
+                    let goes_on = ended.is_finished() && self.goes_on().await;
+                    if !goes_on {
+                        return ended;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The model has finished: whether somebody has more to say.
+    async fn goes_on(&mut self) -> bool {
+        if self.with.handle.has_said() {
+            return true;
+        }
+        if self.continues == CONTINUES_MAX {
+            return false;
+        }
+        let Some(words) = self.with.session.stopping(&self.text, self.continues > 0).await else {
+            return false;
+        };
+        self.continues += 1;
+        self.conversation.say(&words);
+        self.with.tell(|| RunEvent::Said(words));
+        true
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        let options = &self.with.options;
+        let over = |most: Option<u64>, now: u64| most.is_some_and(|most| now >= most);
+        let cost = options.prices.map(|prices| prices.of(&self.usage));
+        match () {
+            () if over(options.max_turns, self.turns) => Some(Limit::Turns),
+            () if over(options.max_tokens, self.usage.total_tokens()) => Some(Limit::Tokens),
+            () if options.max_cost.zip(cost).is_some_and(|(most, now)| now >= most) => Some(Limit::Cost),
+            () if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Some(Limit::Time),
+            () => None,
+        }
+    }
+
+    /// Asks once, runs what is asked for, gives it back. None if the model is to be asked again.
+    async fn turn(&mut self) -> Option<Ended> {
+        let with = self.with;
+        with.engine.refresh();
+        let mut turn = with.engine.turn();
+        let tools = with.definitions.of(turn.snapshot());
+        if let Some(ended) = self.keep_room(&tools).await {
+            return Some(ended);
+        }
+        self.turns += 1;
+        let number = self.turns;
+        with.tell(|| {
+            let left_out = tools.left_out().iter().map(|tool| tool.name.clone()).collect();
+            RunEvent::Asked { turn: number, left_out }
+        });
+        let mut pushed = Vec::new();
+        let (reply, halt) = self
+            .listen(self.conversation, &tools, Quiet::No, |call| {
+                turn.push(call.clone());
+                pushed.push(call);
+            })
+            .await;
+        with.tell(|| RunEvent::Replied {
+            turn: number,
+            stop: reply.stop().clone(),
+            usage: reply.usage().clone(),
+        });
+        self.usage.add(reply.usage());
+        if reply.usage().input_tokens > 0 {
+            self.last = reply.usage().clone();
+        }
+        if !reply.text().is_empty() {
+            reply.text().clone_into(&mut self.text);
+        }
+        let broke = matches!(reply.stop(), Stop::Cut | Stop::Failed(_) | Stop::Interrupted);
+        let results = match pushed.is_empty() {
+            true => Vec::new(),
+            false => {
+                let handle = turn.handle();
+                if broke {
+                    // The message has no valid end: what has not begun never will.
+                    handle.interrupt();
+                }
+                self.settle(turn.finish(), &handle).await
+            }
+        };
+        let cut = match halt {
+            None if broke => Some(
+                "the connection was lost before the message was complete; make the call again if it is still needed",
+            ),
+            Some(Halt::Time) => Some("the time of this run was over"),
+            _ => None,
+        };
+        self.answer(&reply, pushed, results, cut).await;
+        self.next(&reply, halt)
+    }
+
+    /// Takes what the model says until its message is over, or somebody stops it.
+    async fn listen(
+        &self,
+        conversation: &Conversation,
+        tools: &Tools,
+        quiet: Quiet,
+        mut push: impl FnMut(ToolCall),
+    ) -> (Reply, Option<Halt>) {
+        let with = self.with;
+        let prompt = Prompt { system: &with.options.system, conversation, tools };
+        let mut incoming = with.model.ask(&prompt);
+        let mut deltas = Vec::new();
+        let halt = loop {
+            let more = either(incoming.more(&mut deltas), self.halted()).await;
+            for delta in deltas.drain(..) {
+                if let Delta::CallReady { ready, .. } = &delta {
+                    push(ready.clone());
+                }
+                if quiet == Quiet::No {
+                    with.tell(|| RunEvent::Model(delta));
+                }
+            }
+            match more {
+                Either::First(true) => {}
+                Either::First(false) => break None,
+                Either::Second(halt) => break Some(halt),
+            }
+        };
+        (incoming.finish(), halt)
+    }
+
+    async fn halted(&self) -> Halt {
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        match either(self.with.handle.stop().cancelled(), deadline).await {
+            Either::First(_) => Halt::Interrupt,
+            Either::Second(()) => Halt::Time,
+        }
+    }
+
+    /// Waits for the results. An interrupt, a word of the user or the end of the time stops what may be stopped; a
+    /// second interrupt stops everything.
+    async fn settle(
+        &self,
+        results: impl Future<Output = Vec<ToolResult>>,
+        turn: &TurnHandle,
+    ) -> Vec<ToolResult> {
+        let handle = &self.with.handle;
+        let mut results = std::pin::pin!(results);
+        let stopped = async {
+            match either(self.halted(), handle.news()).await {
+                Either::First(_) | Either::Second(()) => {}
+            }
+        };
+        if let Either::First(results) = either(results.as_mut(), stopped).await {
+            return results;
+        }
+        turn.interrupt();
+        // Something said is no interrupt; one may still come.
+        if let Either::First(results) = either(results.as_mut(), handle.stop().cancelled()).await {
+            return results;
+        }
+        turn.interrupt();
+        if let Either::First(results) = either(results.as_mut(), handle.forced().cancelled()).await {
+            return results;
+        }
+        turn.cancel(Cause::User);
+        results.await
+    }
+
+    /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why calls that
+    /// were cancelled were, where it wasn't the user.
+    async fn answer(
+        &mut self,
+        reply: &Reply,
+        pushed: Vec<ToolCall>,
+        results: Vec<ToolResult>,
+        cut: Option<&str>,
+    ) {
+        for result in &results {
+            // Calls without an id can't be told apart later.
+            if let Some(path) = result.offloaded_to().filter(|_| !result.call_id().is_empty()) {
+                self.offloaded.insert(result.call_id().to_owned(), path.display().to_string());
+            }
+        }
+        let extra = match results.is_empty() {
+            true => None,
+            false => self.with.session.answered(&results).await,
+        };
+        let instead = |result: &ToolResult| {
+            let cancelled = result.error_kind() == Some(ErrorKind::Cancelled)
+                && result.error().and_then(|error| error.cause()) == Some(Cause::User);
+            cut.filter(|_| cancelled).map(|words| format!("{} was not run: {words}", result.tool_name()))
+        };
+        self.conversation.reply(reply);
+        self.last_items = self.conversation.items().len();
+        if reply.asks() {
+            self.conversation.answer(reply.message().answer_or(&results, instead));
+        }
+        if let Some(extra) = extra {
+            self.conversation.say(&extra);
+        }
+        if !results.is_empty() {
+            let turn = self.turns;
+            self.with.tell(|| RunEvent::Answered { turn, results: results.clone() });
+        }
+        self.fresh = results.len();
+        self.calls.extend(pushed.into_iter().zip(results));
+    }
+
+    /// What follows from a reply.
+    fn next(&mut self, reply: &Reply, halt: Option<Halt>) -> Option<Ended> {
+        match halt {
+            Some(Halt::Interrupt) => return Some(Ended::Interrupted),
+            Some(Halt::Time) => return Some(Ended::Limit(Limit::Time)),
+            None if self.with.handle.is_interrupted() => return Some(Ended::Interrupted),
+            None => {}
+        }
+        let newest = &self.calls[self.calls.len() - self.fresh..];
+        if let Some((_, ending)) = newest.iter().find(|(_, result)| result.ends_turn()) {
+            // Who says something in the same breath goes on.
+            if !self.with.handle.has_said() {
+                return Some(Ended::TurnEnded(ending.stop_reason().map(str::to_owned)));
+            }
+        }
+        let stop = reply.stop();
+        let count = |counter: &mut u32, is: bool| {
+            *counter = if is { *counter + 1 } else { 0 };
+            *counter
+        };
+        let pauses = count(&mut self.pauses, *stop == Stop::Paused);
+        let is_cut = matches!(stop, Stop::MaxTokens { .. }) && reply.asks();
+        let cut_calls = count(&mut self.cut_calls, is_cut);
+        let broken = count(&mut self.broken, matches!(stop, Stop::Cut | Stop::Failed(_)));
+        let is_full = match stop {
+            Stop::ContextFull => true,
+            Stop::Failed(failure) => failure.kind == FailureKind::ContextFull,
+            _ => false,
+        };
+        count(&mut self.full, is_full);
+        match stop {
+            Stop::Interrupted => Some(Ended::Interrupted),
+            Stop::Paused if pauses <= PAUSES_MAX => None,
+            // What ran has its results; what was cut off knows that it was.
+            Stop::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
+            // Room is made before the model is asked again.
+            _ if is_full => {
+                if !reply.items().is_empty() && !reply.asks() {
+                    self.conversation
+                        .say("Your message was cut off because the window was full. Go on from there.");
+                }
+                None
+            }
+            // Calls were run, so the message is kept and the model goes on from it.
+            Stop::Failed(failure) if failure.is_passing() && reply.asks() && broken <= BROKEN_MAX => None,
+            Stop::Cut if reply.asks() && broken <= BROKEN_MAX => None,
+            Stop::Failed(failure) => Some(Ended::Failed(failure.clone())),
+            Stop::Calls => None,
+            Stop::End | Stop::Sequence => Some(Ended::Finished),
+            other => Some(Ended::Stopped(other.clone())),
+        }
+    }
+
+    fn end(self, ended: Ended) -> Outcome {
+        let usage = self.usage;
+        self.with.tell(|| RunEvent::Ended { why: ended.clone(), usage: usage.clone() });
+        let cost = self.with.options.prices.map(|prices| prices.of(&usage));
+        Outcome { text: self.text, ended, turns: self.turns, usage, cost, calls: self.calls }
+    }
+}

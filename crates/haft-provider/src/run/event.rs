@@ -1,0 +1,170 @@
+//! What happens in a run, as one enum for screens and logs.
+
+use std::sync::Arc;
+
+use haft::event::What;
+use haft::{CallInput, EventSink, ToolResult};
+use serde_json::{Value, json};
+
+use super::Ended;
+use crate::reply::{Stop, Usage};
+use crate::stream::Delta;
+
+/// Something that happened in a run.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum RunEvent {
+    /// The model is asked, for the nth time, from 1.
+    Asked {
+        /// Which time.
+        turn: u64,
+        /// The tools that the provider can't take, and that the model is not told of.
+        left_out: Vec<Arc<str>>,
+    },
+    /// The model says something, or begins, or is asked again.
+    Model(Delta),
+    /// A tool does something: the engine's own event. Only where the engine was given [`ToolEvents`].
+    Tool(haft::Event),
+    /// The model's message is over.
+    Replied {
+        /// Which time.
+        turn: u64,
+        /// Why.
+        stop: Stop,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// All calls of a message have their results.
+    Answered {
+        /// Which time.
+        turn: u64,
+        /// The results, in order.
+        results: Vec<ToolResult>,
+    },
+    /// Words of the user went in.
+    Said(String),
+    /// Old results were cleared to make room.
+    Cleared {
+        /// How many.
+        results: usize,
+    },
+    /// The conversation was replaced by a summary of it.
+    Summarised {
+        /// The summary.
+        summary: String,
+    },
+    /// The run is over.
+    Ended {
+        /// Why.
+        why: Ended,
+        /// What everything cost.
+        usage: Usage,
+    },
+}
+
+/// Takes events of a run. Called from the run itself, so it must not block.
+pub trait RunSink: Send + Sync + 'static {
+    /// Takes one event.
+    fn send(&self, event: RunEvent);
+}
+
+impl<F: Fn(RunEvent) + Send + Sync + 'static> RunSink for F {
+    fn send(&self, event: RunEvent) {
+        self(event);
+    }
+}
+
+/// Brings an engine's events into a run's: give it to [`Engine::events`](haft::Engine::events).
+#[derive(Clone)]
+pub struct ToolEvents(Arc<dyn RunSink>);
+
+impl ToolEvents {
+    /// Events go here.
+    pub fn new(sink: Arc<dyn RunSink>) -> ToolEvents {
+        ToolEvents(sink)
+    }
+}
+
+impl EventSink for ToolEvents {
+    fn send(&self, event: haft::Event) {
+        self.0.send(RunEvent::Tool(event));
+    }
+}
+
+impl RunEvent {
+    /// The event as JSON, one object with a `type`; none for what only a screen needs.
+    pub fn to_json(&self) -> Option<Value> {
+        Some(match self {
+            RunEvent::Asked { turn, .. } => json!({"type": "turn", "turn": turn}),
+            RunEvent::Model(delta) => return model(delta),
+            RunEvent::Tool(event) => return tool(event),
+            RunEvent::Replied { turn, stop, usage } => {
+                json!({"type": "replied", "turn": turn, "stop": stop.word(), "usage": usage})
+            }
+            RunEvent::Answered { turn, results } => {
+                let results: Vec<Value> = results.iter().map(result).collect();
+                json!({"type": "results", "turn": turn, "results": results})
+            }
+            RunEvent::Said(text) => json!({"type": "user", "text": text}),
+            RunEvent::Cleared { results } => json!({"type": "cleared", "results": results}),
+            RunEvent::Summarised { summary } => json!({"type": "summarised", "summary": summary}),
+            RunEvent::Ended { why, usage } => {
+                json!({"type": "ended", "stop": why.word(), "reason": why.to_string(), "usage": usage})
+            }
+        })
+    }
+}
+
+/// A result as `haft call --output json` prints it, with the call's id.
+pub(super) fn result(result: &ToolResult) -> Value {
+    let mut shown = serde_json::to_value(result.to_json()).unwrap_or_default();
+    shown["call_id"] = result.call_id().into();
+    shown
+}
+
+fn model(delta: &Delta) -> Option<Value> {
+    Some(match delta {
+        Delta::Started { model } => json!({"type": "started", "model": model}),
+        Delta::Text(text) => json!({"type": "text", "text": text}),
+        Delta::Thinking(text) => json!({"type": "thinking", "text": text}),
+        Delta::CallBegun { call, id, name } => {
+            json!({"type": "call_begun", "call": call, "call_id": id, "tool_name": name})
+        }
+        Delta::CallInput { call, json } => json!({"type": "call_input", "call": call, "json": json}),
+        Delta::CallReady { call, ready } => {
+            let input = match &ready.input {
+                CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
+                CallInput::Value(value) => value.clone(),
+            };
+            json!({"type": "call", "call": call, "call_id": &*ready.id, "tool_name": &*ready.name, "input": input})
+        }
+        Delta::Usage(usage) => json!({"type": "usage", "usage": usage}),
+        Delta::Restarted => json!({"type": "restarted"}),
+        Delta::Retrying { failure, attempt, wait } => {
+            json!({"type": "retrying", "attempt": attempt, "wait_ms": wait.as_millis() as u64, "failure": failure})
+        }
+    })
+}
+
+fn tool(event: &haft::Event) -> Option<Value> {
+    let mut shown = match &event.what {
+        What::Asking => json!({"type": "tool_asking"}),
+        What::Started { input, .. } => json!({"type": "tool_started", "input": **input}),
+        What::Partial(text) => json!({"type": "tool_output", "text": text}),
+        What::Finished(done) => json!({"type": "tool_finished", "result": result(done)}),
+        What::BackgroundFinished(done) => json!({"type": "tool_finished_later", "result": result(done)}),
+        What::BlocksThread { since } => json!({"type": "tool_blocks", "since_ms": since.as_millis() as u64}),
+        What::Warning(text) => json!({"type": "warning", "text": text}),
+        What::Message(text) => json!({"type": "message", "text": text}),
+        // Views and progress bars are for screens.
+        _ => return None,
+    };
+    shown["agent"] = (&*event.agent).into();
+    shown["turn"] = event.turn.into();
+    if let Some(call) = &event.call {
+        shown["call"] = call.index.into();
+        shown["call_id"] = (&*call.id).into();
+        shown["tool_name"] = (&*call.tool).into();
+    }
+    Some(shown)
+}

@@ -1,0 +1,112 @@
+//! The other end of a run: interrupt it, or say something while it goes on.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use haft::{Cancel, Cause};
+use tokio::sync::Notify;
+
+use crate::limits::WAITING_MESSAGES_MAX;
+
+/// Reaches into a run from elsewhere. Clones are the same handle.
+#[derive(Clone, Default)]
+pub struct Handle(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    stop: Cancel,
+    force: Cancel,
+    said: Mutex<VecDeque<String>>,
+    news: Notify,
+}
+
+impl Handle {
+    /// A handle for one run.
+    pub fn new() -> Handle {
+        Handle::default()
+    }
+
+    /// The user interrupts: the model is no longer listened to, calls that may be cancelled are, the others finish, and
+    /// every call gets its result. A second time it is forced.
+    pub fn interrupt(&self) {
+        if self.0.stop.is_cancelled() {
+            self.force();
+        }
+        self.0.stop.cancel(Cause::User);
+    }
+
+    /// Ends everything now, also what would rather finish.
+    pub fn force(&self) {
+        self.0.stop.cancel(Cause::User);
+        self.0.force.cancel(Cause::User);
+    }
+
+    /// Whether somebody interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        self.0.stop.is_cancelled()
+    }
+
+    /// The user says something while the run goes on: it goes in with the next results. Calls that may be cancelled
+    /// are, since what they were made for may no longer be wanted.
+    ///
+    /// # Errors
+    /// The text back, if too many wait already.
+    pub fn say(&self, text: impl Into<String>) -> Result<(), String> {
+        let mut said = self.said();
+        if said.len() == WAITING_MESSAGES_MAX {
+            return Err(text.into());
+        }
+        said.push_back(text.into());
+        drop(said);
+        self.0.news.notify_one();
+        Ok(())
+    }
+
+    /// What was said since this was last asked.
+    pub(super) fn take_said(&self) -> Vec<String> {
+        self.said().drain(..).collect()
+    }
+
+    pub(super) fn has_said(&self) -> bool {
+        !self.said().is_empty()
+    }
+
+    fn said(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
+        self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn stop(&self) -> &Cancel {
+        &self.0.stop
+    }
+
+    pub(super) fn forced(&self) -> &Cancel {
+        &self.0.force
+    }
+
+    /// Completes when something was said that nobody took.
+    pub(super) async fn news(&self) {
+        while !self.has_said() {
+            self.0.news.notified().await;
+        }
+    }
+}
+
+/// Whichever comes first; the first one where both are there.
+pub(super) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+pub(super) async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|cx| {
+        if let Poll::Ready(value) = first.as_mut().poll(cx) {
+            return Poll::Ready(Either::First(value));
+        }
+        second.as_mut().poll(cx).map(Either::Second)
+    })
+    .await
+}

@@ -1,0 +1,177 @@
+//! How far a run may go, and the places where a host may step in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::BoxFuture;
+
+use crate::limits::{KEPT_RESULTS, WINDOW_PERCENT_MAX};
+use crate::reply::Usage;
+
+/// How far a run may go.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// The system prompt, in parts that change seldom first.
+    pub system: Vec<Arc<str>>,
+    /// How often the model may be asked.
+    pub max_turns: Option<u64>,
+    /// How many tokens everything may cost together.
+    pub max_tokens: Option<u64>,
+    /// How long it may take. What runs then is interrupted.
+    pub max_time: Option<Duration>,
+    /// How much money it may cost, where prices are known.
+    pub max_cost: Option<f64>,
+    /// What tokens cost.
+    pub prices: Option<Prices>,
+    /// How many tokens fit into the model's window. Room is made before it is full.
+    pub window_tokens: Option<u64>,
+    /// How full the window may be before room is made, in percent.
+    pub window_percent: u64,
+    /// How many of the newest results keep their content when room is made.
+    pub kept_results: usize,
+    /// Whether the model summarises the conversation where clearing results is not enough.
+    pub summarise: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions {
+            system: Vec::new(),
+            max_turns: None,
+            max_tokens: None,
+            max_time: None,
+            max_cost: None,
+            prices: None,
+            window_tokens: None,
+            window_percent: WINDOW_PERCENT_MAX,
+            kept_results: KEPT_RESULTS,
+            summarise: true,
+        }
+    }
+}
+
+impl RunOptions {
+    /// No limits, no system prompt.
+    pub fn new() -> RunOptions {
+        RunOptions::default()
+    }
+
+    /// Adds a part to the system prompt.
+    #[must_use]
+    pub fn system(mut self, text: impl Into<Arc<str>>) -> RunOptions {
+        self.system.push(text.into());
+        self
+    }
+
+    /// How often the model may be asked.
+    #[must_use]
+    pub fn max_turns(mut self, turns: u64) -> RunOptions {
+        self.max_turns = Some(turns);
+        self
+    }
+
+    /// How many tokens everything may cost together.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u64) -> RunOptions {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// How long it may take.
+    #[must_use]
+    pub fn max_time(mut self, time: Duration) -> RunOptions {
+        self.max_time = Some(time);
+        self
+    }
+
+    /// How many tokens fit into the model's window.
+    #[must_use]
+    pub fn window_tokens(mut self, tokens: u64) -> RunOptions {
+        self.window_tokens = Some(tokens);
+        self
+    }
+}
+
+/// What a million tokens cost, in whatever money.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// Input that was not in the cache.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input that was read from the cache.
+    pub cache_read: f64,
+    /// Input that was written into the cache.
+    pub cache_write: f64,
+}
+
+impl Prices {
+    /// What this much costs.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+        let fresh = usage.input_tokens.saturating_sub(cached);
+        let cost = fresh as f64 * self.input
+            + usage.output_tokens as f64 * self.output
+            + usage.cache_read_tokens as f64 * self.cache_read
+            + usage.cache_write_tokens as f64 * self.cache_write;
+        cost / 1e6
+    }
+}
+
+/// Where a host may step into a run. Everything defaults to doing nothing.
+///
+/// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt doesn't wait.
+pub trait Session: Send + Sync + 'static {
+    /// The user's words are about to go in: at the beginning, and whenever something was said in between.
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+        let _ = text;
+        Box::pin(async { PromptVerdict::default() })
+    }
+
+    /// The model has finished. Giving words back makes it go on, with these as the user's. `again` says that this run
+    /// went on for such words already.
+    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+        let _ = (text, again);
+        Box::pin(async { None })
+    }
+
+    /// The conversation is about to be made shorter. `tokens` is about how much it has.
+    fn compacting(&self, tokens: u64) -> BoxFuture<'_, ()> {
+        let _ = tokens;
+        Box::pin(async {})
+    }
+
+    /// All results of a message are there, before they go back. What is given is added for the model.
+    fn answered<'a>(&'a self, results: &'a [haft::ToolResult]) -> BoxFuture<'a, Option<String>> {
+        let _ = results;
+        Box::pin(async { None })
+    }
+}
+
+/// A host that steps in nowhere.
+pub(super) struct Nobody;
+
+impl Session for Nobody {}
+
+/// What a host says to the user's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromptVerdict {
+    /// Words for the model beside the user's.
+    pub context: Option<String>,
+    /// They don't go in, for this reason.
+    pub blocked: Option<String>,
+}
+
+impl PromptVerdict {
+    /// They go in with this beside them.
+    pub fn with(context: impl Into<String>) -> PromptVerdict {
+        PromptVerdict { context: Some(context.into()), blocked: None }
+    }
+
+    /// They don't go in.
+    pub fn block(reason: impl Into<String>) -> PromptVerdict {
+        PromptVerdict { context: None, blocked: Some(reason.into()) }
+    }
+}

@@ -1,0 +1,141 @@
+//! What came of a run.
+
+use std::fmt;
+
+use haft::{CallInput, ErrorKind, ToolCall, ToolResult};
+use serde_json::{Value, json};
+
+use super::event;
+use crate::reply::{Failure, Stop, Usage};
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The model's last words.
+    pub text: String,
+    /// Why it ended.
+    pub ended: Ended,
+    /// How often the model was asked.
+    pub turns: u64,
+    /// What everything cost.
+    pub usage: Usage,
+    /// What it cost in money, where prices are known.
+    pub cost: Option<f64>,
+    /// The calls with their results, in order.
+    pub calls: Vec<(ToolCall, ToolResult)>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The model has finished.
+    Finished,
+    /// The model's message ended in a way after which it is not asked again: refused, too long, unknown.
+    Stopped(Stop),
+    /// A limit of the options was reached.
+    Limit(Limit),
+    /// The user interrupted.
+    Interrupted,
+    /// A result ended the turn: the user said no, or a hook stopped it. With the reason, where there is one.
+    TurnEnded(Option<String>),
+    /// The host blocked the user's words, for this reason.
+    Blocked(String),
+    /// The model can't be reached, or doesn't answer as it should.
+    Failed(Failure),
+}
+
+/// The limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// How often the model may be asked.
+    Turns,
+    /// How many tokens everything may cost.
+    Tokens,
+    /// How much money everything may cost.
+    Cost,
+    /// How long it may take.
+    Time,
+}
+
+impl Ended {
+    /// One word for it: `end`, `max_turns`, `interrupted` …
+    pub fn word(&self) -> &str {
+        match self {
+            Ended::Finished => "end",
+            Ended::Stopped(stop) => stop.word(),
+            Ended::Limit(Limit::Turns) => "max_turns",
+            Ended::Limit(Limit::Tokens) => "max_total_tokens",
+            Ended::Limit(Limit::Cost) => "max_cost",
+            Ended::Limit(Limit::Time) => "max_time",
+            Ended::Interrupted => "interrupted",
+            Ended::TurnEnded(_) => "turn_ended",
+            Ended::Blocked(_) => "blocked",
+            Ended::Failed(_) => "failed",
+        }
+    }
+
+    /// Whether the model said what it had to say.
+    pub fn is_finished(&self) -> bool {
+        matches!(self, Ended::Finished)
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Finished => f.write_str("the model has finished"),
+            Ended::Stopped(stop) => stop.fmt(f),
+            Ended::Limit(Limit::Turns) => f.write_str("the most turns were reached"),
+            Ended::Limit(Limit::Tokens) => f.write_str("the most tokens were reached"),
+            Ended::Limit(Limit::Cost) => f.write_str("the most money was spent"),
+            Ended::Limit(Limit::Time) => f.write_str("the time is over"),
+            Ended::Interrupted => f.write_str("interrupted"),
+            Ended::TurnEnded(Some(reason)) => write!(f, "the turn was ended: {reason}"),
+            Ended::TurnEnded(None) => f.write_str("the turn was ended by the answer no"),
+            Ended::Blocked(reason) => write!(f, "blocked: {reason}"),
+            Ended::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl Outcome {
+    /// The calls that rules, hooks or the user didn't let through.
+    pub fn denials(&self) -> impl Iterator<Item = &(ToolCall, ToolResult)> {
+        self.calls.iter().filter(|(_, result)| {
+            matches!(
+                result.error_kind(),
+                Some(ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Blocked | ErrorKind::HookFailed)
+            )
+        })
+    }
+
+    /// The outcome as `haft run --output json` prints it.
+    pub fn to_json(&self) -> Value {
+        let call = |(call, result): &(ToolCall, ToolResult)| {
+            let asked = match &call.input {
+                CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
+                CallInput::Value(value) => value.clone(),
+            };
+            let shown = event::result(result);
+            json!({
+                "id": &*call.id, "tool_name": result.tool_name(), "input": result.input().cloned().unwrap_or(asked),
+                "is_error": result.is_error(), "error": shown["error"], "duration_ms": shown["duration_ms"],
+                "result": shown["output"],
+            })
+        };
+        let mut shown = json!({
+            "text": self.text, "stop": self.ended.word(), "turns": self.turns, "usage": self.usage,
+            "calls": self.calls.iter().map(call).collect::<Vec<_>>(),
+            "denials": self.denials().map(call).collect::<Vec<_>>(),
+        });
+        if let Some(cost) = self.cost {
+            shown["cost"] = cost.into();
+        }
+        if !self.ended.is_finished() {
+            shown["reason"] = self.ended.to_string().into();
+        }
+        shown
+    }
+}

@@ -1,0 +1,81 @@
+//! Room in the model's window: old results are cleared first, then the model summarises what was said.
+//!
+//! Clearing comes first because it costs nothing and loses the least: a result can be had again by calling again, or read
+//! where its whole was kept. A summary costs a request and loses what it leaves out.
+
+use super::{Ended, Run, RunEvent};
+use crate::conversation::{Conversation, cleared_note};
+use crate::definitions::Tools;
+use crate::limits::SUMMARY_CHARS_MAX;
+use crate::reply::{Stop, Usage};
+
+/// What the model is asked for a summary with.
+const SUMMARISE: &str = "The conversation has become too long to go on. Do not call any tool. Write a summary from which \
+    you can continue without the rest: what the user asked for, in their words where they matter; what was done and found \
+    out, with file names, commands and numbers; what failed and why; what is still to be done, and the very next step.";
+
+/// How a conversation begins that was summarised.
+const SUMMARISED: &str = "The conversation so far had become too long and was replaced by this summary:";
+
+impl Run<'_> {
+    /// Makes room before the model is asked, where the window is nearly full, or where the provider said that it is.
+    pub(super) async fn keep_room(&mut self, tools: &Tools) -> Option<Ended> {
+        let options = &self.with.options;
+        let is_near = |tokens: u64| {
+            let near =
+                |window: u64| tokens.saturating_mul(100) >= window.saturating_mul(options.window_percent);
+            options.window_tokens.is_some_and(near)
+        };
+        // The provider's own count where there is one, and a guess for what came since.
+        let tokens = match self.last.total_tokens() {
+            0 => self.conversation.tokens_guess(),
+            said => said.saturating_add(self.conversation.tokens_guess_from(self.last_items)),
+        };
+        if self.full == 0 && !is_near(tokens) {
+            return None;
+        }
+        self.with.session.compacting(tokens).await;
+        if self.full <= 1 {
+            let note = |id: &str| cleared_note(self.offloaded.get(id).map(String::as_str));
+            let results = self.conversation.clear_results(options.kept_results, note);
+            if results > 0 {
+                self.last = Usage::default();
+                self.with.tell(|| RunEvent::Cleared { results });
+                if !is_near(self.conversation.tokens_guess()) {
+                    return None;
+                }
+            }
+        }
+        // Twice is enough to see that a summary doesn't help either.
+        if options.summarise && self.full <= 2 && self.summarise(tools).await {
+            return None;
+        }
+        (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull))
+    }
+
+    /// Replaces the conversation by a summary of it. False if there is none to be had.
+    async fn summarise(&mut self, tools: &Tools) -> bool {
+        let mut asked = self.conversation.clone();
+        asked.say(SUMMARISE);
+        let (reply, halt) = self.listen(&asked, tools, Quiet::Yes, |_| {}).await;
+        self.usage.add(reply.usage());
+        let is_whole =
+            halt.is_none() && matches!(reply.stop(), Stop::End | Stop::Sequence | Stop::MaxTokens { .. });
+        if !is_whole || reply.text().trim().is_empty() {
+            return false;
+        }
+        let summary: String = reply.text().chars().take(SUMMARY_CHARS_MAX).collect();
+        *self.conversation = Conversation::new(asked.wire());
+        self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
+        self.last = Usage::default();
+        self.with.tell(|| RunEvent::Summarised { summary });
+        true
+    }
+}
+
+/// Whether what the model says is told.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Quiet {
+    Yes,
+    No,
+}

@@ -1,0 +1,34 @@
+//! A model that plays a script: no key, no network, the same each time.
+//!
+//! It is stateless: which turn of the script is answered is read off the conversation that comes with each request, so
+//! any number of sessions can play one script, and a session that is continued goes on where it was. What it says is
+//! written in the provider's own bytes and read by the same reader as everything else, in this process
+//! ([`ScriptedModel`]) or through a server on this machine ([`serve`]) that anybody's agent can talk to.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft_provider::scripted::{Script, ScriptedModel};
+//! use haft_provider::{Conversation, Model, Prompt, Tools, Wire};
+//!
+//! let script = Script::parse(r#"{"turns": [{"text": "Hello."}]}"#)?;
+//! let model = ScriptedModel::new(script, Wire::Anthropic);
+//! let mut conversation = Conversation::new(Wire::Anthropic);
+//! conversation.say("Hi.");
+//! let mut incoming = model.ask(&Prompt { system: &[], conversation: &conversation, tools: &Tools::none() });
+//! while incoming.more(&mut Vec::new()).await {}
+//! assert_eq!(incoming.finish().text(), "Hello.");
+//! # Ok(()) }
+//! ```
+
+mod emit;
+mod history;
+mod model;
+mod places;
+mod play;
+mod script;
+mod server;
+
+pub use self::model::ScriptedModel;
+pub use self::places::BadScript;
+pub use self::script::{Call, Case, Condition, Injected, Pace, Script, Side, Stopping, Turn, schema};
+pub use self::server::{Serving, serve};

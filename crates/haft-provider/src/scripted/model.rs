@@ -1,0 +1,121 @@
+//! The scripted model inside of this process: the same bytes, the same attempts, without a socket.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::BoxFuture;
+use tokio::time::{Instant, sleep_until};
+
+use super::play::{Act, Performance, Player};
+use super::script::Script;
+use crate::Wire;
+use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
+use crate::limits::SILENCE_SECONDS_MAX;
+use crate::model::{Incoming, Model, Prompt};
+use crate::reply::{Failure, FailureKind};
+use crate::request::RequestOptions;
+
+/// A model that plays a script. Clones share which injected errors were given.
+#[derive(Clone)]
+pub struct ScriptedModel {
+    line: Arc<Line>,
+    options: Arc<RequestOptions>,
+    retry: RetryPolicy,
+}
+
+impl ScriptedModel {
+    /// A model that plays this script by this wire.
+    pub fn new(script: Script, wire: Wire) -> ScriptedModel {
+        let name = script.model.clone().unwrap_or_else(|| "scripted".to_owned());
+        let player = Player::new(Arc::new(script));
+        ScriptedModel {
+            line: Arc::new(Line::new(wire, Stage { player, wire })),
+            options: Arc::new(RequestOptions::new(name)),
+            // Nobody is there to be left alone for long.
+            retry: RetryPolicy { first: Duration::from_millis(20), ..RetryPolicy::default() },
+        }
+    }
+
+    /// How requests are made again.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> ScriptedModel {
+        self.retry = policy;
+        self
+    }
+}
+
+impl Model for ScriptedModel {
+    fn wire(&self) -> Wire {
+        self.line.wire
+    }
+
+    fn name(&self) -> &str {
+        &self.options.model
+    }
+
+    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+        let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
+        Box::new(Exchange::new(self.line.clone(), self.options.body(prompt), self.retry, silence))
+    }
+}
+
+struct Stage {
+    player: Player,
+    wire: Wire,
+}
+
+impl Transport for Stage {
+    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>> {
+        Box::pin(async move {
+            let Performance { delay, act } = self.player.play(self.wire, &body, Some(true), None);
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            match act {
+                Act::Refuse { status, body, retry_after } => {
+                    Ok(Answer::Refused { status, body, after: retry_after, again: None })
+                }
+                Act::Whole(body) => Ok(Answer::Whole(body)),
+                Act::Stream { frames, between, .. } => {
+                    let frames = frames.into();
+                    Ok(Answer::Stream(Box::new(Frames { frames, between, due: Instant::now() })))
+                }
+                Act::HangUp => {
+                    Err(Failure::new(FailureKind::Disconnected, "the connection was closed without a word"))
+                }
+            }
+        })
+    }
+}
+
+struct Frames {
+    frames: VecDeque<String>,
+    between: Duration,
+    /// When the next one comes.
+    due: Instant,
+}
+
+impl Chunks for Frames {
+    fn next<'a>(
+        &'a mut self,
+        feed: &'a mut (dyn FnMut(&[u8]) + Send),
+    ) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move {
+            if !self.between.is_zero() {
+                sleep_until(self.due).await;
+                self.due = Instant::now() + self.between;
+            } else {
+                // Whoever interrupts gets a chance to.
+                tokio::task::yield_now().await;
+            }
+            match self.frames.pop_front() {
+                Some(frame) => {
+                    feed(frame.as_bytes());
+                    Ok(true)
+                }
+                None => Ok(false),
+            }
+        })
+    }
+}

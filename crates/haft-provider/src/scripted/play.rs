@@ -1,0 +1,320 @@
+//! Which turn answers a request, and as what.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::emit::{self, Said, SaidCall};
+use super::history::{Seen, SeenResult};
+use super::script::{Condition, Injected, Pace, Script, Turn};
+use crate::Wire;
+use crate::limits::SCRIPT_ERRORS_MAX;
+
+/// How many characters come at once, where nothing else is said.
+const CHUNK_CHARS: usize = 24;
+
+/// Plays a script.
+pub(super) struct Player {
+    script: Arc<Script>,
+    /// How often an error was given to the same request.
+    given: Mutex<HashMap<u64, u32>>,
+}
+
+/// How a request is answered.
+#[derive(Debug)]
+pub(super) struct Performance {
+    /// What passes before anything comes.
+    pub(super) delay: Duration,
+    pub(super) act: Act,
+}
+
+#[derive(Debug)]
+pub(super) enum Act {
+    Refuse {
+        status: u16,
+        body: String,
+        retry_after: Option<Duration>,
+    },
+    Whole(String),
+    Stream {
+        frames: Vec<String>,
+        between: Duration,
+        cut: bool,
+    },
+    /// The connection is closed without a word.
+    HangUp,
+}
+
+impl Player {
+    pub(super) fn new(script: Arc<Script>) -> Player {
+        Player { script, given: Mutex::default() }
+    }
+
+    /// Answers a request. `stream` and `model` are what the address says, where it says it.
+    pub(super) fn play(
+        &self,
+        wire: Wire,
+        body: &str,
+        stream: Option<bool>,
+        model: Option<&str>,
+    ) -> Performance {
+        let refuse = |words: &str| Performance {
+            delay: Duration::ZERO,
+            act: Act::Refuse { status: 400, body: error_body(wire, 400, None, words), retry_after: None },
+        };
+        let request: Value = match serde_json::from_str(body) {
+            Ok(request) => request,
+            Err(error) => return refuse(&format!("the request is not JSON: {error}")),
+        };
+        let mut seen = match Seen::read(wire, &request) {
+            Ok(seen) => seen,
+            Err(words) => return refuse(&words),
+        };
+        seen.stream = stream.unwrap_or(seen.stream);
+        if let Some(model) = model {
+            model.clone_into(&mut seen.model);
+        }
+        if let Some(side) = self.script.side.as_ref().filter(|_| !seen.offers_tools) {
+            let turn = Turn { text: Some(side.text.clone()), ..Turn::default() };
+            return self.say(wire, &turn, &seen, body);
+        }
+        let Some(turn) = self.script.turns.get(seen.turn) else {
+            let (all, next) = (self.script.turns.len(), seen.turn + 1);
+            return refuse(&format!("the script has {all} turns, and turn {next} was asked for"));
+        };
+        let turn = chosen(turn, &seen);
+        for (at, condition) in turn.expect.iter().enumerate() {
+            if let Err(words) = holds(condition, &seen) {
+                return refuse(&format!(
+                    "turn {} of the script expects something else (`expect/{at}`): {words}",
+                    seen.turn + 1
+                ));
+            }
+        }
+        self.say(wire, turn, &seen, body)
+    }
+
+    fn say(&self, wire: Wire, turn: &Turn, seen: &Seen, body: &str) -> Performance {
+        let delay = Duration::from_millis(turn.delay_ms);
+        let error = turn.error.as_ref().filter(|error| self.is_due(error, seen.turn, body));
+        if let Some(error) = error.filter(|error| error.after_events.is_none()) {
+            let act = match error.disconnect {
+                true => Act::HangUp,
+                false => refusal(wire, error),
+            };
+            return Performance { delay, act };
+        }
+        let pace = turn.stream.or(self.script.stream).unwrap_or_default();
+        let said = self.said(wire, turn, seen, body);
+        if !seen.stream {
+            // An error in the middle of what comes at once is one in its place.
+            let act = match error {
+                Some(error) if error.disconnect => Act::HangUp,
+                Some(error) => refusal(wire, error),
+                None => Act::Whole(emit::whole(wire, &said).to_string()),
+            };
+            return Performance { delay, act };
+        }
+        let mut frames = emit::frames(wire, &said, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
+        let mut cut = false;
+        if let Some(error) = error {
+            frames.truncate(error.after_events.unwrap_or_default());
+            cut = true;
+            if !error.disconnect {
+                frames.push(emit::error_frame(wire, error.kind.as_deref(), words(error)));
+            }
+        }
+        Performance { delay, act: Act::Stream { frames, between: between(pace), cut } }
+    }
+
+    /// Whether an error is still to be given to this request.
+    fn is_due(&self, error: &Injected, turn: usize, body: &str) -> bool {
+        let Some(times) = error.times else { return true };
+        let mut hasher = DefaultHasher::new();
+        (turn, body).hash(&mut hasher);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.len() >= SCRIPT_ERRORS_MAX {
+            given.clear();
+        }
+        let count = given.entry(hasher.finish()).or_default();
+        let due = *count < times;
+        *count += u32::from(due);
+        due
+    }
+
+    fn said(&self, wire: Wire, turn: &Turn, seen: &Seen, body: &str) -> Said {
+        let number = seen.turn + 1;
+        let call = |(at, call): (usize, &super::script::Call)| {
+            let made = match wire {
+                Wire::Anthropic => format!("toolu_scripted_{number}_{at}"),
+                _ => format!("call_scripted_{number}_{at}"),
+            };
+            let input = match (&call.input, &call.raw_input) {
+                (_, Some(raw)) => raw.clone(),
+                (Some(input), None) => input.to_string(),
+                (None, None) => "{}".to_owned(),
+            };
+            SaidCall { id: call.id.clone().unwrap_or(made), name: call.name.clone(), input }
+        };
+        let calls: Vec<SaidCall> = turn.tool_calls.iter().enumerate().map(call).collect();
+        let text = turn.text.clone().unwrap_or_default();
+        let thinking = turn.thinking.clone().unwrap_or_default();
+        let written =
+            text.len() + thinking.len() + calls.iter().map(|call| call.input.len() + 8).sum::<usize>();
+        Said {
+            id: format!("scripted_{number}"),
+            model: self.script.model.clone().unwrap_or_else(|| seen.model.clone()),
+            text,
+            thinking,
+            calls,
+            stop: turn.stop,
+            input_tokens: (body.len() / 4) as u64,
+            output_tokens: (written / 4 + 1) as u64,
+        }
+    }
+}
+
+fn between(pace: Pace) -> Duration {
+    Duration::from_millis(pace.chunk_delay_ms)
+}
+
+fn words(error: &Injected) -> &str {
+    error.message.as_deref().unwrap_or("the script has an error here")
+}
+
+fn refusal(wire: Wire, error: &Injected) -> Act {
+    let status = error.status.unwrap_or(500);
+    let body = error_body(wire, status, error.kind.as_deref(), words(error));
+    Act::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
+}
+
+/// An error as each provider words it.
+pub(super) fn error_body(wire: Wire, status: u16, kind: Option<&str>, words: &str) -> String {
+    let kind = kind.unwrap_or(match status {
+        401 | 403 => "authentication_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    });
+    match wire {
+        Wire::Anthropic => json!({"type": "error", "error": {"type": kind, "message": words}}),
+        Wire::OpenAi | Wire::OpenAiChat => {
+            json!({"error": {"message": words, "type": kind, "param": null, "code": null}})
+        }
+        Wire::Gemini => json!({"error": {"code": status, "message": words, "status": kind.to_uppercase()}}),
+    }
+    .to_string()
+}
+
+/// The turn, or the first of its cases that holds.
+fn chosen<'t>(turn: &'t Turn, seen: &Seen) -> &'t Turn {
+    match turn.cases.iter().find(|case| holds(&case.when, seen).is_ok()) {
+        Some(case) => chosen(&case.turn, seen),
+        None => turn,
+    }
+}
+
+/// Whether a condition holds; if not, why.
+fn holds(condition: &Condition, seen: &Seen) -> Result<(), String> {
+    let found = if condition.prompt {
+        fits(condition, &seen.prompt, None)
+    } else {
+        let fitting = |(at, result): (usize, &SeenResult)| {
+            condition.result.is_none_or(|wanted| wanted == at)
+                && condition.tool.as_ref().is_none_or(|tool| *tool == result.tool)
+                && condition.is_error.is_none_or(|is_error| is_error == result.is_error)
+                && fits(condition, &result.text, result.value.as_ref())
+        };
+        seen.results.iter().enumerate().any(fitting)
+    };
+    if found != condition.not {
+        return Ok(());
+    }
+    let came = match (condition.prompt, &seen.results[..]) {
+        (true, _) => format!("the user said {:?}", short(&seen.prompt)),
+        (false, []) => "no results came".to_owned(),
+        (false, results) => {
+            let shown = |result: &SeenResult| format!("{}: {:?}", result.tool, short(&result.text));
+            format!("the results are {}", results.iter().map(shown).collect::<Vec<_>>().join(", "))
+        }
+    };
+    Err(came)
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn fits(condition: &Condition, text: &str, value: Option<&Value>) -> bool {
+    let parsed = || value.cloned().or_else(|| serde_json::from_str(text).ok());
+    let at = match &condition.pointer {
+        None => None,
+        Some(pointer) => match parsed().and_then(|value| value.pointer(pointer).cloned()) {
+            Some(found) => Some(found),
+            None => return false,
+        },
+    };
+    let shown = match &at {
+        None => text.to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let equals = |wanted: &Value| match &at {
+        Some(found) => found == wanted,
+        None => wanted.as_str() == Some(text) || parsed().as_ref() == Some(wanted),
+    };
+    condition.equals.as_ref().is_none_or(equals)
+        && condition.contains.as_ref().is_none_or(|part| shown.contains(part))
+        && condition
+            .regex
+            .as_ref()
+            .is_none_or(|regex| Regex::new(regex).is_ok_and(|regex| regex.is_match(&shown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> Seen {
+        let body = json!({"model": "m", "messages": [
+            {"role": "user", "content": "do it now"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": text, "is_error": true}]},
+        ]});
+        Seen::read(Wire::Anthropic, &body).unwrap()
+    }
+
+    #[track_caller]
+    fn check(condition: Value, text: &str, expected: bool) {
+        let condition: Condition = serde_json::from_value(condition).unwrap();
+        assert_eq!(holds(&condition, &seen(text)).is_ok(), expected, "{condition:?} {text}");
+    }
+
+    #[test]
+    fn conditions() {
+        check(json!({"equals": "abc"}), "abc", true);
+        check(json!({"equals": "ab"}), "abc", false);
+        check(json!({"equals": {"a": 1}}), "{\"a\": 1}", true);
+        check(json!({"contains": "bc"}), "abcd", true);
+        check(json!({"regex": "^a.c$"}), "abc", true);
+        check(json!({"regex": "^b"}), "abc", false);
+        check(json!({"pointer": "/a/0", "equals": 2}), "{\"a\": [2]}", true);
+        check(json!({"pointer": "/a/1"}), "{\"a\": [2]}", false);
+        check(json!({"pointer": "/a", "contains": "x"}), "{\"a\": \"xyz\"}", true);
+        check(json!({"pointer": "/a", "contains": "x"}), "no json", false);
+        check(json!({"tool": "Read", "is_error": true}), "", true);
+        check(json!({"tool": "Grep"}), "", false);
+        check(json!({"result": 1, "contains": ""}), "", false);
+        check(json!({"prompt": true, "contains": "now"}), "", true);
+        check(json!({"contains": "bc", "not": true}), "abcd", false);
+    }
+}

@@ -1,0 +1,252 @@
+//! A model's message while it arrives: bytes in, what they say out, and at the end the message as it must be sent back.
+//!
+//! A [`Reader`] splits server-sent events by itself and gives each to the assembler of its wire. The four assemblers
+//! know their provider's events; everything that must hold for all of them is in the draft: a call is ready only when
+//! its input is a whole JSON value, calls get ready in the order of the message, and everything is bounded.
+//!
+//! What a reader would question: a call whose input isn't whole JSON at the end of its block waits for the end of the
+//! message, with every call after it. Only there it is known whether the model wrote nonsense (which is that call's
+//! error) or was cut off (which is never run).
+//!
+//! Connections, retries and tools are not known here.
+
+mod anthropic;
+mod draft;
+mod gemini;
+mod openai;
+mod openai_chat;
+mod sse;
+
+use haft::ToolCall;
+
+use self::draft::Draft;
+use self::sse::{Bad, Splitter};
+use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
+use crate::reply::{Failure, FailureKind, Reply, Usage};
+use crate::{BadMessage, Wire, decode};
+
+/// Something that a stream said.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Delta {
+    /// The message began.
+    Started {
+        /// The model that writes it, where it is said.
+        model: Option<String>,
+    },
+    /// More of the answer's text.
+    Text(String),
+    /// More of what the model thinks, where it is shown.
+    Thinking(String),
+    /// A call began; its input is still being written.
+    CallBegun {
+        /// Its number in the message, from 0.
+        call: usize,
+        /// The id that its result has to carry; may be empty for Gemini.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of a call's input, as JSON text that is not whole yet. To be shown, never to be run.
+    CallInput {
+        /// The call's number.
+        call: usize,
+        /// The text.
+        json: String,
+    },
+    /// A call with its whole input. Calls get ready in the order in which they have to be answered.
+    CallReady {
+        /// The call's number.
+        call: usize,
+        /// The call.
+        ready: ToolCall,
+    },
+    /// What the message cost so far.
+    Usage(Usage),
+    /// What came so far counts no more: the message begins anew.
+    Restarted,
+    /// The request is made again after a while.
+    Retrying {
+        /// Why.
+        failure: Failure,
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// How long until then.
+        wait: std::time::Duration,
+    },
+}
+
+/// Reads one streamed message.
+///
+/// ```
+/// use haft_provider::stream::{Delta, Reader};
+/// use haft_provider::{Stop, Wire};
+///
+/// let mut reader = Reader::new(Wire::OpenAiChat);
+/// let mut deltas = Vec::new();
+/// reader.feed(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel", &mut deltas);
+/// reader.feed(b"lo\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", &mut deltas);
+/// assert!(deltas.contains(&Delta::Text("Hello".into())));
+///
+/// let reply = reader.finish(&mut deltas);
+/// assert_eq!((reply.text(), reply.stop()), ("Hello", &Stop::End));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Reader {
+    splitter: Splitter,
+    draft: Draft,
+    assembler: Assembler,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Assembler {
+    Anthropic(anthropic::Blocks),
+    OpenAi(openai::Items),
+    OpenAiChat(openai_chat::Chunks),
+    Gemini(gemini::Parts),
+}
+
+impl Assembler {
+    fn new(wire: Wire) -> Assembler {
+        match wire {
+            Wire::Anthropic => Assembler::Anthropic(Default::default()),
+            Wire::OpenAi => Assembler::OpenAi(Default::default()),
+            Wire::OpenAiChat => Assembler::OpenAiChat(Default::default()),
+            Wire::Gemini => Assembler::Gemini(Default::default()),
+        }
+    }
+
+    fn event(&mut self, data: &str, draft: &mut Draft, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        match self {
+            Assembler::Anthropic(blocks) => blocks.event(data, draft, out),
+            Assembler::OpenAi(items) => items.event(data, draft, out),
+            Assembler::OpenAiChat(chunks) => chunks.event(data, draft, out),
+            Assembler::Gemini(parts) => parts.event(data, draft, out),
+        }
+    }
+
+    fn whole(&mut self, body: &str, draft: &mut Draft, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        match self {
+            Assembler::Anthropic(blocks) => blocks.whole(body, draft, out),
+            Assembler::OpenAi(items) => items.whole(body, draft, out),
+            Assembler::OpenAiChat(chunks) => chunks.whole(body, draft, out),
+            // A response is what a stream has one of after the other.
+            Assembler::Gemini(parts) => parts.event(body, draft, out),
+        }
+    }
+
+    fn items(self, draft: &mut Draft) -> Vec<serde_json::Value> {
+        match self {
+            Assembler::Anthropic(blocks) => blocks.items(draft),
+            Assembler::OpenAi(items) => items.items(draft),
+            Assembler::OpenAiChat(chunks) => chunks.items(draft),
+            Assembler::Gemini(parts) => parts.items(draft),
+        }
+    }
+}
+
+impl Reader {
+    /// A reader for one message of this wire.
+    pub fn new(wire: Wire) -> Reader {
+        Reader {
+            splitter: Splitter::new(STREAM_LINE_BYTES_MAX),
+            draft: Draft::new(wire),
+            assembler: Assembler::new(wire),
+            bytes: 0,
+        }
+    }
+
+    /// Takes bytes as they came, wherever they were split, and adds what they say to `out`.
+    ///
+    /// What comes after the end of the message, or after something that can't be read, is not looked at.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) {
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > STREAM_BYTES_MAX {
+            let words = format!("the stream is longer than {STREAM_BYTES_MAX} bytes");
+            self.draft.fail(Failure::new(FailureKind::TooLarge, words));
+        }
+        let Reader { splitter, draft, assembler, .. } = self;
+        if draft.is_over() {
+            return;
+        }
+        let split = splitter.feed(bytes, |data| Self::event(assembler, draft, data, out));
+        if let Err(Bad) = split {
+            let words = format!("the stream has a line longer than {STREAM_LINE_BYTES_MAX} bytes");
+            draft.fail(Failure::new(FailureKind::TooLarge, words));
+        }
+    }
+
+    fn event(assembler: &mut Assembler, draft: &mut Draft, data: &str, out: &mut Vec<Delta>) {
+        if draft.is_over() {
+            return;
+        }
+        if let Err(failure) = assembler.event(data, draft, out) {
+            draft.fail(failure);
+        }
+    }
+
+    /// Whether the message has ended; nothing that follows is read.
+    pub fn is_over(&self) -> bool {
+        self.draft.is_over()
+    }
+
+    /// Whether the message came to a valid end.
+    pub fn is_whole(&self) -> bool {
+        self.draft.is_whole()
+    }
+
+    /// Whether anything came that somebody may have seen: text, thinking, a call.
+    pub fn has_content(&self) -> bool {
+        self.draft.has_content()
+    }
+
+    /// How many calls got ready: these may have been run.
+    pub fn calls_ready(&self) -> usize {
+        self.draft.calls_ready()
+    }
+
+    /// What went wrong, if something did.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.draft.failure()
+    }
+
+    /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can be
+    /// answered.
+    pub fn finish(mut self, out: &mut Vec<Delta>) -> Reply {
+        let Reader { splitter, draft, assembler, .. } = &mut self;
+        splitter.finish(|data| {
+            // The last line of a stream that was cut may be half an event, which is not worth an error of its own.
+            let is_whole =
+                data.trim_end().ends_with('}') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
+            if is_whole || data == "[DONE]" {
+                Self::event(assembler, draft, data, out);
+            }
+        });
+        self.draft.end_of_bytes();
+        let items = self.assembler.items(&mut self.draft);
+        self.draft.into_reply(items)
+    }
+}
+
+/// Reads a whole response, one that wasn't streamed.
+///
+/// # Errors
+/// A body that is no response of this wire.
+pub fn whole(wire: Wire, body: &str) -> Result<Reply, Failure> {
+    let malformed = |bad: BadMessage| Failure::new(FailureKind::Malformed, bad.to_string());
+    let (mut draft, mut assembler, mut out) = (Draft::new(wire), Assembler::new(wire), Vec::new());
+    assembler.whole(body, &mut draft, &mut out)?;
+    if let Some(failure) = draft.failure() {
+        return Err(failure.clone());
+    }
+    draft.end_of_bytes();
+    let items = assembler.items(&mut draft);
+    let reply = draft.into_reply(items);
+    // The reader of messages sees inputs as they were written, which a stream's events can't always show.
+    let message = match reply.items().is_empty() {
+        true => return Ok(reply),
+        false => decode(body, Some(wire)).map_err(malformed)?,
+    };
+    Ok(reply.with_message(message))
+}

@@ -1,0 +1,331 @@
+//! What all assemblers share: the calls of the message, its end, its bounds.
+//!
+//! A call goes one of three ways: it is *ready* (its input is a whole JSON object, or the message ended well and the
+//! model wrote what it wrote), *refused* (it can be answered but not run, because it was cut off or has no JSON form), or
+//! it is *dropped* with the rest of a stream that broke, and is then in no history.
+
+use std::collections::BTreeSet;
+
+use haft::ToolCall;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use super::Delta;
+use crate::Wire;
+use crate::decode::Message;
+use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
+use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
+
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    message: Message,
+    held: Vec<Held>,
+    begun: usize,
+    ready: usize,
+    /// The calls that have an answer: ready or refused.
+    answered: BTreeSet<usize>,
+    /// Bytes that are kept, and parts.
+    kept: usize,
+    parts: usize,
+    text: String,
+    saw_thinking: bool,
+    started: bool,
+    pub(super) model: Option<String>,
+    pub(super) usage: Usage,
+    stop: Option<Stop>,
+    failure: Option<Failure>,
+    /// The end of the message was said in so many words.
+    closed: bool,
+}
+
+/// A call that waits for the end of the message.
+#[derive(Debug, Clone)]
+struct Held {
+    call: usize,
+    id: String,
+    name: String,
+    input: String,
+}
+
+impl Draft {
+    pub(super) fn new(wire: Wire) -> Draft {
+        Draft {
+            message: Message::new(wire),
+            held: Vec::new(),
+            begun: 0,
+            ready: 0,
+            answered: BTreeSet::new(),
+            kept: 0,
+            parts: 0,
+            text: String::new(),
+            saw_thinking: false,
+            started: false,
+            model: None,
+            usage: Usage::default(),
+            stop: None,
+            failure: None,
+            closed: false,
+        }
+    }
+
+    /// Forgets everything but what went wrong.
+    ///
+    /// # Errors
+    /// A call got ready already: it may have been run.
+    pub(super) fn restart(&mut self, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        if self.ready > 0 {
+            let words = "the stream began a second message after the first had calls";
+            return Err(Failure::new(FailureKind::Malformed, words));
+        }
+        *self = Draft::new(self.message.wire());
+        out.push(Delta::Restarted);
+        Ok(())
+    }
+
+    pub(super) fn start(&mut self, model: Option<&str>, out: &mut Vec<Delta>) {
+        if let Some(model) = model.filter(|model| !model.is_empty()) {
+            self.model = Some(model.to_owned());
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            out.push(Delta::Started { model: self.model.clone() });
+        }
+    }
+
+    pub(super) fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// Counts what is kept.
+    pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.kept += bytes;
+        if self.kept > REPLY_BYTES_MAX {
+            let words = format!("the message has more than {REPLY_BYTES_MAX} bytes");
+            return Err(Failure::new(FailureKind::TooLarge, words));
+        }
+        Ok(())
+    }
+
+    /// Counts a part of the message.
+    pub(super) fn part(&mut self) -> Result<(), Failure> {
+        self.parts += 1;
+        if self.parts > REPLY_PARTS_MAX {
+            let words = format!("the message has more than {REPLY_PARTS_MAX} parts");
+            return Err(Failure::new(FailureKind::TooLarge, words));
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        if !text.is_empty() {
+            self.keep(text.len())?;
+            self.text.push_str(text);
+            out.push(Delta::Text(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn thinking(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        if !text.is_empty() {
+            self.keep(text.len())?;
+            self.saw_thinking = true;
+            out.push(Delta::Thinking(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// A call began; gives its number.
+    pub(super) fn begin(&mut self, id: &str, name: &str, out: &mut Vec<Delta>) -> Result<usize, Failure> {
+        if self.begun == REPLY_CALLS_MAX {
+            let words = format!("the message has more than {REPLY_CALLS_MAX} calls");
+            return Err(Failure::new(FailureKind::TooLarge, words));
+        }
+        let call = self.begun;
+        self.begun += 1;
+        out.push(Delta::CallBegun { call, id: id.to_owned(), name: name.to_owned() });
+        Ok(call)
+    }
+
+    pub(super) fn input(&mut self, call: usize, json: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        if !json.is_empty() {
+            self.keep(json.len())?;
+            out.push(Delta::CallInput { call, json: json.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// The end of a call's block. It is ready if its input is a whole object; otherwise it waits.
+    pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str, out: &mut Vec<Delta>) {
+        if self.held.is_empty() && is_object(input) {
+            self.run(call, id, name, input, out);
+        } else {
+            let (id, name, input) = (id.to_owned(), name.to_owned(), input.to_owned());
+            self.held.push(Held { call, id, name, input });
+        }
+    }
+
+    fn run(&mut self, call: usize, id: &str, name: &str, input: &str, out: &mut Vec<Delta>) {
+        self.ready += 1;
+        self.answered.insert(call);
+        self.message.call(id, name, input);
+        out.push(Delta::CallReady { call, ready: ToolCall::new(id, name, input) });
+    }
+
+    /// A call that can be answered but not run: the message ended inside of it.
+    pub(super) fn refuse_cut(&mut self, call: usize, id: &str, name: &str) {
+        self.answered.insert(call);
+        self.message.call(id, name, "");
+        self.message.cut_off();
+    }
+
+    /// A call that takes text and not JSON.
+    pub(super) fn refuse_custom(&mut self, id: &str, name: &str) {
+        self.message.custom(id, name);
+    }
+
+    /// Whether a call is ready or refused, and so has an answer.
+    pub(super) fn answers(&self, call: usize) -> bool {
+        self.answered.contains(&call)
+    }
+
+    pub(super) fn pass_over(&mut self, kind: &str) {
+        self.message.pass_over(kind);
+    }
+
+    /// The message's end with its reason: calls that waited are ready now, unless this is where they were cut off.
+    pub(super) fn stop(&mut self, stop: Stop, out: &mut Vec<Delta>) {
+        if self.stop.is_some() {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        for Held { call, id, name, input } in held {
+            if is_object(&input) || !stop.cuts() {
+                let input = if input.trim().is_empty() { "{}" } else { &input };
+                self.run(call, &id, &name, input, out);
+            } else {
+                self.refuse_cut(call, &id, &name);
+            }
+        }
+        self.stop = Some(match stop {
+            Stop::End if self.message.asks() => Stop::Calls,
+            Stop::Calls if !self.message.asks() => Stop::End,
+            stop => stop,
+        });
+    }
+
+    pub(super) fn stop_reason(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Nothing that follows belongs to the message.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        // A whole message stays whole, whatever follows.
+        if self.failure.is_none() && self.stop.is_none() {
+            self.failure = Some(failure);
+        }
+        self.closed = true;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.closed
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub(super) fn has_content(&self) -> bool {
+        self.begun > 0 || self.saw_thinking || !self.text.is_empty()
+    }
+
+    pub(super) fn calls_ready(&self) -> usize {
+        self.ready
+    }
+
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage, out: &mut Vec<Delta>) {
+        if usage != self.usage {
+            self.usage = usage.clone();
+            out.push(Delta::Usage(usage));
+        }
+    }
+
+    /// The bytes are over: what still waits is dropped, because nobody knows whether it is whole.
+    pub(super) fn end_of_bytes(&mut self) {
+        self.held.clear();
+    }
+
+    pub(super) fn into_reply(self, items: Vec<Value>) -> Reply {
+        let stop = match (self.stop, self.failure) {
+            (Some(stop), _) => stop,
+            (None, Some(failure)) => Stop::Failed(failure),
+            (None, None) => Stop::Cut,
+        };
+        Reply::new(self.message, items, stop, self.usage, self.text, self.model)
+    }
+}
+
+/// Whether a text is one whole JSON object. A part of one never is: its last bracket is missing.
+pub(super) fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// An input as it stands in the history: what can't be read as an object is shown in one.
+pub(super) fn input_value(text: &str) -> Value {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value @ Value::Object(_)) => value,
+        _ if text.trim().is_empty() => Value::Object(Map::new()),
+        _ => serde_json::json!({"invalid_json": text}),
+    }
+}
+
+/// The same as text, for wires that have arguments as text. What is fine stays as it was written.
+pub(super) fn input_text(text: &str) -> String {
+    match is_object(text) {
+        true => text.to_owned(),
+        false => input_value(text).to_string(),
+    }
+}
+
+/// An event as JSON.
+pub(super) fn parsed(data: &str) -> Result<Map<String, Value>, Failure> {
+    match serde_json::from_str(data) {
+        Ok(Value::Object(event)) => Ok(event),
+        Ok(_) => Err(malformed("an event that is no object")),
+        Err(error) => Err(malformed(&format!("an event that can't be read: {error}"))),
+    }
+}
+
+pub(super) fn malformed(what: &str) -> Failure {
+    Failure::new(FailureKind::Malformed, format!("the stream has {what}"))
+}
+
+/// Adds one object's fields to another's: texts grow, lists grow, everything else is replaced.
+pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::String(before)), Value::String(more)) => before.push_str(&more),
+            (Some(Value::Array(before)), Value::Array(more)) => before.extend(more),
+            (Some(before), value) if !value.is_null() => *before = value,
+            (Some(_), _) => {}
+            (None, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// A text field, empty where there is none.
+pub(super) fn field<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(super) fn is_blank(value: Option<&Value>) -> bool {
+    value.and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
+}
