@@ -251,7 +251,7 @@ pub(crate) struct Common {
     /// Ask nobody, also at a terminal; what would ask is denied.
     #[arg(long)]
     pub(crate) non_interactive: bool,
-    /// Run programs unconfined. (They are not confined yet in any case.)
+    /// Run programs without the sandbox: they can do what you can, and rules and mode alone decide.
     #[arg(long)]
     pub(crate) no_sandbox: bool,
 }
