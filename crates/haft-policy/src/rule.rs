@@ -36,6 +36,7 @@ mod examples;
 mod fold;
 mod host;
 mod index;
+mod line;
 mod lint;
 mod parse;
 mod path;
