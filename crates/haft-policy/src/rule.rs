@@ -116,6 +116,8 @@ struct CommandSpec {
 enum Never {
     /// A path for a tool whose files `Read` or `Edit` rules speak of.
     PathOf(&'static str),
+    /// In `allow`, a path that can match nothing.
+    Path(path::BadPath),
     /// An argument rule on the field that decides what the call does.
     Primary { field: &'static str, write: &'static str },
     /// This tool knows no such specifier.

@@ -431,7 +431,8 @@ impl Reader<'_> {
         for command in &mut analysis.commands {
             let programs = command.layers.iter().filter_map(|layer| layer.argv.first()?.literal());
             let climbs = programs.into_iter().any(goes_up_again);
-            command.exact_only = command.exact_only.or(climbs.then_some("names its program by a path with `..`"));
+            command.exact_only =
+                command.exact_only.or(climbs.then_some("names its program by a path with `..`"));
         }
         let understood = analysis.doubts.is_empty();
         for command in &analysis.commands {

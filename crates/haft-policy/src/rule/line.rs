@@ -13,8 +13,8 @@ const STRETCH_ENDS_MAX: usize = 256;
 
 /// Longest first, so that the first that fits is the one that a shell takes.
 const OPERATORS: &[&str] = &[
-    "&>>", "<<<", "<<-", "&&", "||", "|&", ";;", "&>", ">&", "<&", ">>", "<<", "<>", ">|", "|", ";", "&", ">",
-    "<",
+    "&>>", "<<<", "<<-", "&&", "||", "|&", ";;", "&>", ">&", "<&", ">>", "<<", "<>", ">|", "|", ";", "&",
+    ">", "<",
 ];
 
 /// Words after which a command begins, if they begin one themselves.

@@ -2,7 +2,7 @@
 
 use super::argument::ArgumentSpec;
 use super::host::HostSpec;
-use super::path::PathSpec;
+use super::path::{BadPath, PathSpec};
 use super::pattern::{Shape, Wild};
 use super::tool::{self, Kind};
 use super::{BadRule, CommandSpec, Names, Never, RULE_BYTES_MAX, Rule, Spec};
@@ -96,7 +96,15 @@ fn specifier(name: &str, inside: &str, list: List) -> Result<Spec, String> {
             if spec.is_all() { Spec::Every } else { Spec::Called(spec) }
         }
         // Blanks at the end of a path are its own matter.
-        Kind::Path => Spec::Path(PathSpec::parse(inside.trim_start(), list)?),
+        Kind::Path => match PathSpec::parse(inside.trim_start(), list) {
+            Ok(spec) => Spec::Path(spec),
+            // Elsewhere such a rule is accepted and means nothing. Without one that lets through nothing is lost; one that
+            // should stop something has to be heard of.
+            Err(bad @ (BadPath::GoesUp | BadPath::Excepts)) if list == List::Allow => {
+                Spec::Never(Never::Path(bad))
+            }
+            Err(bad) => return Err(bad.to_string()),
+        },
         Kind::Host => match text.split_once(':') {
             Some((before, host)) if before.trim() == "domain" => match HostSpec::parse(host)? {
                 HostSpec::All => Spec::Every,

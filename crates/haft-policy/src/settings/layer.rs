@@ -35,14 +35,14 @@ const KEY_CHARS_MAX: usize = 80;
 /// How many characters of a rule that can't be understood are shown.
 const RULE_CHARS_MAX: usize = 200;
 
-/// Where a key belongs that stands in the wrong object.
+/// Where a key belongs that stands in the wrong object, in words.
 fn belongs(key: &str) -> Option<String> {
     let places = [
-        ("", de::keys_of::<RawSettings>()),
-        ("permissions.", de::keys_of::<RawPermissions>()),
-        ("sandbox.", de::keys_of::<RawSandbox>()),
+        ("at the top of the file", de::keys_of::<RawSettings>()),
+        ("in `permissions`", de::keys_of::<RawPermissions>()),
+        ("in `sandbox`", de::keys_of::<RawSandbox>()),
     ];
-    places.iter().find(|(_, keys)| keys.contains(&key)).map(|(place, _)| format!("{place}{key}"))
+    places.iter().find(|(_, keys)| keys.contains(&key)).map(|(place, _)| format!("it belongs {place}"))
 }
 
 /// What flags say about settings.
@@ -369,9 +369,12 @@ impl Reading<'_> {
             let place = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
             // Beyond what is shown nobody reads the closest name, and finding it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
-            let near = || belongs(&key).or_else(|| closest(&key, known.iter().copied()).map(str::to_owned));
-            let near = few.then(near).flatten();
-            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let near = || {
+                let near =
+                    || closest(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                belongs(&key).or_else(near)
+            };
+            let near = few.then(near).flatten().map_or_else(String::new, |near| format!("; {near}"));
             let key: String = key.chars().take(KEY_CHARS_MAX).collect();
             let message = format!("`{key}` is not a key of {place} and does nothing{near}");
             self.warnings.push(Warning { source: layer.source(at), message });

@@ -96,7 +96,8 @@ async fn commands_of_other_tools_are_commands() {
 /// A rule for two commands means them however the line is written, and wherever in it they stand.
 #[tokio::test]
 async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
-    let session = with(rules("+Bash; -Bash(cat * | grep *); ?Bash(make && rm *); -Bash(echo * > log)")).open();
+    let session =
+        with(rules("+Bash; -Bash(cat * | grep *); ?Bash(make && rm *); -Bash(echo * > log)")).open();
     session
         .holds(
             "deny Bash cat x | grep y
