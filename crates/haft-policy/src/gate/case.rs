@@ -447,6 +447,15 @@ impl Reader<'_> {
                 open: command.layers.iter().filter_map(|layer| in_pieces(&layer.argv)).flatten().collect(),
             });
         }
+        let holders = analysis.commands.iter().filter_map(|command| analysis.commands.get(command.within?));
+        let words = holders.flat_map(|holder| holder.layers.last()).flat_map(|layer| &layer.argv);
+        for script in
+            words.filter_map(Word::literal).filter(|word| word.contains(['|', '&', ';', '\n', '>', '<']))
+        {
+            if !subject.scripts.iter().any(|known| known == script) {
+                subject.scripts.push(Cow::Owned(script.to_owned()));
+            }
+        }
         for redirect in &analysis.redirects {
             if let Some(host) = redirect.host() {
                 subject.touches.hosts.push(Cow::Owned(host.to_owned()));

@@ -109,6 +109,8 @@ async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
              deny Bash cat x | grep y > out
              deny Bash (cat x | grep y)
              deny Bash echo $(cat x|grep y)
+             deny Bash bash -c 'cat x|grep y'
+             deny Bash sudo sh -c 'ls; cat x|grep y'
              deny Bash A=1 cat x | grep y
              deny Bash /bin/cat x | grep y
              deny Bash if cat x|grep y; then ls; fi
