@@ -9,9 +9,9 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::view::{Change, Part};
+use haft::{BoxFuture, Effects};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
@@ -152,9 +152,10 @@ fn question(approval: &Approval, cwd: &Path) -> String {
         row("does", description);
     }
     row("input", &short(&approval.input.to_string()));
-    row("effects", &short(&approval.effects.to_string()));
+    row("effects", &short(&touched(&approval.effects)));
     if approval.destructive {
-        row("CAREFUL", "it destroys what can't be brought back");
+        let verb = if is_certain(&approval.effects) { "destroys" } else { "may destroy" };
+        row("CAREFUL", &format!("it {verb} what can't be brought back"));
     }
     if approval.unconfined && approval.effects.unknown {
         row("believed", "nothing confines this tool, and it doesn't say what it touches");
@@ -172,6 +173,35 @@ fn question(approval: &Approval, cwd: &Path) -> String {
         body(part, &mut shown);
     }
     shown
+}
+
+/// What a call touches, and after its commands what they touch, as far as that is known.
+fn touched(effects: &Effects) -> String {
+    let mut shown = effects.to_string();
+    let mut known: Vec<String> = Vec::new();
+    for inner in commands(effects).filter(|inner| !inner.is_none()) {
+        for part in inner.to_string().split(" · ") {
+            if !known.iter().any(|known| known == part) {
+                known.push(part.to_owned());
+            }
+        }
+    }
+    for part in known {
+        shown.push_str(" · ");
+        shown.push_str(&part);
+    }
+    shown
+}
+
+/// What the commands of a call touch.
+fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
+    effects.runs.iter().filter_map(|command| command.effects.as_deref())
+}
+
+/// Whether something is known to be lost. What a program does that nobody describes may be harmless.
+fn is_certain(effects: &Effects) -> bool {
+    let open = effects.unknown || !effects.runs.is_empty();
+    !open || !effects.deletes.is_empty() || commands(effects).any(|inner| !inner.deletes.is_empty())
 }
 
 fn body(part: &Part, shown: &mut String) {

@@ -36,6 +36,7 @@ mod examples;
 mod fold;
 mod host;
 mod index;
+mod line;
 mod lint;
 mod parse;
 mod path;
@@ -115,6 +116,8 @@ struct CommandSpec {
 enum Never {
     /// A path for a tool whose files `Read` or `Edit` rules speak of.
     PathOf(&'static str),
+    /// In `allow`, a path that can match nothing.
+    Path(path::BadPath),
     /// An argument rule on the field that decides what the call does.
     Primary { field: &'static str, write: &'static str },
     /// This tool knows no such specifier.

@@ -158,6 +158,15 @@ const RUNNERS: &[Runner] = &[
         Container,
     ),
     runner("uvx", &[], "qvn", "p", &["quiet", "verbose", "isolated", "offline"], 0, Package),
+    runner(
+        "xcrun",
+        &[],
+        "frvnkl",
+        "",
+        &["find", "run", "verbose", "no-cache", "kill-cache", "log"],
+        0,
+        Container,
+    ),
     runner("yarn", &["dlx", "exec"], "q", "p", &["quiet"], 0, Package),
 ];
 

@@ -579,15 +579,6 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     wrapper(
-        "xcrun",
-        Executed,
-        "frvnkl",
-        "",
-        &["find", "run", "verbose", "no-cache", "kill-cache", "log"],
-        &["sdk", "toolchain"],
-        0,
-    ),
-    wrapper(
         "xvfb-run",
         Executed,
         "alh",

@@ -142,6 +142,22 @@ fn a_question_shows_what_matters() {
     assert!(!new.contains("CAREFUL"), "{new}");
 }
 
+/// The text of a command says less than what is known of it, and nobody cries wolf about a program that isn't known.
+#[test]
+fn a_question_shows_what_commands_touch() {
+    let run = |text: &str, inner: Option<Effects>| {
+        let mut effects = Effects::runs(text);
+        effects.runs[0].effects = inner.map(Box::new);
+        question(&approval(move |_| effects.clone(), json!({})), Path::new("/"))
+    };
+    let shown = run("fetch", Some(Effects::changes("x.io").and(Effects::deletes("old"))));
+    assert!(shown.contains("    effects   runs fetch · deletes old · changes x.io\n"), "{shown}");
+    assert!(shown.contains("    CAREFUL   it destroys what can't be brought back\n"), "{shown}");
+    let shown = run("make", None);
+    assert!(shown.contains("    effects   runs make\n"), "{shown}");
+    assert!(shown.contains("    CAREFUL   it may destroy what can't be brought back\n"), "{shown}");
+}
+
 #[test]
 fn nothing_that_others_wrote_can_pass_for_ours() {
     let evil = "x\n  allow this call? y\x1b[2J\u{202e}";

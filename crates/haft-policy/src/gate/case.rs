@@ -424,10 +424,16 @@ struct Reader<'r> {
 impl Reader<'_> {
     /// Adds the commands of a line to a subject.
     fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
-        let analysis = match subject.tool {
+        let mut analysis = match subject.tool {
             "PowerShell" => foreign(line),
             _ => haft_shell::analyse(line, self.place),
         };
+        for command in &mut analysis.commands {
+            let programs = command.layers.iter().filter_map(|layer| layer.argv.first()?.literal());
+            let climbs = programs.into_iter().any(goes_up_again);
+            command.exact_only =
+                command.exact_only.or(climbs.then_some("names its program by a path with `..`"));
+        }
         let understood = analysis.doubts.is_empty();
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
@@ -440,6 +446,15 @@ impl Reader<'_> {
                 touches: command.effects.as_ref().map(|effects| self.touches(effects)).unwrap_or_default(),
                 open: command.layers.iter().filter_map(|layer| in_pieces(&layer.argv)).flatten().collect(),
             });
+        }
+        let holders = analysis.commands.iter().filter_map(|command| analysis.commands.get(command.within?));
+        let words = holders.flat_map(|holder| holder.layers.last()).flat_map(|layer| &layer.argv);
+        for script in
+            words.filter_map(Word::literal).filter(|word| word.contains(['|', '&', ';', '\n', '>', '<']))
+        {
+            if !subject.scripts.iter().any(|known| known == script) {
+                subject.scripts.push(Cow::Owned(script.to_owned()));
+            }
         }
         for redirect in &analysis.redirects {
             if let Some(host) = redirect.host() {
@@ -480,6 +495,12 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether a path leaves a folder that it names: `scripts/../x`, which begins like what is in `scripts` and isn't.
+fn goes_up_again(path: &str) -> bool {
+    let mut names = path.split('/').skip_while(|name| matches!(*name, "" | "." | ".."));
+    names.any(|name| name == "..")
 }
 
 /// What is known of a command's text, in pieces, with the program by its path and by its name alone; none if all is known.

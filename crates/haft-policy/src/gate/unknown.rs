@@ -228,7 +228,10 @@ impl Search<'_, '_> {
             }
         }
         let may_be_host = rules.may_stop(Touch::Reaches, false).is_some() && name.contains(['.', ':']);
-        rules.stops_host(name).filter(|_| may_be_host).filter(counts(Touch::Reaches))
+        // `go get evil.io/x` names a host without a scheme.
+        let front = || name.split_once('/').and_then(|(front, _)| rules.stops_host(front));
+        let found = may_be_host.then(|| rules.stops_host(name).or_else(front)).flatten();
+        found.filter(counts(Touch::Reaches))
     }
 
     /// What isn't known of a call that is no command.

@@ -10,6 +10,7 @@ use std::path::Path;
 use haft::Extent;
 
 use super::argument::Needs;
+use super::line::Line;
 use super::path::Names as PathNames;
 use super::set::RuleSet;
 use super::subject::{Command, Effect, Place, Subject, Touch, Touches};
@@ -209,6 +210,12 @@ impl<'r> Judge<'r, '_> {
         self.stop_touches(&subject.touches);
         if let Some(line) = self.line().filter(|_| !set.stop.lines.is_empty()) {
             set.stop.lines.each(line, |rule| self.stopped(rule, Meets::Whole));
+            let scripts = subject.scripts.iter().map(|script| &**script);
+            for line in std::iter::once(line).chain(scripts) {
+                Line::new(line).each_stretch(|stretch| {
+                    set.stop.lines.each(stretch, |rule| self.stopped(rule, Meets::Whole));
+                });
+            }
         }
         for command in &subject.commands {
             for text in &command.for_deny {

@@ -101,6 +101,9 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
         let mut say = |kind, words: String| lints.push(Lint::new(id, rule, kind, words));
         let allows = rule.list() == List::Allow;
         match &rule.spec {
+            Spec::Never(Never::Path(bad)) => {
+                say(LintKind::NeverConsulted, format!("left out: {bad}"));
+            }
             Spec::Never(Never::PathOf(other)) => say(
                 LintKind::NeverConsulted,
                 format!("never consulted; paths of {} are judged by `{other}(path)` rules", rule.tool),

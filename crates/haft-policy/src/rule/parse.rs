@@ -2,7 +2,7 @@
 
 use super::argument::ArgumentSpec;
 use super::host::HostSpec;
-use super::path::PathSpec;
+use super::path::{BadPath, PathSpec};
 use super::pattern::{Shape, Wild};
 use super::tool::{self, Kind};
 use super::{BadRule, CommandSpec, Names, Never, RULE_BYTES_MAX, Rule, Spec};
@@ -88,15 +88,23 @@ fn specifier(name: &str, inside: &str, list: List) -> Result<Spec, String> {
     }
     Ok(match kind {
         Kind::Command => {
-            let spec = CommandSpec::parse(text);
+            let spec = CommandSpec::parse(text).or_saved(text, list);
             if spec.is_all() { Spec::Every } else { Spec::Command(spec.folded(name == "PowerShell")) }
         }
         Kind::Called => {
-            let spec = CommandSpec::parse(text);
+            let spec = CommandSpec::parse(text).or_saved(text, list);
             if spec.is_all() { Spec::Every } else { Spec::Called(spec) }
         }
         // Blanks at the end of a path are its own matter.
-        Kind::Path => Spec::Path(PathSpec::parse(inside.trim_start(), list)?),
+        Kind::Path => match PathSpec::parse(inside.trim_start(), list) {
+            Ok(spec) => Spec::Path(spec),
+            // Elsewhere such a rule is accepted and means nothing. Without one that lets through nothing is lost; one that
+            // should stop something has to be heard of.
+            Err(bad @ (BadPath::GoesUp | BadPath::Excepts)) if list == List::Allow => {
+                Spec::Never(Never::Path(bad))
+            }
+            Err(bad) => return Err(bad.to_string()),
+        },
         Kind::Host => match text.split_once(':') {
             Some((before, host)) if before.trim() == "domain" => match HostSpec::parse(host)? {
                 HostSpec::All => Spec::Every,
@@ -134,6 +142,28 @@ impl CommandSpec {
         };
         let exact = matches!(&*patterns, [only] if only.exact().is_some());
         CommandSpec { exact, patterns }
+    }
+
+    /// Also as Claude Code saves an answer: with a backslash before each parenthesis and each backslash.
+    ///
+    /// Nobody can tell by looking whether a text was saved so or written by hand. To stop, both readings count. To let
+    /// through, the other one counts only where every parenthesis has its backslash, which hardly a hand writes.
+    fn or_saved(mut self, text: &str, list: List) -> CommandSpec {
+        let (mut plain, mut escaped, mut bare) = (String::with_capacity(text.len()), false, false);
+        let mut letters = text.chars().peekable();
+        while let Some(c) = letters.next() {
+            let next = letters.next_if(|next| c == '\\' && matches!(next, '(' | ')' | '\\'));
+            escaped |= matches!(next, Some('(' | ')'));
+            bare |= matches!(c, '(' | ')');
+            plain.push(next.unwrap_or(c));
+        }
+        let other = CommandSpec::parse(&plain);
+        let counts = list != List::Allow || (escaped && !bare && other.exact == self.exact);
+        if plain != text && counts && !other.is_all() {
+            self.exact &= other.exact;
+            self.patterns.extend(other.patterns);
+        }
+        self
     }
 
     fn is_all(&self) -> bool {

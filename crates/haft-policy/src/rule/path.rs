@@ -4,6 +4,7 @@
 //! `secrets/*` denies everything below `secrets` but allows only what lies directly in it, `src/**` denies any folder
 //! named `src` but allows only the one in the working directory.
 
+use std::fmt;
 use std::path::{Component, Path};
 
 use super::pattern::{Segment, Shape};
@@ -51,18 +52,46 @@ pub(super) enum End {
     Below,
 }
 
+/// What is wrong with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadPath {
+    /// It begins with `!`.
+    Excepts,
+    /// It has a `..` in it.
+    GoesUp,
+    /// It has that many segments.
+    Long(usize),
+}
+
+impl fmt::Display for BadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPath::Excepts => f.write_str(
+                "a path can't begin with `!`: nothing is excepted from a rule; for a file whose name begins so \
+                 write `\\!`",
+            ),
+            BadPath::GoesUp => f.write_str(
+                "a path can't go up with `..`: a rule matches only below its anchor; write `//` and the absolute \
+                 path, or `~/` and the path from home",
+            ),
+            BadPath::Long(segments) => {
+                write!(f, "a path of {segments} segments; at most {SEGMENTS_MAX} are accepted")
+            }
+        }
+    }
+}
+
 impl PathSpec {
     /// Reads the text between the parentheses.
     ///
     /// # Errors
     /// What is wrong and what to write instead.
-    pub(super) fn parse(text: &str, list: List) -> Result<PathSpec, String> {
+    pub(super) fn parse(text: &str, list: List) -> Result<PathSpec, BadPath> {
         let drive = from_drive(text);
         let text = drive.as_deref().unwrap_or(text);
         let text = without_trailing_blanks(text);
         if text.starts_with('!') {
-            let words = "a path can't begin with `!`: nothing is excepted from a rule; for a file whose name begins so write `\\!`";
-            return Err(words.to_owned());
+            return Err(BadPath::Excepts);
         }
         let (anchor, rest) = if let Some(rest) = text.strip_prefix("//") {
             (Anchor::Root, rest)
@@ -78,18 +107,14 @@ impl PathSpec {
         for segment in rest.split('/') {
             match segment {
                 "" | "." => {}
-                ".." => {
-                    return Err("a path can't go up with `..`: a rule matches only below its anchor; write \
-                                `//` and the absolute path, or `~/` and the path from home"
-                        .to_owned());
-                }
+                ".." => return Err(BadPath::GoesUp),
                 "**" if steps.last() == Some(&Step::Any) => {}
                 "**" => steps.push(Step::Any),
                 name => steps.push(Step::One(Segment::new(name))),
             }
         }
         if steps.len() > SEGMENTS_MAX {
-            return Err(format!("a path of {} segments; at most {SEGMENTS_MAX} are accepted", steps.len()));
+            return Err(BadPath::Long(steps.len()));
         }
         Ok(Self::ended(anchor, steps, dotted, rest.ends_with('/'), list))
     }

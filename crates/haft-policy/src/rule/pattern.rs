@@ -83,6 +83,14 @@ impl Wild {
         Wild { parts: self.parts.iter().map(|part| change(part).into()).collect() }
     }
 
+    /// The same for lines in their [one form](super::line).
+    pub(super) fn as_line(&self) -> Wild {
+        // A command line that holds this character isn't understood.
+        const STAR: &str = "\u{1}";
+        let line = super::line::Line::new(&self.parts.join(STAR));
+        Wild { parts: line.text().split(STAR).map(Into::into).collect() }
+    }
+
     /// Whether one of these stands in it.
     pub(super) fn contains<const N: usize>(&self, letters: [char; N]) -> bool {
         self.parts.iter().any(|part| part.contains(letters))

@@ -199,7 +199,8 @@ impl RuleSet {
             }
             Spec::Command(spec) => {
                 if rule.list() != List::Allow && spec.has_operator() {
-                    spec.patterns.iter().for_each(|pattern| indexes.lines.insert(pattern.clone(), id));
+                    let forms = spec.patterns.iter().flat_map(|pattern| [pattern.clone(), pattern.as_line()]);
+                    forms.for_each(|form| indexes.lines.insert(form, id));
                 }
                 let index = match &*rule.tool {
                     "Monitor" => &mut indexes.monitor,

@@ -29,6 +29,8 @@ pub struct Subject<'a> {
     pub touches: Touches<'a>,
     /// Every command that would be run.
     pub commands: Vec<Command<'a>>,
+    /// Command lines within the command line, as `sh -c` is given one. For rules that speak of more than one command.
+    pub scripts: Vec<Cow<'a, str>>,
 }
 
 /// What is touched.
@@ -87,6 +89,7 @@ impl<'a> Subject<'a> {
             open: false,
             touches: Touches::default(),
             commands: Vec::new(),
+            scripts: Vec::new(),
         }
     }
 

@@ -52,6 +52,12 @@ pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &Node) -> Result<(T,
     Ok((value, unknown.into_inner()))
 }
 
+/// The keys that an object of this type has, as its reader asks for them; none of them may be needed.
+pub(crate) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    let strange = super::jsonc::parse(r#"{"": true}"#).and_then(|node| from_node::<T>(&node));
+    strange.ok().and_then(|(_, unknown)| unknown.first().map(|unknown| unknown.known)).unwrap_or_default()
+}
+
 /// The name by which [`Spanned`] asks for its place.
 const SPANNED: &str = "$haft::Spanned";
 

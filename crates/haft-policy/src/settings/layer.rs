@@ -17,7 +17,8 @@ use super::jsonc::{self, Fault, Spot};
 use super::known::{ELSEWHERE, closest};
 use super::mcp::{self, Server};
 use super::places::{Places, lexical};
-use super::raw::{RawRule, RawSettings};
+use super::raw::{RawPermissions, RawRule, RawSettings};
+use super::sandbox::RawSandbox;
 use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Scope, Source, WrittenRule};
@@ -33,6 +34,16 @@ const MANAGED_PIECES_MAX: usize = 200;
 const KEY_CHARS_MAX: usize = 80;
 /// How many characters of a rule that can't be understood are shown.
 const RULE_CHARS_MAX: usize = 200;
+
+/// Where a key belongs that stands in the wrong object, in words.
+fn belongs(key: &str) -> Option<String> {
+    let places = [
+        ("at the top of the file", de::keys_of::<RawSettings>()),
+        ("in `permissions`", de::keys_of::<RawPermissions>()),
+        ("in `sandbox`", de::keys_of::<RawSandbox>()),
+    ];
+    places.iter().find(|(_, keys)| keys.contains(&key)).map(|(place, _)| format!("it belongs {place}"))
+}
 
 /// What flags say about settings.
 #[derive(Debug, Clone, Default)]
@@ -358,8 +369,12 @@ impl Reading<'_> {
             let place = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
             // Beyond what is shown nobody reads the closest name, and finding it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
-            let near = few.then(|| closest(&key, known.iter().copied())).flatten();
-            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let near = || {
+                let near =
+                    || closest(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                belongs(&key).or_else(near)
+            };
+            let near = few.then(near).flatten().map_or_else(String::new, |near| format!("; {near}"));
             let key: String = key.chars().take(KEY_CHARS_MAX).collect();
             let message = format!("`{key}` is not a key of {place} and does nothing{near}");
             self.warnings.push(Warning { source: layer.source(at), message });

@@ -219,6 +219,31 @@ fn unknown_keys_are_told_with_the_closest_name() {
     );
 }
 
+/// A list of rules that nobody reads looks like one that counts.
+#[test]
+fn a_key_in_the_wrong_object_is_told_where_it_belongs() {
+    let room = Room::new().with(
+        "config/settings.json",
+        r#"{"deny": ["Read"], "disableBypassPermissionsMode": "disable",
+            "permissions": {"hooks": {}, "allowedDomains": []}, "excludedCommands": []}"#,
+    );
+    let settings = room.load().settings;
+    let path = room.at("config/settings.json").display().to_string();
+    let warnings: Vec<String> =
+        settings.warnings.iter().map(|warning| warning.to_string().replace(&path, "f")).collect();
+    assert_eq!(
+        warnings,
+        [
+            "f:1: `deny` is not a key of settings and does nothing; it belongs in `permissions`",
+            "f:1: `disableBypassPermissionsMode` is not a key of settings and does nothing; it belongs in \
+             `permissions`",
+            "f:2: `excludedCommands` is not a key of settings and does nothing; it belongs in `sandbox`",
+            "f:2: `hooks` is not a key of `permissions` and does nothing; it belongs at the top of the file",
+            "f:2: `allowedDomains` is not a key of `permissions` and does nothing",
+        ]
+    );
+}
+
 #[test]
 fn hooks_are_merged_weakest_first_and_identical_ones_run_once() {
     let hook = |command: &str, more: &str| {

@@ -92,3 +92,88 @@ async fn commands_of_other_tools_are_commands() {
         )
         .await;
 }
+
+/// A rule for two commands means them however the line is written, and wherever in it they stand.
+#[tokio::test]
+async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
+    let session =
+        with(rules("+Bash; -Bash(cat * | grep *); ?Bash(make && rm *); -Bash(echo * > log)")).open();
+    session
+        .holds(
+            "deny Bash cat x | grep y
+             deny Bash cat x|grep y
+             deny Bash cat x  |  grep y
+             deny Bash cat x |& grep y
+             deny Bash ls; cat x | grep y
+             deny Bash cat x | grep y && ls
+             deny Bash cat x | grep y > out
+             deny Bash (cat x | grep y)
+             deny Bash echo $(cat x|grep y)
+             deny Bash bash -c 'cat x|grep y'
+             deny Bash sudo sh -c 'ls; cat x|grep y'
+             deny Bash A=1 cat x | grep y
+             deny Bash /bin/cat x | grep y
+             deny Bash if cat x|grep y; then ls; fi
+             ask Bash make&&rm x
+             deny Bash echo a>log
+             allow Bash cat x | sort
+             allow Bash grep y x | cat
+             allow Bash echo 'cat x | grep y'
+             allow Bash make; rm x
+             allow Bash echo a > log2",
+        )
+        .await;
+    let two = serde_json::json!({"command": "make &&\n  rm x"});
+    assert_eq!(session.verdict("Bash", &two).await, "ask");
+}
+
+/// A rule for what is in a folder is no rule for what is beside it.
+#[tokio::test]
+async fn a_wildcard_does_not_follow_a_program_out_of_its_folder() {
+    let session = with(rules("+Bash(./scripts/*); +Bash(../tools/*); +Bash(./a/../b x)")).open();
+    session
+        .holds(
+            "allow Bash ./scripts/build
+             allow Bash ./scripts/build ../x
+             allow Bash timeout 5 ./scripts/build
+             ask Bash ./scripts/../evil
+             ask Bash ./scripts/../../evil
+             ask Bash timeout 5 ./scripts/../evil
+             allow Bash ../tools/x
+             ask Bash ../tools/../x
+             allow Bash ./a/../b x",
+        )
+        .await;
+    with(rules("+Bash")).open().holds("allow Bash ./scripts/../evil").await;
+}
+
+/// Claude Code saves an answer with a backslash before each parenthesis.
+#[tokio::test]
+async fn rules_that_were_saved_with_escapes_mean_what_was_answered() {
+    let saved = r#"Bash(git commit -m "fix \(a\)")"#;
+    let session = with(rules(&format!("+{saved}; +Bash(awk '\\(x\\)' *)"))).open();
+    session
+        .holds(
+            r#"allow Bash git commit -m "fix (a)"
+               ask Bash git commit -m "fix (b)"
+               allow Bash awk '(x)' f"#,
+        )
+        .await;
+    let session = with(rules(&format!(r"+Bash; -{saved}; -Bash(foo 'a\\.b')"))).open();
+    session
+        .holds(
+            r#"deny Bash git commit -m "fix (a)"
+               deny Bash foo 'a\.b'
+               deny Bash foo 'a\\.b'
+               allow Bash git commit -m "fix (b)""#,
+        )
+        .await;
+    // One that is written by hand says what it says.
+    let session = with(rules(r"+Bash(foo \(x\) (y)); +Bash(rm foo\\ bar); +Bash(foo \\\*)")).open();
+    session
+        .holds(
+            r"ask Bash rm foo\ bar
+              ask Bash foo \x",
+        )
+        .await;
+}

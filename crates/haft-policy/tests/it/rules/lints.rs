@@ -30,6 +30,19 @@ fn good_rules_are_not_talked_about() {
     );
 }
 
+/// What people have in `allow` and what means nothing elsewhere stops nothing here; in `deny` it has to be heard of.
+#[test]
+fn a_path_that_can_match_nothing_is_left_out_of_allow_alone() {
+    let (_, lints) = compile(&["allow Read(../../x)", "allow Edit(!x)", "allow Read(a..b/..c)"]);
+    let told: Vec<_> = lints.iter().map(|lint| (lint.rule.index(), lint.kind)).collect();
+    assert_eq!(told, [(0, NeverConsulted), (1, NeverConsulted)]);
+    assert!(lints[0].words.starts_with("left out: a path can't go up with `..`"), "{}", lints[0].words);
+    super::check(&["allow Read(../../x)", "allow Edit(!x)"], &["silent: Read ../../x", "silent: Edit x"]);
+    for rule in ["deny Read(../../x)", "ask Edit(a/../b)", "deny Read(!x)"] {
+        super::parse(rule).unwrap_err();
+    }
+}
+
 #[test]
 fn rules_that_are_never_consulted() {
     check(

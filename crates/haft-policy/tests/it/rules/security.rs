@@ -29,7 +29,8 @@ fn going_up_leads_out() {
             "deny: Read ./secrets//./key",
         ],
     );
-    assert!(parse("allow Edit(src/../../**)").is_err());
+    check(&["allow Edit(src/../../**)"], &["silent: Edit src/a", "silent: Edit ../a"]);
+    assert!(parse("deny Edit(src/../../**)").is_err());
 }
 
 #[test]
