@@ -11,7 +11,7 @@
 //! stops. A rule for exactly this command lets it through, since whoever wrote it has seen it; a block of the working
 //! directories is lifted by nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haft::effects::template::Kind;
 use haft::ports::Because;
@@ -22,7 +22,7 @@ use super::case::Case;
 use super::effects::Given;
 use super::mode::Blocks;
 use crate::rule::{Place, RuleId, RuleSet, Touch};
-use crate::settings::lexical;
+use crate::settings::{Protected, Protection, lexical};
 use crate::source::{List, Source};
 
 /// Something that isn't known, and what could speak of it.
@@ -57,16 +57,20 @@ const COPIERS: &[&str] = &["cp", "ln", "mv", "sed"];
 
 /// The first thing that isn't known of a call and that a rule or a block could speak of.
 pub(super) fn find(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Option<Unknown> {
-    Search { blocks: Some(&inner.blocks), given: &inner.effects, rules, case, caged: case.caged }.run()
+    // In a sandbox nobody writes what is protected.
+    let protected = Some(&inner.protected).filter(|_| case.child && !case.caged);
+    let blocks = Some(&inner.blocks);
+    Search { blocks, protected, given: &inner.effects, rules, case, caged: case.caged }.run()
 }
 
 /// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
 pub(super) fn may_mean(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
-    Search { blocks: None, given: &inner.effects, rules, case, caged: false }.run().is_some()
+    Search { blocks: None, protected: None, given: &inner.effects, rules, case, caged: false }.run().is_some()
 }
 
 struct Search<'s, 'a> {
     blocks: Option<&'s Blocks>,
+    protected: Option<&'s Protected>,
     given: &'s Given,
     rules: &'s RuleSet,
     case: &'s Case<'a>,
@@ -91,7 +95,9 @@ impl Search<'_, '_> {
     fn has_any(&self) -> bool {
         let kinds = [Touch::Reads, Touch::Writes, Touch::Reaches, Touch::Runs];
         let blocks = self.block_of(Touch::Reads).or(self.block_of(Touch::Writes));
-        blocks.is_some() || kinds.iter().any(|touch| self.rules.may_stop(*touch, false).is_some())
+        blocks.is_some()
+            || self.protected.is_some()
+            || kinds.iter().any(|touch| self.rules.may_stop(*touch, false).is_some())
     }
 
     /// Who could speak of something of this kind; with `exact` a rule names just this call.
@@ -192,6 +198,10 @@ impl Search<'_, '_> {
             if found.is_some() {
                 return found;
             }
+            if let Some(root) = self.protected(name) {
+                let words = format!("{}, and no tool may write `{}`", why(name), root.display());
+                return Some(Unknown { because: Because::by(words), rule: None });
+            }
             // A path that says itself that it leads out.
             let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");
             let block = [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| {
@@ -204,6 +214,16 @@ impl Search<'_, '_> {
             }
         }
         None
+    }
+
+    /// What no tool may write, if this name is in it.
+    fn protected(&self, name: &str) -> Option<PathBuf> {
+        let given = lexical(self.case.workspace.cwd(), Path::new(name));
+        let real = given.canonicalize().unwrap_or_else(|_| given.clone());
+        [given, real].iter().find_map(|path| match self.protected?.judge(path) {
+            Some(Protection::Never(root)) if path.starts_with(&root) => Some(root),
+            _ => None,
+        })
     }
 
     /// The rule that stops whatever has this name, a file or a host.

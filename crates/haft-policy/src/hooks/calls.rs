@@ -381,7 +381,8 @@ impl Configured {
             match result.error() {
                 None => object.insert("tool_response".into(), input::response(result, store)),
                 Some(error) => {
-                    let words = input::without_middle(error.message(), limits::ERROR_CHARS_MAX);
+                    let words = input::failure(result.tool_name(), error.message());
+                    let words = input::without_middle(&words, limits::ERROR_CHARS_MAX);
                     object.insert("is_interrupt".into(), false.into());
                     object.insert("error".into(), words.into())
                 }

@@ -1,5 +1,6 @@
 //! What a hook reads on its standard input.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,6 +146,20 @@ pub(super) fn within(text: String, name: &str, store: Option<&Arc<OffloadStore>>
     }
 }
 
+/// The words of a failure as hooks know them: a command's exit code stands first, where a model reads it last.
+pub(super) fn failure<'m>(tool: &str, message: &'m str) -> Cow<'m, str> {
+    let (before, last) = message.rsplit_once('\n').unwrap_or(("", message));
+    let said = last.strip_prefix("exit code ").filter(|_| tool == "Bash");
+    match said.map(|said| said.split_once(": ").unwrap_or((said, ""))) {
+        Some((code, more)) if code.bytes().all(|b| b.is_ascii_digit()) => {
+            let rest = [before, more].into_iter().filter(|text| !text.is_empty());
+            let rest: String = rest.map(|text| format!("\n{text}")).collect();
+            Cow::Owned(format!("Exit code {code}{rest}"))
+        }
+        _ => Cow::Borrowed(message),
+    }
+}
+
 /// A text without its middle.
 pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
     let chars = text.chars().count();
@@ -155,4 +170,26 @@ pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
     let at = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
     let left_out = chars - 2 * half;
     format!("{}\n… ({left_out} characters left out)\n{}", &text[..at(half)], &text[at(chars - half)..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failure;
+
+    #[test]
+    fn the_exit_code_of_a_command_stands_first() {
+        for (message, expected) in [
+            ("x\ny\nexit code 3", "Exit code 3\nx\ny"),
+            ("exit code 1", "Exit code 1"),
+            (
+                "x\nexit code 127: a program in it was not found",
+                "Exit code 127\nx\na program in it was not found",
+            ),
+            ("x\nexit code unknown", "x\nexit code unknown"),
+            ("it took too long", "it took too long"),
+        ] {
+            assert_eq!(failure("Bash", message), expected);
+        }
+        assert_eq!(failure("deploy", "x\nexit code 3"), "x\nexit code 3");
+    }
 }

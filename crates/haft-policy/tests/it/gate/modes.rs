@@ -291,6 +291,9 @@ async fn what_is_the_users_own_is_written_in_no_mode() {
                  deny Bash touch ~/.claude/settings.json
                  deny Bash touch @/config/settings.json
                  deny Bash echo x > @/config/settings.json
+                 ask Bash foo @/state/trust/x
+                 ask Bash foo --out=@/config/settings.json
+                 ask Bash git -C @/state init
                  deny stranger @/state/x
                  allow Write @/outside/fine.txt",
             )
