@@ -219,8 +219,9 @@ async fn calls_that_overlap_are_told_and_those_that_look_at_tasks_are_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_task_printed_is_kept() {
     let scene = Scene::new();
-    scene.background("seq 50000; touch printed; sleep 1000").await;
-    until(|| scene.path("printed").exists()).await;
+    scene.background("seq 50000; sleep 1000").await;
+    // Printed isn't read yet.
+    until(|| scene.tasks.log(TaskId(1)).is_some_and(|log| log.size().bytes == 288_894)).await;
     let look = scene.says("TaskOutput", json!({"task_id": "task-1"})).await;
     assert!(look.contains("[bytes 0 to 24576 of ") && look.contains("[all of it is in "), "{look}");
     let next = scene.says("TaskOutput", json!({"task_id": "task-1"})).await;

@@ -173,7 +173,13 @@ async fn a_cancelled_command_says_what_it_had_printed() {
     let command = "printf 'one\\ntwo'; sleep 600";
     let turn = scene.engine.turn();
     let handle = turn.handle();
-    let heard = || events.events().iter().any(|event| matches!(event.what, What::Progress(_)));
+    let is_last = |message: &String| message.contains("two");
+    let heard = || {
+        events.events().iter().any(|event| match &event.what {
+            What::Progress(progress) => progress.message.as_ref().is_some_and(is_last),
+            _ => false,
+        })
+    };
     let interrupted = async {
         until(heard).await;
         handle.interrupt();
