@@ -314,7 +314,7 @@ impl<'a> Case<'a> {
     }
 
     fn with(&self, touches: Touches<'a>) -> Case<'a> {
-        let subject = Subject { touches, commands: Vec::new(), ..self.subject.clone() };
+        let subject = Subject { touches, commands: Vec::new(), part: true, ..self.subject.clone() };
         let (commands, doubts, targets) = (Vec::new(), Vec::new(), Vec::new());
         let (unread, critical, failed) = (None, None, None);
         let Case { child, held, confined, caged, workspace, declared, judgement, .. } = *self;

@@ -208,11 +208,12 @@ impl<'r> Judge<'r, '_> {
             });
         }
         self.stop_touches(&subject.touches);
-        if let Some(line) = self.line().filter(|_| !set.stop.lines.is_empty()) {
+        if let Some(line) = self.line().filter(|_| !subject.part && !set.stop.lines.is_empty()) {
             set.stop.lines.each(line, |rule| self.stopped(rule, Meets::Whole));
             let scripts = subject.scripts.iter().map(|script| &**script);
             for line in std::iter::once(line).chain(scripts) {
-                Line::new(line).each_stretch(|stretch| {
+                let begins = |rest: &str| set.stop.lines.begins(rest);
+                Line::new(line).each_stretch(begins, |stretch| {
                     set.stop.lines.each(stretch, |rule| self.stopped(rule, Meets::Whole));
                 });
             }

@@ -65,6 +65,16 @@ impl<P: Shape> Index<P> {
         self.rest.iter().copied().for_each(test);
     }
 
+    /// Whether a text begins like a pattern that doesn't begin with a wildcard.
+    pub(super) fn begins(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let mut found = self.exact.keys().any(|exact| bytes.starts_with(exact));
+        for length in self.heads.lengths_up_to(bytes.len()) {
+            self.heads.with(&bytes[..length], &mut |_| found = true);
+        }
+        found
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wild.is_empty()
     }

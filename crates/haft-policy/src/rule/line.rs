@@ -61,9 +61,13 @@ impl Line {
         &self.text
     }
 
-    /// Hands over every stretch from the beginning of a command to the end of one.
-    pub(super) fn each_stretch(&self, mut found: impl FnMut(&str)) {
-        for start in self.starts.iter().take(STRETCH_ENDS_MAX) {
+    /// Hands over every stretch from the beginning of a command to the end of one, if anything `begins` like what is left
+    /// there. The first command always counts: what begins with a wildcard and fits a later stretch fits one from here.
+    pub(super) fn each_stretch(&self, begins: impl Fn(&str) -> bool, mut found: impl FnMut(&str)) {
+        for (at, start) in self.starts.iter().take(STRETCH_ENDS_MAX).enumerate() {
+            if at > 0 && !begins(&self.text[*start..]) {
+                continue;
+            }
             for end in self.ends.iter().take(STRETCH_ENDS_MAX).filter(|end| *end > start) {
                 found(&self.text[*start..*end]);
             }
@@ -215,7 +219,7 @@ mod tests {
 
     fn stretches(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        Line::new(text).each_stretch(|stretch| found.push(stretch.to_owned()));
+        Line::new(text).each_stretch(|_| true, |stretch| found.push(stretch.to_owned()));
         found
     }
 

@@ -31,6 +31,8 @@ pub struct Subject<'a> {
     pub commands: Vec<Command<'a>>,
     /// Command lines within the command line, as `sh -c` is given one. For rules that speak of more than one command.
     pub scripts: Vec<Cow<'a, str>>,
+    /// Only a part of the line is meant, so that rules for more than one command don't speak of it.
+    pub part: bool,
 }
 
 /// What is touched.
@@ -90,6 +92,7 @@ impl<'a> Subject<'a> {
             touches: Touches::default(),
             commands: Vec::new(),
             scripts: Vec::new(),
+            part: false,
         }
     }
 

@@ -123,6 +123,8 @@ async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
              allow Bash echo a > log2",
         )
         .await;
+    let session_of_star = with(rules("+Bash; -Bash(* | grep *)")).open();
+    session_of_star.holds("deny Bash ls; cat x|grep y; ls\nallow Bash ls; grep y x | cat").await;
     let two = serde_json::json!({"command": "make &&\n  rm x"});
     assert_eq!(session.verdict("Bash", &two).await, "ask");
 }
