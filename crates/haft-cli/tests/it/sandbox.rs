@@ -272,3 +272,42 @@ fn without_any_sandbox_commands_are_refused() {
     let allowed = without_namespaces(&room, &args, false);
     assert!(allowed.code == Some(0) && allowed.stdout.contains("three"), "{allowed:?}");
 }
+
+/// Configuration of a worktree would run when somebody looks at it: no command leaves one behind.
+#[test]
+fn no_command_leaves_configuration_in_a_worktree() {
+    let room = Room::new();
+    let git = |args: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=x", "-c", "user.email=x@x.io"]).args(args).current_dir(room.path("work"));
+        assert!(git.output().unwrap().status.success(), "{args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["config", "extensions.worktreeConfig", "true"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "x"]);
+    git(&["worktree", "add", "-q", "old"]);
+    let script = "for n in old new; do printf '[core]\\n\\tfsmonitor = false\\n' > .git/worktrees/$n/config.worktree; done";
+    room.write("work/poison.sh", script);
+    let made = bash(&room, "git worktree add -q new; sh poison.sh; echo on > plain", &["--allow", "Bash"]);
+    assert!(made.stdout.contains("config.worktree"), "{made:?}");
+    for name in ["old", "new"] {
+        let folder = room.path("work/.git/worktrees").join(name);
+        assert!(folder.is_dir() && !folder.join("config.worktree").exists(), "{name}: {made:?}");
+    }
+    assert_eq!(fs::read_to_string(room.path("work/plain")).unwrap(), "on\n");
+}
+
+/// What a command was allowed to make outside is there afterwards, also if it is empty or lies in the home folder.
+#[test]
+fn what_was_granted_outside_is_kept() {
+    let room = Room::new();
+    room.write("beside/x", "");
+    let rule = format!("Edit(/{}/**)", room.path("beside").display());
+    let made = bash(&room, "touch ../beside/empty", &["--allow", "Bash", "--allow", &rule]);
+    assert!(made.code == Some(0) && room.path("beside/empty").exists(), "{made:?}");
+    // One that only looked leaves nothing.
+    let looked = bash(&room, "true || echo x > ../beside/never", &["--allow", "Bash", "--allow", &rule]);
+    assert!(looked.code == Some(0) && !room.path("beside/never").exists(), "{looked:?}");
+    let home = bash(&room, "echo a > ~/granted", &["--allow", "Bash", "--allow", "Edit(~/granted)"]);
+    assert_eq!(fs::read_to_string(room.path("home/granted")).unwrap_or_default(), "a\n", "{home:?}");
+}

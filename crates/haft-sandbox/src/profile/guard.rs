@@ -52,7 +52,7 @@ struct State {
     /// Configurations that a running command may write, as they were.
     configs: BTreeMap<PathBuf, Vec<u8>>,
     /// Files that were made for a call.
-    empty: Vec<PathBuf>,
+    empty: Vec<(PathBuf, Option<undo::Changed>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
     indexes: Indexes,
@@ -130,7 +130,8 @@ impl Guard {
 
     /// Remembers a file that was made for a call.
     pub(super) fn made_empty(&self, path: &Path) {
-        self.state().empty.push(path.to_owned());
+        let made = undo::Changed::at(path);
+        self.state().empty.push((path.to_owned(), made));
     }
 
     /// Everything that stays as it is, but for a configuration that the command may write.
@@ -233,8 +234,8 @@ impl Guard {
         let mut said = Vec::new();
         let config = self.config_of(request);
         let empty = std::mem::take(&mut self.state().empty);
-        for path in empty {
-            undo::remove_if_empty(&path);
+        for (path, made) in empty {
+            undo::remove_if_untouched(&path, made);
         }
         if let Some(config) = &config {
             let before = self.state().configs.remove(config);
@@ -264,9 +265,14 @@ impl Guard {
 
     fn take_away_unwanted(&self, said: &mut Vec<Refusal>) {
         let state = self.state();
-        for path in state.repositories.iter().flat_map(|repository| &repository.unwanted) {
-            if path.symlink_metadata().is_ok() {
-                said.push(Refusal::Protected { path: path.clone(), done: undo::take_away(path) });
+        for repository in &state.repositories {
+            let of_worktrees = repository::worktree_configs(&repository.config);
+            let new = of_worktrees.into_iter().filter(|path| !repository.fixed.contains(path));
+            for path in repository.unwanted.iter().cloned().chain(new) {
+                if path.symlink_metadata().is_ok() {
+                    let done = undo::take_away(&path);
+                    said.push(Refusal::Protected { path, done });
+                }
             }
         }
     }

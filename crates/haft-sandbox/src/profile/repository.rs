@@ -88,6 +88,15 @@ fn plain(work: &Path, git: &Path) -> Repository {
     Repository { work: work.to_owned(), fixed, config, unwanted, elsewhere: Vec::new() }
 }
 
+/// Where the worktrees of a repository have configuration of their own, whoever made it. No command is to make one: what it
+/// says would run when somebody looks at that worktree.
+pub(super) fn worktree_configs(config: &Path) -> Vec<PathBuf> {
+    let folder = config.parent().map(|git| git.join("worktrees"));
+    let worktrees = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let configs = worktrees.map(|worktree| worktree.path().join("config.worktree"));
+    configs.filter(|path| path.symlink_metadata().is_ok()).take(limits::WATCHED_ENTRIES_MAX).collect()
+}
+
 /// What a configuration names that runs or is read as configuration: hooks elsewhere, included files, programs.
 fn named_in(config: &Path, work: &Path) -> Vec<PathBuf> {
     let entries = read_small(config).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();

@@ -101,12 +101,28 @@ pub(super) fn take_away(path: &Path) -> String {
     }
 }
 
-/// Removes a file that was made for a call and that nobody has written to.
-pub(super) fn remove_if_empty(path: &Path) {
+/// Removes a file that was made for a call and that nobody has touched since: it is empty, and its inode didn't change.
+pub(super) fn remove_if_untouched(path: &Path, made: Option<Changed>) {
     let Ok(spot) = Spot::of(path) else { return };
-    let found = rustix::fs::statat(&spot.folder, spot.name, AtFlags::SYMLINK_NOFOLLOW);
-    if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file() && found.st_size == 0) {
+    let Ok(found) = rustix::fs::statat(&spot.folder, spot.name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let is_empty = FileType::from_raw_mode(found.st_mode).is_file() && found.st_size == 0;
+    if is_empty && made == Some(Changed::of(&found)) {
         let _ = rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty());
+    }
+}
+
+/// When an inode was changed last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Changed(i64, u64);
+
+impl Changed {
+    fn of(found: &rustix::fs::Stat) -> Changed {
+        Changed(found.st_ctime, found.st_ctime_nsec)
+    }
+
+    /// Of what is at a path.
+    pub(super) fn at(path: &Path) -> Option<Changed> {
+        rustix::fs::lstat(path).ok().map(|found| Changed::of(&found))
     }
 }
 
