@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
@@ -64,6 +65,9 @@ impl Starter {
         let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sandbox = Sandbox::start(plan.ok_or("no process is started any more: this program ends")?);
         let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
+        if let Some(folder) = self.temp.get().and_then(|temp| temp.parent()) {
+            sweep(folder);
+        }
         for note in sandbox.notes() {
             output::warning(&output::one_line(note));
         }
@@ -122,6 +126,32 @@ fn blocking<T>(make: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Begins the name of a session's temporary folder.
+const TEMP_PREFIX: &str = "haft-";
+/// How old such a folder is before it counts as left behind: its session was killed.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many of them one session removes.
+const SWEPT_MAX: usize = 100;
+
+/// Removes temporary folders of this user's sessions that are gone.
+fn sweep(folder: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::getuid().as_raw();
+    let is_left = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix(TEMP_PREFIX)?.rsplit_once('-')?.1;
+        let process = u32::from_str_radix(number, 16).ok()?;
+        let found = entry.metadata().ok().filter(|found| found.is_dir() && found.uid() == own)?;
+        let age = found.modified().ok()?.elapsed().ok()?;
+        let gone = !Path::new("/proc").join(process.to_string()).exists();
+        (gone && age > LEFT_BEHIND_AFTER).then_some(())
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_left(entry).is_some()).take(SWEPT_MAX) {
+        let _ = std::fs::remove_dir_all(entry.path());
+    }
+}
+
 /// Where things are that a sandbox has to know.
 pub(crate) struct Surroundings<'a> {
     /// The working directory, then those that were added.
@@ -148,7 +178,7 @@ pub(crate) fn sandbox(
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
     let path = |at: &At<String>| at_home(home, &cwd, &at.value);
     let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
-    let temp = std::env::temp_dir().join(format!("haft-{session}"));
+    let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}"));
     let caches = state.map_or_else(|| temp.join("caches"), |state| state.join("caches"));
     let mut profile = ProfileConfig::new(&cwd, temp, caches);
     profile.workspace = workspace;

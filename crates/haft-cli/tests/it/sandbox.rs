@@ -311,3 +311,28 @@ fn what_was_granted_outside_is_kept() {
     let home = bash(&room, "echo a > ~/granted", &["--allow", "Bash", "--allow", "Edit(~/granted)"]);
     assert_eq!(fs::read_to_string(room.path("home/granted")).unwrap_or_default(), "a\n", "{home:?}");
 }
+
+/// A session that was killed leaves its temporary folder; after a day the next one takes it away, and no other.
+#[test]
+fn temporary_folders_of_killed_sessions_are_swept() {
+    let room = Room::new();
+    // No process has a number like that.
+    let names = ["tmp/haft-19a-7ffffff0", "tmp/haft-19b-7ffffff1", "tmp/haft-notes"];
+    for name in names {
+        room.write(&format!("{name}/inside"), "");
+    }
+    let old = |name: &str| {
+        let touched =
+            std::process::Command::new("touch").args(["-d", "2 days ago"]).arg(room.path(name)).status();
+        assert!(touched.unwrap().success());
+    };
+    old(names[0]);
+    old(names[2]);
+    let input = json!({"command": "echo on"}).to_string();
+    let mut haft = room.haft(["call", "Bash", &input]);
+    haft.env("PATH", std::env::var_os("PATH").unwrap()).env("TMPDIR", room.path("tmp"));
+    let ran = room.run(haft, "");
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "on"), "{ran:?}");
+    assert_eq!(names.map(|name| room.path(name).exists()), [false, true, true]);
+    assert_eq!(fs::read_dir(room.path("tmp")).unwrap().count(), 2, "its own is gone too");
+}
