@@ -3,12 +3,15 @@
 //! Where it isn't installed these tests are skipped, and say so.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use haft::ports::Processes as _;
 use haft_sandbox::testing::{MAKER, without_own_namespaces};
 use haft_sandbox::{Maker, ProfileConfig, Sandbox, SandboxConfig, Stack, maker_of, probe, stack_of};
 
 use crate::confined::{Ground, HELPER, said};
+use crate::lives::{count, mark};
+use crate::until;
 
 /// The modules whose tests let children loose in the full sandbox.
 const MODULES: [&str; 9] = [
@@ -87,6 +90,34 @@ fn where_only_bubblewrap_can_it_is_used() {
         let own = found.iter().find(|part| part.part == "user namespace").unwrap();
         assert!(!own.works && own.advice.is_none(), "{own:?}");
     });
+}
+
+/// Bubblewrap waits outside for the helper to end. Killed itself, it takes everything along, and the next call is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_bubblewrap_is_noticed() {
+    if !is_installed() {
+        return;
+    }
+    let ground = Ground::new();
+    let (mark, helper) = (mark(), ground.own_helper());
+    let config = config(&ground).with_helper(&helper).with_maker(Maker::Bubblewrap);
+    let sandbox = Arc::new(Sandbox::start(config).unwrap());
+    let (own, request) = (sandbox.clone(), ground.bash(&format!("setsid sleep {mark} & sleep {mark}")));
+    let run = tokio::spawn(async move { own.run(request).await });
+    until("both run", || count(&mark, None) >= 2);
+    let bubblewrap = std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let runs = std::fs::read_link(entry.path().join("exe")).ok()?;
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().to_owned();
+        let starts = std::fs::read_link(format!("/proc/{parent}/exe")).ok()?;
+        (runs == helper && starts.ends_with("bwrap")).then(|| parent.parse::<i32>().unwrap())
+    });
+    let bubblewrap = rustix::process::Pid::from_raw(bubblewrap.unwrap()).unwrap();
+    rustix::process::kill_process(bubblewrap, rustix::process::Signal::KILL).unwrap();
+    until("all of it is gone", || count(&mark, Some(&helper)) == 0);
+    let lost = run.await.unwrap();
+    assert!(lost.as_ref().is_err_and(|lost| lost.to_string().contains("helper has ended")), "{lost:?}");
+    assert!(sandbox.run(ground.bash("true")).await.is_err());
 }
 
 /// What keeps bubblewrap from helping is said in its own words.
