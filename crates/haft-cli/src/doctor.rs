@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use haft_sandbox::{Finding, Stack, probe, stack_of};
+use haft_sandbox::{Finding, Maker, Stack, maker_of, probe, stack_of};
 use serde::Serialize;
 
 use crate::args::{Common, DoctorArgs, Form};
@@ -15,11 +15,16 @@ use crate::{Exit, Usage, output, session};
 const PROGRAMS: [(&str, &str); 2] =
     [("bash", "commands run in `sh`"), ("git", "nothing that is built in needs it; commands may")];
 
+/// What holds commands back that want too much. Not tried, since it is there wherever a sandbox is.
+const BOUNDS: &str =
+    "processes, open files and sizes of files have limits; memory has none, since no cgroup is used";
+
 pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
     let Session { given, warnings, .. } = session::inspect(common)?;
     let found = probe(None);
     let report = Report {
         sandbox: stack_of(&found).into(),
+        namespaces: maker_of(&found).and_then(By::of),
         parts: found.into_iter().map(Part::from).collect(),
         programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
         workspace: given.places.cwd.display().to_string(),
@@ -44,6 +49,8 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
 pub(crate) struct Report {
     /// How much of the sandbox can be made.
     sandbox: Made,
+    /// Who makes the namespaces that all of it takes; null if it isn't all.
+    namespaces: Option<By>,
     /// The parts that were tried.
     parts: Vec<Part>,
     /// Programs that tools start.
@@ -75,6 +82,27 @@ impl From<Stack> for Made {
             Stack::Full => Made::Full,
             Stack::Fallback => Made::Fallback,
             Stack::None => Made::None,
+        }
+    }
+}
+
+/// Who makes the namespaces. What is promised is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum By {
+    /// This program.
+    Haft,
+    /// Bubblewrap, because this machine doesn't let this program.
+    Bubblewrap,
+}
+
+impl By {
+    fn of(maker: Maker) -> Option<By> {
+        match maker {
+            Maker::Ourselves => Some(By::Haft),
+            Maker::Bubblewrap => Some(By::Bubblewrap),
+            Maker::Either => None,
         }
     }
 }
@@ -149,6 +177,9 @@ impl Report {
     fn text(&self) -> String {
         let mut text = String::new();
         let words = match self.sandbox {
+            Made::Full if self.namespaces == Some(By::Bubblewrap) => {
+                "full, through bubblewrap: commands can do no more than they are granted"
+            }
             Made::Full => "full: commands can do no more than they are granted",
             Made::Fallback => "fallback: reads are limited; no names are protected, no hosts can be granted",
             Made::None => "none: commands are refused unless `--no-sandbox` is given",
@@ -165,6 +196,9 @@ impl Report {
             for line in part.advice.iter().flat_map(|advice| advice.lines()) {
                 let _ = writeln!(text, "       {:width$}  {line}", "");
             }
+        }
+        if self.sandbox != Made::None {
+            let _ = writeln!(text, "\nbounds     {BOUNDS}");
         }
         let _ = writeln!(text, "\nprograms");
         for Program { name, path, without } in &self.programs {

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 use rustix::process::Signal;
 
+use crate::bubblewrap::{self, Bubblewrap};
 use crate::init::Walls;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
@@ -38,6 +39,8 @@ pub(crate) enum HelperProgram {
 pub(crate) struct Helper {
     socket: Arc<OwnedFd>,
     walls: Walls,
+    /// Whether bubblewrap made its user namespace.
+    through_bubblewrap: bool,
     /// Waits for its end, and is the thread that the helper dies with.
     keeper: Option<JoinHandle<()>>,
     /// See [`Helper::take_listeners`].
@@ -50,17 +53,44 @@ impl Helper {
     /// # Errors
     /// What the machine refuses, in words.
     pub(crate) fn start(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Helper, String> {
-        let failed = |errno: Errno| format!("its helper can't be started: {}", std::io::Error::from(errno));
+        let null = null().map_err(failed)?;
+        Helper::begun(plan(program, walls, ports)?, [&null; 3], &[], walls)
+    }
+
+    /// The same in namespaces that bubblewrap makes.
+    ///
+    /// # Errors
+    /// What the machine refuses, in words; also bubblewrap's own.
+    pub(crate) fn start_through(
+        bubblewrap: &Bubblewrap,
+        program: &HelperProgram,
+        walls: Walls,
+        ports: &[u16],
+    ) -> Result<Helper, String> {
+        let (null, complaints) = (null().map_err(failed)?, bubblewrap::complaints().map_err(failed)?);
+        let mut plan = plan(program, walls, ports)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let itself = rustix::fs::open(&*plan.program, flags, Mode::empty()).map_err(failed)?;
+        plan.argv = bubblewrap.argv(plan.argv);
+        plan.program = bubblewrap.program()?;
+        match Helper::begun(plan, [&null, &null, &complaints], &[&itself], walls) {
+            Ok(mut helper) => {
+                helper.through_bubblewrap = true;
+                Ok(helper)
+            }
+            Err(words) => Err(bubblewrap::complaint(complaints.as_fd()).unwrap_or(words)),
+        }
+    }
+
+    /// A helper of which the first descriptors are these; then comes its socket, and then what else there is.
+    fn begun(plan: Plan, first: [&OwnedFd; 3], others: &[&OwnedFd], walls: Walls) -> Result<Helper, String> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(failed)?;
-        let null =
-            rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-        let own =
-            [&null, &null, &null, &theirs].map(|own| rustix::io::fcntl_dupfd_cloexec(own, DESCRIPTOR_MIN));
-        let own = own.into_iter().collect::<Result<Vec<OwnedFd>, Errno>>().map_err(failed)?;
+        let own = first.into_iter().chain([&theirs]).chain(others.iter().copied());
+        let own = own.map(|own| rustix::io::fcntl_dupfd_cloexec(own, DESCRIPTOR_MIN));
+        let own = own.collect::<Result<Vec<OwnedFd>, Errno>>().map_err(failed)?;
         drop(theirs);
-        let plan = plan(program, walls, ports)?;
         let (say, started) = mpsc::sync_channel(1);
         let keeper = std::thread::Builder::new()
             .name("haft-sandbox".into())
@@ -72,8 +102,13 @@ impl Helper {
             .map_err(|_| "its helper can't be started: the thread for it failed".to_owned())?
             .map_err(|(_, errno)| failed(errno))?;
         // From here on dropping it ends it.
-        let mut helper =
-            Helper { socket: Arc::new(ours), walls, keeper: Some(keeper), listeners: VecDeque::new() };
+        let mut helper = Helper {
+            socket: Arc::new(ours),
+            walls,
+            through_bubblewrap: false,
+            keeper: Some(keeper),
+            listeners: VecDeque::new(),
+        };
         helper.listeners = helper.greeting()?;
         Ok(helper)
     }
@@ -114,6 +149,10 @@ impl Helper {
 
     pub(crate) fn walls(&self) -> Walls {
         self.walls
+    }
+
+    pub(crate) fn is_through_bubblewrap(&self) -> bool {
+        self.through_bubblewrap
     }
 
     /// Starts a child in a scene. `own` are its descriptors 0, 1, 2 and maybe 3; `opened` is its program, where that isn't
@@ -160,6 +199,14 @@ impl Drop for Helper {
             let _ = keeper.join();
         }
     }
+}
+
+fn failed(errno: Errno) -> String {
+    format!("its helper can't be started: {}", std::io::Error::from(errno))
+}
+
+fn null() -> Result<OwnedFd, Errno> {
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn gone() -> String {

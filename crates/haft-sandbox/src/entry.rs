@@ -2,6 +2,7 @@
 
 use haft::isolate::Isolated;
 
+use crate::helper::UserNamespace;
 use crate::{confined, helper, isolator, probe};
 
 /// Has to be the first thing that `main` does.
@@ -39,13 +40,16 @@ pub fn entry_with(tools: fn() -> Vec<Isolated>) {
     if name == isolator::NAME {
         isolator::run(tools);
     }
+    let by_bubblewrap = name.as_encoded_bytes() == helper::PASSED.to_bytes();
+    let name = if by_bubblewrap { arguments.next().unwrap_or_default() } else { name };
     if name == helper::NAME
         && let Some(walls) = arguments.next()
     {
+        let user = if by_bubblewrap { UserNamespace::made_for_us() } else { UserNamespace::ToBeMade };
         if walls == helper::PROBE {
-            probe::run();
+            probe::run(user);
         }
         let ports: Vec<u16> = arguments.filter_map(|port| port.to_str()?.parse().ok()).collect();
-        helper::run(&walls.to_string_lossy(), &ports);
+        helper::run(&walls.to_string_lossy(), &ports, user);
     }
 }

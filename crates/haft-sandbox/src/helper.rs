@@ -11,6 +11,7 @@
 //! came, and a second where calls came faster than that.
 
 use std::collections::{HashMap, VecDeque};
+use std::ffi::CStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
@@ -28,16 +29,19 @@ use crate::{limits, loopback, stage};
 /// How a program is called that is to be the helper, and the descriptor of its socket.
 pub(crate) const NAME: &str = "haft: sandbox";
 pub(crate) const SOCKET: i32 = 3;
+/// Where its own program is, and so how it is called, if bubblewrap starts it; the name comes after that.
+pub(crate) const PASSED: &CStr = c"/proc/self/fd/4";
+const PROGRAM: i32 = 4;
 /// Its first argument; the others are ports.
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const BARE: &str = "bare";
 pub(crate) const PROBE: &str = "probe";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
-pub(crate) fn run(walls: &str, ports: &[u16]) -> ! {
+pub(crate) fn run(walls: &str, ports: &[u16], user: UserNamespace) -> ! {
     let Some(socket) = sys::inherited(SOCKET) else { sys::exit_now(1) };
     let walls = if walls == NAMESPACES { Walls::Namespaces } else { Walls::Bare };
-    match Helper::new(socket, walls, ports) {
+    match Helper::new(socket, walls, ports, user) {
         Ok(helper) => helper.serve(),
         Err((socket, words)) => {
             let _ = wire::send(socket.as_fd(), format!("-{words}").as_bytes(), &[]);
@@ -75,9 +79,14 @@ struct Order {
 }
 
 impl Helper {
-    fn new(socket: OwnedFd, walls: Walls, ports: &[u16]) -> Result<Helper, (OwnedFd, String)> {
+    fn new(
+        socket: OwnedFd,
+        walls: Walls,
+        ports: &[u16],
+        user: UserNamespace,
+    ) -> Result<Helper, (OwnedFd, String)> {
         let made = match walls {
-            Walls::Namespaces => namespaces(ports),
+            Walls::Namespaces => user.enter().and_then(|()| loopback::make(ports).map(Some)),
             Walls::Bare | Walls::Probe => Ok(None),
         };
         let (session_net, listeners) = match made {
@@ -282,18 +291,43 @@ fn flags(walls: Walls, network: Network) -> i32 {
     libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | empty
 }
 
-/// Enters the session's namespaces.
-fn namespaces(ports: &[u16]) -> Result<Option<loopback::Made>, String> {
-    enter_user_namespace()?;
-    loopback::make(ports).map(Some)
+/// The session's user namespace, with a mount namespace in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserNamespace {
+    /// We make it ourselves.
+    ToBeMade,
+    /// Bubblewrap has made it, and we are in it.
+    Entered,
 }
 
-/// Enters a user namespace and a mount namespace.
-///
-/// # Errors
-/// Why not, in words.
-pub(crate) fn enter_user_namespace() -> Result<(), String> {
-    let failed = |what: &str, errno: Errno| format!("{what}: {}", std::io::Error::from(errno));
+impl UserNamespace {
+    /// In a helper that bubblewrap has started: lets go of what only bubblewrap needed, and ends with it.
+    pub(crate) fn made_for_us() -> UserNamespace {
+        drop(sys::inherited(PROGRAM));
+        // Bubblewrap was asked for this too; whoever gets rights when a program starts may lose it.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        UserNamespace::Entered
+    }
+
+    /// Makes it if need be. From then on this process can mount, and nobody else sees that.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn enter(self) -> Result<(), String> {
+        if self == UserNamespace::ToBeMade {
+            unshare()?;
+        }
+        // What the host mounts later shows here too, and nothing that is mounted here shows there.
+        mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
+            .map_err(|errno| failed("nothing can be mounted", errno))
+    }
+}
+
+fn failed(what: &str, errno: Errno) -> String {
+    format!("{what}: {}", std::io::Error::from(errno))
+}
+
+fn unshare() -> Result<(), String> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(|errno| match errno {
         // What the kernel means by "no space left".
@@ -309,7 +343,5 @@ pub(crate) fn enter_user_namespace() -> Result<(), String> {
         std::fs::write(format!("/proc/self/{file}"), text)
             .map_err(|error| format!("no user namespace can be made: `{file}`: {error}"))?;
     }
-    // What the host mounts later shows here too, and nothing that is mounted here shows there.
-    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
-        .map_err(|errno| failed("no mount namespace can be made", errno))
+    Ok(())
 }

@@ -25,6 +25,7 @@
 //! | `sandbox`, [`net`], `profile` | the whole; what may be reached; what may be seen and changed |
 //! | `scene` | the plan for one child, made by the profile and carried out by the helper |
 //! | `entry`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
+//! | `bubblewrap` | who starts the helper where nobody else may make a user namespace |
 //! | `init`, `stage`, `loopback` | the first process of a child; its mounts; the session's network |
 //! | `landlock`, `seccomp`, `bare` | rules for files; the filter; the same scene without namespaces |
 //! | `evidence` | what a command that may only look tried to change |
@@ -38,6 +39,7 @@
 #![warn(missing_docs)]
 
 mod bare;
+mod bubblewrap;
 mod capture;
 mod confined;
 mod entry;
@@ -69,6 +71,6 @@ mod wire;
 pub use entry::{entry, entry_with};
 pub use isolator::SandboxIsolator;
 pub use local::LocalProcesses;
-pub use probe::{Finding, probe, stack_of};
+pub use probe::{Finding, maker_of, probe, stack_of};
 pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
-pub use sandbox::{Sandbox, SandboxConfig, Stack, Unavailable, is_possible};
+pub use sandbox::{Maker, Sandbox, SandboxConfig, Stack, Unavailable, is_possible};

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::RecvFlags;
 
+use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Helper, HelperProgram};
+use crate::helper::UserNamespace;
 use crate::init::Walls;
-use crate::sandbox::Stack;
+use crate::sandbox::{Maker, Stack};
 use crate::scene::{Network, Part, Scene};
 use crate::sys::{self, Forked, OneThread};
 use crate::{helper, init, limits, loopback, seccomp, stage, start, wire};
@@ -30,32 +32,90 @@ pub struct Finding {
     pub needed_for: Option<Stack>,
 }
 
-/// How a part is tried, and what came of it in words.
-type Attempt = fn() -> Result<String, String>;
+/// How a part is tried, in or out of a user namespace, and what came of it in words.
+type Attempt = fn(UserNamespace) -> Result<String, String>;
+
+const USER: &str = "user namespace";
+const SCENE: &str = "mounts and processes of its own";
+const OVERLAY: &str = "private copies of caches (overlayfs)";
+const NETWORK: &str = "network namespace";
+const LANDLOCK: &str = "Landlock";
+const FILTER: &str = "filter of system calls (seccomp)";
+const BUBBLEWRAP: &str = "bubblewrap";
 
 /// What is tried: name, the stack that can't do without it, and how.
-const PARTS: [(&str, Option<Stack>, Attempt); 8] = [
-    ("user namespace", Some(Stack::Full), user_namespace),
-    ("mounts and processes of its own", Some(Stack::Full), scene),
-    ("private copies of caches (overlayfs)", None, overlay),
-    ("network namespace", Some(Stack::Full), network),
-    ("Landlock", Some(Stack::Fallback), landlock),
-    ("filter of system calls (seccomp)", Some(Stack::Fallback), filter),
-    ("bounds on memory and processes (cgroup)", None, cgroup),
-    ("bubblewrap", None, bubblewrap),
+const PARTS: [(&str, Option<Stack>, Attempt); 6] = [
+    (USER, Some(Stack::Full), user_namespace),
+    (SCENE, Some(Stack::Full), scene),
+    (OVERLAY, None, overlay),
+    (NETWORK, Some(Stack::Full), network),
+    (LANDLOCK, Some(Stack::Fallback), landlock),
+    (FILTER, Some(Stack::Fallback), filter),
 ];
+
+/// What is tried again in a user namespace of bubblewrap's.
+const IN_BUBBLEWRAP: [(&str, Option<Stack>, Attempt); 3] =
+    [(SCENE, Some(Stack::Full), scene), (OVERLAY, None, overlay), (NETWORK, Some(Stack::Full), network)];
 
 /// Tries every part. The program has to begin with [`entry`](crate::entry), or `helper` to name one that does.
 pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
     let program = helper.map_or(HelperProgram::ThisProgram, |path| HelperProgram::At(path.to_owned()));
-    let helper = Helper::start(&program, Walls::Probe, &[]);
-    let finding = |(part, needed_for, _): (&'static str, Option<Stack>, Attempt)| {
-        let answer = helper.as_ref().map_err(String::clone).and_then(Helper::answer);
-        let advice = if answer.is_ok() { None } else { advice(part) };
-        let (works, detail) = (answer.is_ok(), answer.unwrap_or_else(|words| words));
-        Finding { part, works, detail, advice, needed_for }
+    let mut findings = ask(Helper::start(&program, Walls::Probe, &[]), &PARTS);
+    let own = stack_of(&findings);
+    let bubblewrap = try_bubblewrap(&program);
+    let (works, detail) = (bubblewrap.is_ok(), bubblewrap.as_ref().unwrap_or_else(|words| words));
+    let detail = match own {
+        Stack::Full => format!("{detail}; not needed here, because namespaces can be made without it"),
+        Stack::Fallback | Stack::None => detail.clone(),
     };
-    PARTS.into_iter().map(finding).collect()
+    if own == Stack::Fallback && works {
+        // It makes what we can't make ourselves, so nothing is missing.
+        for found in findings.iter_mut().filter(|found| found.needed_for == Some(Stack::Full)) {
+            found.needed_for = None;
+        }
+    }
+    for found in findings.iter_mut().filter(|found| !found.works) {
+        let missing = found.needed_for.is_some() || found.part == OVERLAY;
+        found.advice = if missing { advice(found.part) } else { None };
+    }
+    let advice = (own == Stack::Fallback && !works).then(|| advice(BUBBLEWRAP)).flatten();
+    findings.push(Finding { part: BUBBLEWRAP, works, detail, advice, needed_for: None });
+    findings
+}
+
+/// What a probing helper finds of these parts.
+fn ask(helper: Result<Helper, String>, parts: &[(&'static str, Option<Stack>, Attempt)]) -> Vec<Finding> {
+    let finding = |(part, needed_for, _): &(&'static str, Option<Stack>, Attempt)| {
+        let answer = helper.as_ref().map_err(String::clone).and_then(Helper::answer);
+        let (works, detail) = (answer.is_ok(), answer.unwrap_or_else(|words| words));
+        Finding { part, works, detail, advice: None, needed_for: *needed_for }
+    };
+    parts.iter().map(finding).collect()
+}
+
+/// Whether bubblewrap makes what takes namespaces.
+fn try_bubblewrap(program: &HelperProgram) -> Result<String, String> {
+    let Some(found) = Bubblewrap::find()? else { return Err("not installed".into()) };
+    let path = found.path().display();
+    let fails = |words: &str| format!("`{path}` can't make what is needed: {words}");
+    let helper = Helper::start_through(&found, program, Walls::Probe, &[]).map_err(|words| fails(&words))?;
+    let tried = ask(Ok(helper), &IN_BUBBLEWRAP);
+    if let Some(missing) = tried.iter().find(|part| !part.works && part.needed_for.is_some()) {
+        return Err(fails(&format!("{}: {}", missing.part, missing.detail)));
+    }
+    let copies = tried.iter().all(|part| part.works);
+    Ok(format!("`{path}` makes namespaces{}", if copies { "" } else { ", but no private copies of caches" }))
+}
+
+/// Who makes the namespaces, by these findings; nobody without the [`Stack::Full`] that they come to.
+pub fn maker_of(findings: &[Finding]) -> Option<Maker> {
+    let own = |part: &str| findings.iter().any(|found| found.part == part && found.works);
+    let ourselves = [USER, SCENE, NETWORK].into_iter().all(own);
+    (stack_of(findings) == Stack::Full).then_some(if ourselves {
+        Maker::Ourselves
+    } else {
+        Maker::Bubblewrap
+    })
 }
 
 /// The stack that these findings come to.
@@ -73,7 +133,7 @@ fn advice(part: &str) -> Option<String> {
     let says = |file: &str, value: &str| std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/haft"));
     match part {
-        "user namespace" | "mounts and processes of its own" | "network namespace" => {
+        USER | SCENE | NETWORK => {
             if says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
                 return Some(format!(
                     "AppArmor lets only programs with a profile make user namespaces; as root write this to \
@@ -93,27 +153,32 @@ fn advice(part: &str) -> Option<String> {
                     .into(),
             )
         }
-        "Landlock" => Some("Linux 5.13 or later with `landlock` in `/sys/kernel/security/lsm`".into()),
-        "private copies of caches (overlayfs)" => {
+        LANDLOCK => Some("Linux 5.13 or later with `landlock` in `/sys/kernel/security/lsm`".into()),
+        OVERLAY => {
             Some("Linux 5.11 or later; without it caches can be read and not written".into())
         }
-        "bounds on memory and processes (cgroup)" => {
-            Some("a session of systemd delegates them: `systemd-run --user --scope -p Delegate=yes`".into())
-        }
+        BUBBLEWRAP => Some(
+            "the other way: the package `bubblewrap`, if a profile lets it make namespaces and leaves programs in them their rights"
+                .into(),
+        ),
         _ => None,
     }
 }
 
 /// In the helper: tries each part in a copy of itself, says what came of it, and ends.
-pub(crate) fn run() -> ! {
+pub(crate) fn run(user: UserNamespace) -> ! {
     let (Some(socket), Some(one_thread)) = (sys::inherited(helper::SOCKET), OneThread::look()) else {
         sys::exit_now(1)
     };
     let _ = wire::send(socket.as_fd(), b"+", &[]);
-    for (.., attempt) in PARTS {
+    let parts: &[_] = match user {
+        UserNamespace::ToBeMade => &PARTS,
+        UserNamespace::Entered => &IN_BUBBLEWRAP,
+    };
+    for (.., attempt) in parts {
         match sys::fork(&one_thread, 0) {
             Ok(Forked::Child) => {
-                say(&socket, attempt());
+                say(&socket, attempt(user));
                 sys::exit_now(0);
             }
             Ok(Forked::Parent(child)) => {
@@ -154,13 +219,13 @@ impl Helper {
     }
 }
 
-fn user_namespace() -> Result<String, String> {
-    helper::enter_user_namespace()?;
+fn user_namespace(user: UserNamespace) -> Result<String, String> {
+    user.enter()?;
     Ok("can be made by this user".into())
 }
 
-fn scene() -> Result<String, String> {
-    helper::enter_user_namespace()?;
+fn scene(user: UserNamespace) -> Result<String, String> {
+    user.enter()?;
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
     let one_thread = OneThread::look().ok_or("there is more than one thread")?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
@@ -188,13 +253,13 @@ fn scene() -> Result<String, String> {
     }
 }
 
-fn overlay() -> Result<String, String> {
+fn overlay(user: UserNamespace) -> Result<String, String> {
     let failed = |error: std::io::Error| error.to_string();
     let folder = std::env::temp_dir().join(format!("haft-probe-{}", std::process::id()));
     for name in ["lower", "upper", "work"] {
         std::fs::create_dir_all(folder.join(name)).map_err(failed)?;
     }
-    let tried = helper::enter_user_namespace().and_then(|()| {
+    let tried = user.enter().and_then(|()| {
         let [lower, upper, work] = ["lower", "upper", "work"].map(|name| folder.join(name));
         stage::overlay(&lower, &upper, &work).map_err(|errno| failed(errno.into()))
     });
@@ -202,19 +267,19 @@ fn overlay() -> Result<String, String> {
     tried.map(|_| "can be made by this user".into())
 }
 
-fn network() -> Result<String, String> {
-    helper::enter_user_namespace()?;
+fn network(user: UserNamespace) -> Result<String, String> {
+    user.enter()?;
     loopback::make(&[]).map(|_| "with a loopback, a proxy and a name server on it".into())
 }
 
-fn landlock() -> Result<String, String> {
+fn landlock(_: UserNamespace) -> Result<String, String> {
     let abi = sys::landlock_abi().ok_or("this kernel has none, or it is switched off")?;
     let scopes = if abi >= 6 { "" } else { "; signals and abstract sockets need version 6" };
     Ok(format!("version {abi}{scopes}"))
 }
 
 /// Starts this program once more with the filter on; it ends at once.
-fn filter() -> Result<String, String> {
+fn filter(_: UserNamespace) -> Result<String, String> {
     let plan = start::Plan {
         program: c"/proc/self/exe".to_owned(),
         opened: None,
@@ -233,26 +298,4 @@ fn filter() -> Result<String, String> {
         }
         Err((_, errno)) => Err(std::io::Error::from(errno).to_string()),
     }
-}
-
-/// Whether a group of our own can be made beneath the one that we are in.
-fn cgroup() -> Result<String, String> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("no cgroup v2")?;
-    let folder = Path::new("/sys/fs/cgroup").join(path);
-    let controllers = std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-    if !["memory", "pids"].iter().all(|wanted| controllers.split_whitespace().any(|found| found == *wanted)) {
-        return Err("memory and pids are not delegated to this session".into());
-    }
-    let child = folder.join(format!("haft-probe-{}", std::process::id()));
-    std::fs::create_dir(&child).map_err(|error| format!("no group can be made: {error}"))?;
-    let _ = std::fs::remove_dir(&child);
-    Ok("delegated to this session; not used yet".into())
-}
-
-fn bubblewrap() -> Result<String, String> {
-    let places = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
-    let found = places.iter().find(|path| rustix::fs::access(**path, rustix::fs::Access::EXEC_OK).is_ok());
-    let found = found.ok_or("not installed; it isn't needed where namespaces can be made")?;
-    Ok(format!("`{found}`; not used where namespaces can be made"))
 }

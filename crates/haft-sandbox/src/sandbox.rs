@@ -15,6 +15,7 @@ use std::sync::Arc;
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
 
+use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Confined, Helper, HelperProgram};
 use crate::init::Walls;
 use crate::local::LocalProcesses;
@@ -88,6 +89,8 @@ pub struct SandboxConfig {
     pub variables: Vec<(OsString, OsString)>,
     /// Whether less than the whole sandbox is refused.
     pub full_only: bool,
+    /// Who makes its namespaces.
+    pub maker: Maker,
     /// A program that begins with [`entry`](crate::entry), if this one doesn't: tests.
     pub helper: Option<PathBuf>,
 }
@@ -96,7 +99,8 @@ impl SandboxConfig {
     /// This profile, no network, no variables, and whatever walls the machine has.
     pub fn new(profile: ProfileConfig) -> SandboxConfig {
         let (network, variables) = (NetworkPolicy::new(), Vec::new());
-        SandboxConfig { profile, network, variables, full_only: false, helper: None }
+        let maker = Maker::default();
+        SandboxConfig { profile, network, variables, full_only: false, maker, helper: None }
     }
 
     /// What children may reach.
@@ -113,6 +117,13 @@ impl SandboxConfig {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> SandboxConfig {
         self.variables.extend(variables);
+        self
+    }
+
+    /// Who makes its namespaces: to be told only where one of the two ways is to be tried.
+    #[must_use]
+    pub fn with_maker(mut self, maker: Maker) -> SandboxConfig {
+        self.maker = maker;
         self
     }
 
@@ -134,6 +145,18 @@ pub enum Stack {
     Fallback,
     /// None.
     None,
+}
+
+/// Who makes the user namespace in which a session's sandboxes are made. What is promised is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Maker {
+    /// This program, or bubblewrap where the machine lets only that.
+    #[default]
+    Either,
+    /// This program.
+    Ourselves,
+    /// Bubblewrap.
+    Bubblewrap,
 }
 
 /// Why there is no sandbox.
@@ -198,13 +221,19 @@ pub(crate) struct Ready {
 ///
 /// # Errors
 /// What the machine refuses, and what can be done.
-pub(crate) fn ready(program: &HelperProgram, least: Stack, ports: &[u16]) -> Result<Ready, Unavailable> {
-    ready_where(is_possible(), program, least, ports)
+pub(crate) fn ready(
+    program: &HelperProgram,
+    maker: Maker,
+    least: Stack,
+    ports: &[u16],
+) -> Result<Ready, Unavailable> {
+    ready_where(is_possible(), program, maker, least, ports)
 }
 
 fn ready_where(
     has_landlock: bool,
     program: &HelperProgram,
+    maker: Maker,
     least: Stack,
     ports: &[u16],
 ) -> Result<Ready, Unavailable> {
@@ -212,7 +241,7 @@ fn ready_where(
     if !has_landlock {
         return Err(unavailable("this kernel has no Landlock, or it is switched off (`lsm=` at boot)"));
     }
-    let why_not_full = match Helper::start(program, Walls::Namespaces, ports) {
+    let why_not_full = match with_namespaces(program, maker, ports) {
         Ok(mut helper) => {
             let listeners = helper.take_listeners();
             return Ok(Ready { helper, listeners, why_not_full: None });
@@ -225,6 +254,24 @@ fn ready_where(
     match Helper::start(program, Walls::Bare, &[]) {
         Ok(helper) => Ok(Ready { helper, listeners: VecDeque::new(), why_not_full: Some(why_not_full) }),
         Err(words) => Err(unavailable(&words)),
+    }
+}
+
+/// A helper that can make namespaces.
+///
+/// # Errors
+/// Why there is none, in words.
+fn with_namespaces(program: &HelperProgram, maker: Maker, ports: &[u16]) -> Result<Helper, String> {
+    let by_bubblewrap = || match Bubblewrap::find()? {
+        Some(found) => Helper::start_through(&found, program, Walls::Namespaces, ports)
+            .map_err(|words| format!("`{}` can't help: {words}", found.path().display())),
+        None => Err("bubblewrap isn't installed".to_owned()),
+    };
+    match maker {
+        Maker::Ourselves => Helper::start(program, Walls::Namespaces, ports),
+        Maker::Bubblewrap => by_bubblewrap(),
+        Maker::Either => Helper::start(program, Walls::Namespaces, ports)
+            .or_else(|first| by_bubblewrap().map_err(|second| format!("{first}; {second}"))),
     }
 }
 
@@ -246,10 +293,10 @@ impl Sandbox {
     /// # Errors
     /// What the machine or the working directory doesn't allow, and what can be done.
     pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
-        let SandboxConfig { profile, network: policy, variables, full_only, helper } = config;
+        let SandboxConfig { profile, network: policy, variables, full_only, maker, helper } = config;
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
-        let Ready { helper, listeners, why_not_full } = ready(&program, least, &policy.host_ports())?;
+        let Ready { helper, listeners, why_not_full } = ready(&program, maker, least, &policy.host_ports())?;
         let (profile, mut notes) = Profile::new(profile).map_err(|message| Unavailable { message })?;
         notes.extend(why_not_full.map(|why| {
             format!(
@@ -290,6 +337,13 @@ impl Sandbox {
             Walls::Namespaces => Stack::Full,
             Walls::Bare | Walls::Probe => Stack::Fallback,
         }
+    }
+
+    /// Who made its namespaces, if it has any.
+    pub fn maker(&self) -> Option<Maker> {
+        let helper = &self.inner.helper;
+        let maker = if helper.is_through_bubblewrap() { Maker::Bubblewrap } else { Maker::Ourselves };
+        (self.stack() == Stack::Full).then_some(maker)
     }
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at; then commands
@@ -415,7 +469,8 @@ mod tests {
     #[test]
     fn without_landlock_there_is_no_sandbox_whatever_else_there_is() {
         for least in [Stack::Full, Stack::Fallback] {
-            let refused = ready_where(false, &HelperProgram::ThisProgram, least, &[]).err().unwrap();
+            let refused = ready_where(false, &HelperProgram::ThisProgram, Maker::Either, least, &[]);
+            let refused = refused.err().unwrap();
             assert!(refused.message.starts_with("no sandbox can be made: this kernel has no Landlock"));
         }
     }

@@ -246,6 +246,19 @@ pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
     filter
 }
 
+/// The restriction of machines on which only certain programs may make user namespaces, as far as it meets us.
+#[cfg(feature = "testing")]
+pub(crate) fn no_user_namespace() -> Vec<sock_filter> {
+    vec![
+        load(NUMBER),
+        jump(BPF_JEQ, libc::SYS_unshare as u32, 0, 3),
+        load(argument(0)),
+        jump(BPF_JSET, libc::CLONE_NEWUSER as u32, 0, 1),
+        NOT_PERMITTED,
+        ALLOW,
+    ]
+}
+
 /// No file that runs as whoever owns it, for others on the machine to run.
 fn set_id(mode: u32, otherwise: sock_filter) -> [sock_filter; 4] {
     [load(argument(mode)), jump(BPF_JSET, SET_ID, 0, 1), NOT_PERMITTED, otherwise]

@@ -97,14 +97,14 @@ struct Shared<'a> {
     locks: &'a Locks,
     /// Landlock's rules, or -1.
     rules: c_int,
-    /// What becomes descriptor 0, 1, 2 and maybe 3; none of them is one of these itself.
+    /// What becomes descriptor 0, 1, 2 and so on; none of them is one of these itself.
     descriptors: &'a [c_int],
     parent: c_int,
     step: Step,
     errno: c_int,
 }
 
-/// The least number that a descriptor may have to be moved to 0 … 3 without being overwritten on the way.
+/// The least number that a descriptor may have to be moved to 0 … 4 without being overwritten on the way.
 pub(crate) const DESCRIPTOR_MIN: c_int = 10;
 
 /// The last signal, and the size of a set of them, as the kernel counts.
@@ -126,7 +126,7 @@ pub(crate) fn block_signals() {
     }
 }
 
-/// Starts a child with these descriptors as its 0, 1, 2 and maybe 3, each at least [`DESCRIPTOR_MIN`].
+/// Starts a child with these descriptors as its 0, 1, 2 and so on, each at least [`DESCRIPTOR_MIN`].
 ///
 /// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it.
 ///

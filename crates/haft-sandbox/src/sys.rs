@@ -71,6 +71,18 @@ pub(crate) fn unshare(namespaces: c_int) -> Result<()> {
     check(c_long::from(done)).map(drop)
 }
 
+/// Puts a filter on this thread, and on what it starts, for good.
+#[cfg(feature = "testing")]
+pub(crate) fn filter_this_thread(filter: &[libc::sock_filter]) -> Result<()> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: The kernel copies the filter, which outlives the call. It answers calls of this thread with an error at most.
+    unsafe {
+        check(c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))?;
+        let mode = libc::SECCOMP_MODE_FILTER;
+        check(c_long::from(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0))).map(drop)
+    }
+}
+
 /// Ends this process at once, without what `exit` does at the end of a program.
 pub(crate) fn exit_now(code: c_int) -> ! {
     // SAFETY: Takes a number and doesn't return.

@@ -9,8 +9,9 @@ use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::{Context, Effects, NoInput, Tool, ToolError, ToolSpec};
 
 use crate::confined::HelperProgram;
-use crate::sandbox::{self, Sandbox, Scenes, Stack, Unavailable};
+use crate::sandbox::{self, Maker, Sandbox, Scenes, Stack, Unavailable};
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
+use crate::{seccomp, sys};
 
 /// A scene, part by part.
 #[derive(Clone, Debug, Default)]
@@ -150,6 +151,17 @@ impl Scenes for Fixed {
     }
 }
 
+/// Set to `bubblewrap`, this has the tests of the full sandbox run in one that bubblewrap makes.
+pub const MAKER: &str = "HAFT_TEST_MAKER";
+
+/// Who makes the namespaces in tests: whoever can, or whom [`MAKER`] names.
+pub fn maker() -> Maker {
+    match std::env::var(MAKER) {
+        Ok(name) if name == "bubblewrap" => Maker::Bubblewrap,
+        _ => Maker::Either,
+    }
+}
+
 /// A sandbox whose children all see this scene, or the other one if they are only to look.
 ///
 /// # Errors
@@ -166,10 +178,19 @@ pub fn sandbox(
             let started = crate::confined::Helper::start(&program, crate::init::Walls::Bare, &[]);
             started.map_err(|message| Unavailable { message })?
         }
-        _ => sandbox::ready(&program, Stack::Full, &[])?.helper,
+        _ => sandbox::ready(&program, maker(), Stack::Full, &[])?.helper,
     };
     let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0, number: AtomicU64::new(0) });
     Ok(Sandbox::of(program, helper, scenes, std::env::vars_os()))
+}
+
+/// From now on nobody whom this thread starts can make a user namespace by `unshare`, as we do it. By `clone`, as
+/// bubblewrap does it, they can.
+///
+/// # Panics
+/// The kernel takes no filters.
+pub fn without_own_namespaces() {
+    sys::filter_this_thread(&seccomp::no_user_namespace()).expect("filters are taken");
 }
 
 /// Tools that the helper for tests runs in their own process.

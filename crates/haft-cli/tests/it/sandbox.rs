@@ -1,6 +1,8 @@
 //! Commands in the sandbox, through the program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -203,13 +205,27 @@ fn what_a_command_was_kept_from_is_said() {
     assert!(left.stdout.starts_with("on\nwhat it left running with `&` was ended with it"), "{left:?}");
 }
 
-/// Runs the program where no user namespace can be made, and with `landlock` false where Landlock is refused too.
-fn without_namespaces(room: &Room, args: &[&str], landlock: bool) -> Ran {
-    // Where `unshare` is refused there are none; Landlock's first call has the number 444 everywhere.
+/// What a machine refuses, as far as the sandbox is concerned.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// User namespaces, but to bubblewrap, which doesn't make them by `unshare`.
+    OwnNamespaces,
+    /// All namespaces that aren't made with a process.
+    Namespaces,
+    /// Landlock too.
+    Landlock,
+}
+
+/// Runs the program where this is refused.
+fn refusing(refused: Refused, room: &Room, args: &[&str]) -> Ran {
+    // Where `unshare` is refused there are none; Landlock's first call has the number 444 everywhere. What is asked of
+    // `unshare` stands at 16, and 0x10000000 is a user namespace.
     const WALL: &str = "import ctypes, os, struct, sys
-refused = [272 if os.uname().machine == 'x86_64' else 97] + ([] if sys.argv[1] == 'landlock' else [444])
+unshare, no = 272 if os.uname().machine == 'x86_64' else 97, (0x06, 0, 0, 0x00050001)
 code = [(0x20, 0, 0, 0)]
-for number in refused: code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050001)]
+if sys.argv[1] == 'own': code += [(0x15, 0, 3, unshare), (0x20, 0, 0, 16), (0x45, 0, 1, 0x10000000), no]
+else: code += [(0x15, 0, 1, unshare), no]
+if sys.argv[1] == 'landlock': code += [(0x15, 0, 1, 444), no]
 code.append((0x06, 0, 0, 0x7fff0000))
 text = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *one) for one in code))
 class Program(ctypes.Structure): _fields_ = [('len', ctypes.c_ushort), ('filter', ctypes.c_void_p)]
@@ -219,9 +235,17 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(progra
 os.execv(sys.argv[2], sys.argv[2:])";
     let haft = room.haft(args);
     let mut command = std::process::Command::new("python3");
-    command.args(["-c", WALL, if landlock { "landlock" } else { "nothing" }]).arg(haft.get_program());
+    let refused = match refused {
+        Refused::OwnNamespaces => "own",
+        Refused::Namespaces => "namespaces",
+        Refused::Landlock => "landlock",
+    };
+    command.args(["-c", WALL, refused]).arg(haft.get_program());
     command.args(haft.get_args()).current_dir(room.path("work"));
     command.env("HOME", room.path("home")).env("LANG", "C.UTF-8");
+    // Programs in the workspace come first, for those who look for them so.
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", room.path("work").display()));
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     room.run(command, "")
 }
@@ -231,7 +255,7 @@ os.execv(sys.argv[2], sys.argv[2:])";
 fn without_namespaces_there_is_the_fallback() {
     let room = Room::new();
     room.write("secret/key", "SECRET");
-    let doctor = without_namespaces(&room, &["doctor"], true);
+    let doctor = refusing(Refused::Namespaces, &room, &["doctor"]);
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
     assert!(doctor.stdout.starts_with("sandbox    fallback: "), "{doctor:?}");
     assert!(doctor.stdout.contains("NO   user namespace"), "{doctor:?}");
@@ -240,7 +264,8 @@ fn without_namespaces_there_is_the_fallback() {
     room.write("work/look.sh", "cat notes.txt\n");
     let call = |command: &str| {
         let input = json!({"command": command}).to_string();
-        without_namespaces(&room, &["call", "Bash", &input, "--permission-mode", "bypassPermissions"], true)
+        let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions"];
+        refusing(Refused::Namespaces, &room, &args)
     };
     let looked = call("sh look.sh; /usr/bin/python3 read.py || true");
     assert!(looked.stdout.contains("three") && !looked.stdout.contains("SECRET"), "{looked:?}");
@@ -250,11 +275,38 @@ fn without_namespaces_there_is_the_fallback() {
     assert!(granted.stdout.contains("SECRET"), "{granted:?}");
 }
 
+/// Where only bubblewrap may make namespaces it makes them, and the whole sandbox is there.
+#[test]
+fn where_only_bubblewrap_may_make_namespaces_it_does() {
+    if !["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"].iter().any(|path| Path::new(path).exists()) {
+        return eprintln!("skipped: bubblewrap isn't installed here, so nothing is tried through it");
+    }
+    let room = Room::new();
+    let doctor = refusing(Refused::OwnNamespaces, &room, &["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    assert!(doctor.stdout.starts_with("sandbox    full, through bubblewrap: "), "{doctor:?}");
+    assert!(doctor.stdout.contains("  no   user namespace"), "{doctor:?}");
+    assert!(doctor.stdout.contains("  yes  bubblewrap"), "{doctor:?}");
+    // One that lies in the workspace isn't even looked at.
+    room.write("work/bwrap", "#!/bin/sh\necho planted > planted\n");
+    fs::set_permissions(room.path("work/bwrap"), fs::Permissions::from_mode(0o755)).unwrap();
+    let call = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions"];
+        refusing(Refused::OwnNamespaces, &room, &args)
+    };
+    // Names are protected: that takes mounts.
+    let held = call("mkdir .claude/x || echo held; cat notes.txt; echo made > made; cat made");
+    assert!(held.stdout.contains("held") && held.stdout.contains("three"), "{held:?}");
+    assert!(held.stdout.contains("made") && !room.path("work/planted").exists(), "{held:?}");
+    assert!(!held.stderr.contains("only a part of the sandbox"), "{held:?}");
+}
+
 /// With nothing at all commands are refused, in words that say how to run them all the same.
 #[test]
 fn without_any_sandbox_commands_are_refused() {
     let room = Room::new();
-    let doctor = without_namespaces(&room, &["doctor"], false);
+    let doctor = refusing(Refused::Landlock, &room, &["doctor"]);
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(
         doctor.stdout.starts_with("sandbox    none: commands are refused unless `--no-sandbox`"),
@@ -262,14 +314,14 @@ fn without_any_sandbox_commands_are_refused() {
     );
     let input = json!({"command": "cat notes.txt"}).to_string();
     let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions"];
-    let refused = without_namespaces(&room, &args, false);
+    let refused = refusing(Refused::Landlock, &room, &args);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
         refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`--no-sandbox`"),
         "{refused:?}"
     );
     let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions", "--no-sandbox"];
-    let allowed = without_namespaces(&room, &args, false);
+    let allowed = refusing(Refused::Landlock, &room, &args);
     assert!(allowed.code == Some(0) && allowed.stdout.contains("three"), "{allowed:?}");
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use haft::OffloadStore;
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
+use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 
 use crate::confined::{Ground, HELPER, said};
@@ -267,7 +268,10 @@ fn session_that_is_killed() {
     let mark = std::env::var("HAFT_TEST_MARK").unwrap();
     let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
     config.home = Some(root.join("home"));
-    let config = SandboxConfig::new(config).with_helper(HELPER).with_variables(std::env::vars_os());
+    let config = SandboxConfig::new(config)
+        .with_helper(HELPER)
+        .with_maker(maker())
+        .with_variables(std::env::vars_os());
     let sandbox = Arc::new(Sandbox::start(config).unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {

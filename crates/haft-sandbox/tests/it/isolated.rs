@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft::{Engine, Registry, ToolCall, Workspace};
 use haft_sandbox::testing::{TestScene, sandbox, tools};
-use haft_sandbox::{SandboxIsolator, Stack, probe, stack_of};
+use haft_sandbox::{Maker, SandboxIsolator, Stack, maker_of, probe, stack_of};
 
 use crate::confined::{Ground, HELPER};
 
@@ -65,6 +65,7 @@ fn the_machine_is_probed() {
     for finding in &found {
         eprintln!("{} {}: {} {:?}", finding.works, finding.part, finding.detail, finding.advice);
     }
-    assert_eq!(found.len(), 8);
+    assert_eq!(found.len(), 7);
     assert_eq!(stack_of(&found), haft_sandbox::Stack::Full, "{found:?}");
+    assert_eq!(maker_of(&found), Some(Maker::Ourselves), "{found:?}");
 }

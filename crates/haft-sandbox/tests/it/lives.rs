@@ -182,7 +182,7 @@ async fn a_killed_helper_is_noticed() {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let runs = std::fs::read_link(entry.path().join("exe")).ok();
         if runs.as_deref() == Some(&helper)
-            && line.starts_with(b"haft: sandbox")
+            && String::from_utf8_lossy(&line).contains("haft: sandbox")
             && first_of_its_kind(&entry.path())
         {
             let pid: i32 = entry.file_name().to_string_lossy().parse().unwrap();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, Refusal};
+use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
 
 use crate::confined::HELPER;
@@ -59,7 +60,7 @@ impl User {
     }
 
     pub(crate) fn session(&self) -> Session<'_> {
-        let mut config = SandboxConfig::new(self.config.clone()).with_helper(HELPER);
+        let mut config = SandboxConfig::new(self.config.clone()).with_helper(HELPER).with_maker(maker());
         config.full_only = true;
         let config = config.with_variables(std::env::vars_os());
         let sandbox = Sandbox::start(config).unwrap();

@@ -1,6 +1,7 @@
 //! The whole: profile, network and helper together.
 
 use haft::ports::{Confinement, Exit, Processes as _, Refusal};
+use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 
 use crate::confined::{Ground, HELPER, said};
@@ -13,7 +14,8 @@ fn session(ground: &Ground) -> Sandbox {
     profile.home = Some(ground.at("home"));
     let variables = std::env::vars_os().filter(|(name, _)| name != "HOME");
     let variables = variables.chain([("HOME".into(), ground.at("home").into_os_string())]);
-    Sandbox::start(SandboxConfig::new(profile).with_helper(HELPER).with_variables(variables)).unwrap()
+    let config = SandboxConfig::new(profile).with_helper(HELPER).with_maker(maker());
+    Sandbox::start(config.with_variables(variables)).unwrap()
 }
 
 #[tokio::test]

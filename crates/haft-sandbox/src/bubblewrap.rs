@@ -1,0 +1,134 @@
+//! Bubblewrap, for machines that let it make a user namespace and don't let us.
+//!
+//! Where a security module allows namespaces only to programs that it knows (AppArmor on Ubuntu), the helper can't make
+//! the session's user namespace itself. It is then started by bubblewrap, which makes a user and a mount namespace that
+//! show all of the host, and leaves the helper all rights inside. Everything else is the helper's own work as everywhere:
+//! the session's network, and the namespaces, mounts, rules and filter of each child. So a sandbox is the same either way,
+//! and nothing of it is written in bubblewrap's language, which has no binds from held descriptors.
+//!
+//! That takes a bubblewrap whose programs may use their rights. A set-user-id one gives none to ordinary users, and the
+//! profile that some systems have for it takes them away from whatever it starts; then there is the fallback.
+//!
+//! It is looked for in folders of the system and never by `PATH`, and has to be root's with all folders above it: whoever
+//! could replace it would be the one who makes the walls.
+
+use std::ffi::CString;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::{helper, limits};
+
+const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// One that can be relied on.
+#[derive(Clone, Debug)]
+pub(crate) struct Bubblewrap {
+    path: PathBuf,
+}
+
+impl Bubblewrap {
+    /// The first that there is; none if it isn't installed.
+    ///
+    /// # Errors
+    /// Why the one that there is isn't used, in words.
+    pub(crate) fn find() -> Result<Option<Bubblewrap>, String> {
+        let Some(path) = PLACES.iter().find_map(|place| Path::new(place).canonicalize().ok()) else {
+            return Ok(None);
+        };
+        judge(&path).map(|()| Some(Bubblewrap { path }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What starts the helper with these arguments. Its program is [`helper::PASSED`], since bubblewrap has no other way to
+    /// name a file that may have been replaced meanwhile.
+    pub(crate) fn argv(&self, arguments: impl IntoIterator<Item = CString>) -> Vec<CString> {
+        [
+            c"bwrap",
+            c"--unshare-user",
+            // The rights that whoever makes a user namespace has in it.
+            c"--cap-add",
+            c"ALL",
+            // All of the host, devices too. What a child sees of it is the scene's matter.
+            c"--dev-bind",
+            c"/",
+            c"/",
+            c"--chdir",
+            c"/",
+            c"--die-with-parent",
+            c"--",
+            helper::PASSED,
+        ]
+        .into_iter()
+        .map(ToOwned::to_owned)
+        .chain(arguments)
+        .collect()
+    }
+
+    pub(crate) fn program(&self) -> Result<CString, String> {
+        CString::new(self.path.as_os_str().as_bytes()).map_err(|_| "it has a name with a NUL in it".into())
+    }
+}
+
+/// Whether only root could have put this program there, and it does what we need.
+fn judge(path: &Path) -> Result<(), String> {
+    let not_used = |why: &str| Err(format!("`{}` isn't used: {why}", path.display()));
+    for place in path.ancestors() {
+        match place.symlink_metadata() {
+            Ok(found) if found.uid() == 0 && found.mode() & 0o022 == 0 => {}
+            Ok(_) => {
+                return not_used(&format!("others than root could change `{}`", place.display()));
+            }
+            Err(error) => return not_used(&error.to_string()),
+        }
+    }
+    let is_root = rustix::process::getuid().is_root();
+    if path.symlink_metadata().is_ok_and(|found| found.mode() & 0o4000 != 0) && !is_root {
+        return not_used("it is set-user-id, and such a one gives programs no rights in their namespace");
+    }
+    Ok(())
+}
+
+/// Where bubblewrap complains: a file in memory, which takes what it gets and keeps nobody waiting.
+pub(crate) fn complaints() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::memfd_create("haft-bubblewrap", rustix::fs::MemfdFlags::CLOEXEC)
+}
+
+/// The first line of what it has said, if it has said anything.
+pub(crate) fn complaint(file: BorrowedFd<'_>) -> Option<String> {
+    let mut buffer = [0; limits::WORDS_BYTES_MAX];
+    let count = rustix::io::pread(file, &mut buffer, 0).ok()?;
+    let text = String::from_utf8_lossy(&buffer[..count]);
+    let line: String = text.lines().next()?.chars().filter(|char| !char.is_control()).collect();
+    (!line.trim().is_empty()).then(|| line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One in a folder that others may write is nobody's friend, whatever its own permissions.
+    #[test]
+    fn only_what_is_roots_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let planted = folder.path().canonicalize().unwrap().join("bwrap");
+        std::fs::copy("/bin/sh", &planted).unwrap();
+        let refused = judge(&planted).unwrap_err();
+        assert!(refused.contains("isn't used: others than root could change"), "{refused}");
+        // The control: a program of the system.
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        assert_eq!(judge(&shell), Ok(()));
+    }
+
+    #[test]
+    fn complaints_are_one_line() {
+        let file = complaints().unwrap();
+        assert_eq!(complaint(std::os::fd::AsFd::as_fd(&file)), None);
+        rustix::io::write(&file, b"bwrap: \x1b[1mno\nmore\n").unwrap();
+        assert_eq!(complaint(std::os::fd::AsFd::as_fd(&file)).as_deref(), Some("bwrap: [1mno"));
+    }
+}

@@ -1,0 +1,136 @@
+//! The same sandbox where bubblewrap makes the user namespace, because nobody else may.
+//!
+//! Where it isn't installed these tests are skipped, and say so.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use haft::ports::Processes as _;
+use haft_sandbox::testing::{MAKER, without_own_namespaces};
+use haft_sandbox::{Maker, ProfileConfig, Sandbox, SandboxConfig, Stack, maker_of, probe, stack_of};
+
+use crate::confined::{Ground, HELPER, said};
+use crate::lives::{count, mark};
+use crate::until;
+
+/// The modules whose tests let children loose in the full sandbox.
+const MODULES: [&str; 9] = [
+    "escapes::",
+    "evidence::",
+    "faults::",
+    "full::",
+    "isolated::",
+    "lives::",
+    "profile::",
+    "repositories::",
+    "session::",
+];
+
+fn is_installed() -> bool {
+    let found = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+    let found = found.iter().any(|path| std::path::Path::new(path).exists());
+    if !found {
+        eprintln!("skipped: bubblewrap isn't installed here, so nothing is tried through it");
+    }
+    found
+}
+
+/// This program again, in which every full sandbox is one of bubblewrap's.
+#[test]
+fn everything_holds_through_bubblewrap() {
+    if !is_installed() || std::env::var_os(MAKER).is_some() {
+        return;
+    }
+    let again =
+        Command::new(std::env::current_exe().unwrap()).args(MODULES).env(MAKER, "bubblewrap").output();
+    let again = again.unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success(), "{said}");
+    let passed = said.lines().filter(|line| line.ends_with(" ... ok")).count();
+    assert!(passed > 40, "{said}");
+}
+
+fn config(ground: &Ground) -> SandboxConfig {
+    let mut profile = ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+    profile.home = Some(ground.at("home"));
+    std::fs::create_dir_all(ground.at("home")).unwrap();
+    SandboxConfig::new(profile).with_helper(HELPER).with_variables(std::env::vars_os())
+}
+
+/// On a thread of its own, because what is taken from it is never given back.
+fn where_we_may_make_none<T: Send>(then: impl FnOnce() -> T + Send) -> T {
+    let restricted = || {
+        without_own_namespaces();
+        then()
+    };
+    std::thread::scope(|scope| scope.spawn(restricted).join().unwrap())
+}
+
+/// A machine that lets bubblewrap make user namespaces and nobody else: it is used, without being asked for.
+#[test]
+fn where_only_bubblewrap_can_it_is_used() {
+    if !is_installed() {
+        return;
+    }
+    where_we_may_make_none(|| {
+        let ground = Ground::new();
+        let refused = Sandbox::start(config(&ground).with_maker(Maker::Ourselves)).unwrap();
+        assert_eq!((refused.stack(), refused.maker()), (Stack::Fallback, None), "the restriction is real");
+        let sandbox = Sandbox::start(config(&ground)).unwrap();
+        assert_eq!((sandbox.stack(), sandbox.maker()), (Stack::Full, Some(Maker::Bubblewrap)));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let script =
+            "grep -c . /proc/net/dev; grep CapEff /proc/self/status; echo x > made && echo made; echo $$";
+        let outcome = runtime.block_on(sandbox.run(ground.bash(script))).unwrap();
+        assert_eq!(said(&outcome), "Code(0) 3\nCapEff:\t0000000000000000\nmade\n2\n");
+
+        let found = probe(Some(HELPER.as_ref()));
+        assert_eq!(stack_of(&found), Stack::Full, "{found:?}");
+        assert_eq!(maker_of(&found), Some(Maker::Bubblewrap), "{found:?}");
+        let own = found.iter().find(|part| part.part == "user namespace").unwrap();
+        assert!(!own.works && own.advice.is_none(), "{own:?}");
+    });
+}
+
+/// Bubblewrap waits outside for the helper to end. Killed itself, it takes everything along, and the next call is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_bubblewrap_is_noticed() {
+    if !is_installed() {
+        return;
+    }
+    let ground = Ground::new();
+    let (mark, helper) = (mark(), ground.own_helper());
+    let config = config(&ground).with_helper(&helper).with_maker(Maker::Bubblewrap);
+    let sandbox = Arc::new(Sandbox::start(config).unwrap());
+    let (own, request) = (sandbox.clone(), ground.bash(&format!("setsid sleep {mark} & sleep {mark}")));
+    let run = tokio::spawn(async move { own.run(request).await });
+    until("both run", || count(&mark, None) >= 2);
+    let bubblewrap = std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let runs = std::fs::read_link(entry.path().join("exe")).ok()?;
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().to_owned();
+        let starts = std::fs::read_link(format!("/proc/{parent}/exe")).ok()?;
+        (runs == helper && starts.ends_with("bwrap")).then(|| parent.parse::<i32>().unwrap())
+    });
+    let bubblewrap = rustix::process::Pid::from_raw(bubblewrap.unwrap()).unwrap();
+    rustix::process::kill_process(bubblewrap, rustix::process::Signal::KILL).unwrap();
+    until("all of it is gone", || count(&mark, Some(&helper)) == 0);
+    let lost = run.await.unwrap();
+    assert!(lost.as_ref().is_err_and(|lost| lost.to_string().contains("helper has ended")), "{lost:?}");
+    assert!(sandbox.run(ground.bash("true")).await.is_err());
+}
+
+/// What keeps bubblewrap from helping is said in its own words.
+#[test]
+fn what_bubblewrap_complains_of_is_passed_on() {
+    if !is_installed() {
+        return;
+    }
+    let ground = Ground::new();
+    let broken = ground.at("broken");
+    std::fs::write(&broken, "no program").unwrap();
+    let mut config = config(&ground).with_helper(&broken).with_maker(Maker::Bubblewrap);
+    config.full_only = true;
+    let refused = Sandbox::start(config).err().unwrap().message;
+    assert!(refused.contains("bwrap` can't help: bwrap: execvp /proc/self/fd/4"), "{refused}");
+}
