@@ -51,7 +51,8 @@ pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
                 }
             }
             // Nothing of the host, or nothing that a list of what is allowed could say.
-            Part::Tmpfs { .. }
+            Part::StandIn { .. }
+            | Part::Tmpfs { .. }
             | Part::Mask { .. }
             | Part::Protect { .. }
             | Part::Pin { .. }

@@ -177,12 +177,13 @@ impl Helper {
             .into_iter()
             .chain(own.iter().copied())
             .chain(opened)
-            .chain(wire::held(scene))
+            .chain(wire::held(&scene.parts))
+            .chain(wire::held(&scene.more))
             .collect();
         if sent.len() > limits::DESCRIPTORS_SENT_MAX {
             return Err("no process can be started: too many folders are granted to it at once".into());
         }
-        let text = wire::order(&wire::scene(scene), &job);
+        let text = wire::order(scene, &job);
         wire::send_long(self.socket.as_fd(), &text, &sent).map_err(|errno| match errno {
             Errno::PIPE | Errno::CONNRESET => gone(),
             errno => failed(errno),

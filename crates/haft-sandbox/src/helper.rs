@@ -6,8 +6,8 @@
 //! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
 //! made with it.
 //!
-//! Spare sandboxes wait for scenes that come again, as those of commands without a grant of their own do; each is used
-//! once, and only if what it was made of is still there. They are made when nothing else is asked: one of a scene that
+//! Spare sandboxes wait for scenes that come again; each is used once, and only if what it was made of is still there.
+//! What one call was granted is mounted here first, nowhere, and moved into the spare, which keeps its rights until then. They are made when nothing else is asked: one of a scene that
 //! came, and a second where calls came faster than that.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::init::{self, Walls};
 use crate::scene::{Network, Part, Scene, Source};
 use crate::sys::{self, Forked, OneThread};
-use crate::wire::{self, Report};
+use crate::wire::{self, Report, Split};
 use crate::{limits, loopback, stage};
 
 /// How a program is called that is to be the helper, and the descriptor of its socket.
@@ -139,23 +139,31 @@ impl Helper {
     /// Takes and gives the helper, since the process that comes of it has to let go of it.
     fn obey(mut self, text: &[u8], mut descriptors: VecDeque<OwnedFd>) -> Helper {
         let Some(reports) = descriptors.pop_front() else { return self };
-        let parsed = wire::split(text).and_then(|(scene, job)| Some((scene, job, wire::read_job(job)?)));
-        let Some((scene, job_text, job)) = parsed else { return self };
+        let Some(Split { scene, held, more: more_text, job: job_text }) = wire::split(text) else {
+            return self;
+        };
+        let Some(job) = wire::read_job(job_text) else { return self };
         let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
-        let held: Vec<OwnedFd> = descriptors.into();
+        let held: Vec<OwnedFd> = descriptors.drain(..held.min(descriptors.len())).collect();
+        let Some(more) = wire::read_more(more_text, descriptors.into()) else { return self };
 
         let again = self.notice(scene);
         if again && let Some(spare) = self.take_spare(scene, &held) {
-            let sent: Vec<_> =
-                [reports.as_fd()].into_iter().chain(own.iter().map(|own| own.as_fd())).collect();
-            if wire::send_long(spare.socket.as_fd(), job_text, &sent).is_ok() {
+            // What can't be had fails below as well, and is said there.
+            let trees = stage::trees(&more).unwrap_or_default();
+            let ours = [reports.as_fd()].into_iter().chain(own.iter().map(|own| own.as_fd()));
+            let sent: Vec<_> = ours.chain(trees.iter().map(|tree| tree.as_fd())).collect();
+            if trees.len() == wire::held(&more).count()
+                && wire::send_long(spare.socket.as_fd(), &wire::late(more_text, job_text), &sent).is_ok()
+            {
                 let _ = Report::Made(spare.process).send(reports.as_fd());
                 self.want(Order { scene: scene.to_vec(), held });
                 return self;
             }
         }
         let held_again: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
-        let Some(made) = self.read(scene, held) else { return self };
+        let Some(mut made) = self.read(scene, held) else { return self };
+        made.add(more);
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
                 let _ = Report::Made(process).send(reports.as_fd());
@@ -170,7 +178,7 @@ impl Helper {
                 let (walls, session_net) = self.let_go();
                 let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net, held_again));
-                match prepared {
+                match prepared.and_then(|prepared| prepared.finish(&[])) {
                     Ok(locks) => init::perform(walls, locks, job, reports, own),
                     Err(words) => init::fail(&reports, words),
                 }
@@ -261,15 +269,18 @@ impl Helper {
                 let (walls, session_net) = self.let_go();
                 let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net));
-                let Ok(Some((job, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
+                let Ok(Some((text, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
                     sys::exit_now(0)
                 };
                 drop(theirs);
-                let (Some(job), Some(reports)) = (wire::read_job(&job), descriptors.pop_front()) else {
+                let late = wire::split_late(&text).and_then(|(more, job)| Some((more, wire::read_job(job)?)));
+                let (Some((more, job)), Some(reports)) = (late, descriptors.pop_front()) else {
                     sys::exit_now(1)
                 };
-                match prepared {
-                    Ok(locks) => init::perform(walls, locks, job, reports, descriptors.into()),
+                let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
+                let Some(more) = wire::read_more(more, descriptors.into()) else { sys::exit_now(1) };
+                match prepared.and_then(|prepared| prepared.finish(&more)) {
+                    Ok(locks) => init::perform(walls, locks, job, reports, own),
                     Err(words) => init::fail(&reports, words),
                 }
             }

@@ -37,7 +37,15 @@ pub(crate) enum Walls {
     Probe,
 }
 
-/// Everything before the program is known. What comes back is for [`perform`].
+/// A sandbox in which nothing runs yet.
+pub(crate) struct Prepared {
+    /// What it sees, where there are namespaces, and of what that was made.
+    stage: Option<(stage::Stage, Vec<Part>)>,
+    rules: Option<Rules>,
+    locks: Locks,
+}
+
+/// Everything before the program is known, and what only it has.
 ///
 /// # Errors
 /// What could not be made, in words. The process must end then.
@@ -45,43 +53,67 @@ pub(crate) fn prepare(
     walls: Walls,
     scene: &Scene,
     session_net: Option<BorrowedFd<'_>>,
-) -> Result<Locks, String> {
+) -> Result<Prepared, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| words("a process", errno))?;
     sys::ignore_children(false);
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
     let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
-    let (rules, sockets) = match walls {
+    let (stage, rules, sockets) = match walls {
         Walls::Namespaces => {
             if let (Network::Session, Some(net)) = (scene.network, session_net) {
                 rustix::thread::move_into_link_name_space(net, Some(LinkNameSpaceType::Network))
                     .map_err(|errno| words("its network", errno))?;
             }
-            stage::set(scene).map_err(|fault| fault.to_string())?;
-            (changes(scene).map_err(|errno| words("the rules for its files", errno))?, Sockets::All)
+            let stage = stage::set(scene).map_err(|fault| fault.to_string())?;
+            let rules = changes(&scene.parts).map_err(|errno| words("the rules for its files", errno))?;
+            (Some((stage, scene.parts.clone())), rules, Sockets::All)
         }
         Walls::Bare | Walls::Probe => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                 .map_err(|errno| words("a process", errno))?;
             let rules = bare::rules(scene).map_err(|errno| words("the rules for its files", errno))?;
-            (Some(rules), bare::sockets(scene))
+            (None, Some(rules), bare::sockets(scene))
         }
     };
-    let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
-    let rules = rules.map_err(|errno| words("the rules for its files", errno))?;
     // From here on nobody of the same user can look into this process either.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| words("a process", errno))?;
-    drop_capabilities().map_err(|errno| words("taking rights away", errno))?;
-    let looks = only_looks(scene);
+    forget_capabilities().map_err(|errno| words("taking rights away", errno))?;
+    let looks = only_looks(&scene.parts);
     let changes = if looks && walls != Walls::Namespaces { Changes::Refused } else { Changes::Made };
     let filter = seccomp::filter(sockets, changes);
-    let mut locks = Locks { rlimits: bounds(walls, scene), rules, filter, heard: None };
+    let mut locks = Locks { rlimits: bounds(walls, scene), rules: None, filter, heard: None };
     if looks && walls == Walls::Namespaces {
         // Only an addition: without it nothing is heard of what was tried.
         locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
     }
-    Ok(locks)
+    Ok(Prepared { stage, rules, locks })
+}
+
+impl Prepared {
+    /// Adds what only this child has, as [`stage::trees`] made it, and locks the sandbox. What comes back is for
+    /// [`perform`].
+    ///
+    /// # Errors
+    /// What could not be made, in words. The process must end then.
+    pub(crate) fn finish(self, more: &[Part]) -> Result<Locks, String> {
+        let Prepared { stage, rules, mut locks } = self;
+        if let Some((mut stage, usual)) = stage {
+            stage.widen(&usual, more).map_err(|fault| fault.to_string())?;
+            stage.seal().map_err(|fault| fault.to_string())?;
+        }
+        if let Some(rules) = &rules {
+            allow(rules, more).map_err(|errno| words("the rules for its files", errno))?;
+        }
+        if !only_looks(more) {
+            locks.heard = None;
+        }
+        let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
+        locks.rules = rules.map_err(|errno| words("the rules for its files", errno))?;
+        drop_capabilities().map_err(|errno| words("taking rights away", errno))?;
+        Ok(locks)
+    }
 }
 
 /// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
@@ -99,8 +131,11 @@ fn bounds(walls: Walls, scene: &Scene) -> Vec<Rlimit> {
 }
 
 /// Whether nothing of the host can be changed.
-fn only_looks(scene: &Scene) -> bool {
-    !scene.parts.iter().any(|part| matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { .. }))
+fn only_looks(parts: &[Part]) -> bool {
+    let changes = |part: &Part| {
+        matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { .. } | Part::StandIn { .. })
+    };
+    !parts.iter().any(changes)
 }
 
 fn words(what: &str, errno: Errno) -> String {
@@ -108,29 +143,32 @@ fn words(what: &str, errno: Errno) -> String {
 }
 
 /// Landlock beside the mounts: changes only in what can be changed. A kernel without it leaves the mounts alone.
-fn changes(scene: &Scene) -> Result<Option<Rules>, Errno> {
+fn changes(parts: &[Part]) -> Result<Option<Rules>, Errno> {
     let rules = match Rules::new(landlock::CHANGE, false) {
         Ok(rules) => rules,
         Err(Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(None),
         Err(errno) => return Err(errno),
     };
-    let allow = |access, at: &Path| -> Result<(), Errno> {
-        match rustix::fs::openat(CWD, at, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(place) => rules.allow(access, place.as_fd()),
-            // Not there, so nothing to allow.
-            Err(_) => Ok(()),
-        }
-    };
-    for at in stage::writable(scene) {
-        allow(landlock::CHANGE, at)?;
-    }
-    allow(landlock::USE_DEVICE, Path::new("/dev"))?;
-    allow(landlock::CHANGE, Path::new("/dev/shm"))?;
+    allow(&rules, parts)?;
+    allow_at(&rules, landlock::USE_DEVICE, Path::new("/dev"))?;
+    allow_at(&rules, landlock::CHANGE, Path::new("/dev/shm"))?;
     Ok(Some(rules))
 }
 
-/// None now, and none ever again in this process or what comes of it.
-fn drop_capabilities() -> Result<(), Errno> {
+fn allow(rules: &Rules, parts: &[Part]) -> Result<(), Errno> {
+    stage::writable(parts).try_for_each(|at| allow_at(rules, landlock::CHANGE, at))
+}
+
+fn allow_at(rules: &Rules, access: u64, at: &Path) -> Result<(), Errno> {
+    match rustix::fs::openat(CWD, at, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(place) => rules.allow(access, place.as_fd()),
+        // Not there, so nothing to allow.
+        Err(_) => Ok(()),
+    }
+}
+
+/// No program that this process becomes or starts has any.
+fn forget_capabilities() -> Result<(), Errno> {
     for capability in CapabilitySet::all() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             // The kernel doesn't know it; or we had no right to, and then there is nothing to take.
@@ -139,6 +177,11 @@ fn drop_capabilities() -> Result<(), Errno> {
         }
     }
     let _ = rustix::thread::clear_ambient_capability_set();
+    Ok(())
+}
+
+/// Nor has this process itself from here on.
+fn drop_capabilities() -> Result<(), Errno> {
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(
         None,

@@ -46,6 +46,8 @@ pub const LINKS_MAX: usize = 8;
 pub const NAMED_MAX: usize = 4_000;
 /// How often what is left is looked for and killed where there is no process namespace that ends it.
 pub const KILL_ROUNDS_MAX: usize = 10_000;
+/// How often what a descriptor stands for is looked up again because somebody renames it all the time.
+pub const REOPEN_TRIES_MAX: usize = 2_000;
 /// How many overlays the helper mounts for a session; what comes beyond can only be read.
 pub const OVERLAYS_MAX: usize = 64;
 /// How long the helper is idle before it makes a spare sandbox like the last one.

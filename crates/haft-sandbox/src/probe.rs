@@ -13,7 +13,7 @@ use crate::confined::{Helper, HelperProgram};
 use crate::helper::UserNamespace;
 use crate::init::Walls;
 use crate::sandbox::{Maker, Stack};
-use crate::scene::{Network, Part, Scene};
+use crate::scene::{Part, Scene};
 use crate::sys::{self, Forked, OneThread};
 use crate::{helper, init, limits, loopback, seccomp, stage, start, wire};
 
@@ -231,9 +231,9 @@ fn scene(user: UserNamespace) -> Result<String, String> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
     match sys::fork(&one_thread, namespaces).map_err(|errno| std::io::Error::from(errno).to_string())? {
         Forked::Child => {
-            let scene =
-                Scene { parts: vec![Part::Proc, Part::Dev], network: Network::Empty, rlimits: Vec::new() };
-            let answer = init::prepare(Walls::Namespaces, &scene, None).map(|_| String::new());
+            let scene = Scene { parts: vec![Part::Proc, Part::Dev], ..Scene::default() };
+            let answer = init::prepare(Walls::Namespaces, &scene, None)
+                .and_then(|prepared| prepared.finish(&[]).map(|_| String::new()));
             let words = answer.err().unwrap_or_default();
             use std::io::Write as _;
             let _ = (&theirs).write_all(format!("={words}").as_bytes());

@@ -10,7 +10,7 @@
 //!   enters by itself.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
 //!   aren't there yet, `compare` knows what they looked like, `undo` takes back.
-//! - `grants` adds what one call was granted.
+//! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed.
 //!
 //! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and whether a command
 //! is asked about at all.
@@ -29,6 +29,7 @@ mod limits;
 mod placeholders;
 mod places;
 mod repository;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 mod undo;
@@ -51,6 +52,7 @@ use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
 use places::Places;
+use stand_in::StandIns;
 
 /// What a session's children may see and change.
 ///
@@ -162,6 +164,7 @@ pub(crate) struct Profile {
     masks: Vec<PathBuf>,
     guard: Guard,
     incomplete: bool,
+    stand_ins: StandIns,
 }
 
 impl Profile {
@@ -247,6 +250,9 @@ impl Profile {
         let incomplete = found.missed.is_some();
         let masks = found.sockets.into_iter().chain(found.unreadable).collect();
         let rlimits = rlimits();
+        let stand_ins = StandIns::open(&config.caches).map_err(|error| {
+            format!("no folders for what is granted can be made in `{}`: {error}", config.caches.display())
+        })?;
         let mut profile = Profile {
             config,
             session: Places::default(),
@@ -256,11 +262,18 @@ impl Profile {
             masks,
             guard,
             incomplete,
+            stand_ins,
         };
         profile.hide_always(&mut session);
         profile.hide_always(&mut read_only);
         (profile.session, profile.read_only) = (session, read_only);
         Ok((profile, notes))
+    }
+
+    /// Says that nothing can be mounted: what is granted is shown where it lies, and nothing stands in for it.
+    pub(crate) fn without_mounts(mut self) -> Profile {
+        self.stand_ins.close();
+        self
     }
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
@@ -280,18 +293,34 @@ impl Profile {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
-        if let Some(masks) = self.grant(&mut places, request) {
-            self.hide_always(&mut places);
-            self.hide(&mut places, &masks);
+        // A protected name that was granted has to be there before it is protected; everything else comes after what is
+        // the same for all calls, so that a sandbox can be made before it is known.
+        self.stand_ins.begin(request);
+        let by_name = self.is_by_name(request);
+        if by_name {
+            self.widen(&mut places, request)?;
         }
         self.hide(&mut places, &self.config.deny_read_paths);
         self.hide(&mut places, &self.masks);
-        if writable || !request.access.write.is_empty() {
+        if writable || by_name {
             self.guard.hold(&mut places, request)?;
         }
         self.make_room_in_temp(&mut places)?;
+        if !by_name {
+            places.mark();
+            if self.widen(&mut places, request)? {
+                self.hide(&mut places, &self.config.deny_read_paths);
+                self.hide(&mut places, &self.masks);
+                if !request.access.write.is_empty() {
+                    self.guard.hold(&mut places, request)?;
+                }
+                self.make_room_in_temp(&mut places)?;
+            }
+        }
+        self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
-        Ok(Scene { parts: places.into_parts(), network, rlimits: self.rlimits.clone() })
+        let (parts, more) = places.into_parts();
+        Ok(Scene { parts, more, network, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
@@ -319,7 +348,11 @@ impl Profile {
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
             Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
-            Confinement::ReadOnly | Confinement::Session => self.guard.finished(request),
+            Confinement::ReadOnly | Confinement::Session => {
+                let mut said = self.stand_ins.settle(request);
+                said.extend(self.guard.finished(request));
+                said
+            }
             Confinement::Outside => Vec::new(),
         }
     }

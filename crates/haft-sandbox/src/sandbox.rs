@@ -298,6 +298,8 @@ impl Sandbox {
         let least = if full_only { Stack::Full } else { Stack::Fallback };
         let Ready { helper, listeners, why_not_full } = ready(&program, maker, least, &policy.host_ports())?;
         let (profile, mut notes) = Profile::new(profile).map_err(|message| Unavailable { message })?;
+        let mounts = helper.walls() == Walls::Namespaces;
+        let profile = if mounts { profile } else { profile.without_mounts() };
         notes.extend(why_not_full.map(|why| {
             format!(
                 "only a part of the sandbox can be made: {why}; no names are protected and no hosts can be granted; `haft doctor` says what is missing"

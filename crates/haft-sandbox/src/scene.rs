@@ -1,10 +1,10 @@
 //! What one child sees: the plan that `profile` makes and the helper carries out.
 //!
 //! A scene is data and says nothing of how. It starts from an empty root; whatever no [`Part`] puts there isn't there.
-//! Parts are carried out in order, so a later one lies over an earlier one.
+//! Parts are carried out in order, so a later one lies over an earlier one; a profile has them in the order of paths.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Everything that is made for one child before its program starts.
@@ -12,10 +12,42 @@ use std::sync::Arc;
 pub(crate) struct Scene {
     /// What there is, in the order in which it is made.
     pub(crate) parts: Vec<Part>,
+    /// What this child has beyond that, made after it: a sandbox that was made ahead of time can still be given it. A bind
+    /// among these is [`Source::Held`]; one may cover what `parts` put there, which then lies over it again.
+    pub(crate) more: Vec<Part>,
     /// Which network.
     pub(crate) network: Network,
     /// Bounds that the kernel holds it to.
     pub(crate) rlimits: Vec<Rlimit>,
+}
+
+impl Scene {
+    /// Makes what only this child has a part of the whole, each where it isn't covered: for who makes it all at once.
+    pub(crate) fn add(&mut self, more: Vec<Part>) {
+        for part in more {
+            let at = place_of(&part);
+            self.parts.retain(|usual| place_of(usual) != at);
+            let before = self.parts.partition_point(|usual| place_of(usual) < at);
+            self.parts.insert(before, part);
+        }
+    }
+}
+
+/// Where a part lies.
+pub(crate) fn place_of(part: &Part) -> &Path {
+    match part {
+        Part::Bind { at, .. }
+        | Part::StandIn { at, .. }
+        | Part::Tmpfs { at, .. }
+        | Part::Overlay { at, .. }
+        | Part::Mask { at }
+        | Part::Protect { at }
+        | Part::Pin { at }
+        | Part::Link { at, .. }
+        | Part::File { at, .. } => at,
+        Part::Proc => Path::new("/proc"),
+        Part::Dev => Path::new("/dev"),
+    }
 }
 
 /// One thing in the file system of a child. Paths are absolute, as the child sees them.
@@ -23,6 +55,9 @@ pub(crate) struct Scene {
 pub(crate) enum Part {
     /// A folder or file of the host, with what is mounted below it.
     Bind { from: Source, at: PathBuf, writable: bool },
+    /// A private folder of the host that stands in for another of its folders: as writable as one in memory, and places are
+    /// made in it as in one.
+    StandIn { from: Arc<OwnedFd>, at: PathBuf },
     /// An empty folder in memory.
     Tmpfs { at: PathBuf, bytes_max: u64, mode: u32 },
     /// A folder of the host that children can change without changing it: changes go to `upper`. It is mounted once, and

@@ -21,7 +21,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 
-use crate::scene::{Part, Scene, Source};
+use crate::scene::{Part, Scene, Source, place_of};
 use crate::{limits, sys};
 
 /// What of a scene could not be made, and why.
@@ -44,16 +44,12 @@ const NOSUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
 const NODEV: u64 = MountAttrFlags::MOUNT_ATTR_NODEV.bits() as u64;
 const RDONLY: u64 = MountAttrFlags::MOUNT_ATTR_RDONLY.bits() as u64;
 
-/// Makes the scene and makes it the root of this process.
+/// Makes the scene, but for what only one child has, and makes it the root of this process.
 ///
 /// # Errors
 /// What could not be made. The process is good for nothing then.
-pub(crate) fn set(scene: &Scene) -> std::result::Result<(), Fault> {
-    let fault = |what: &str| {
-        let what = what.to_owned();
-        move |errno| Fault { what, errno }
-    };
-    let mut stage = Stage::new().map_err(fault("an empty root"))?;
+pub(crate) fn set(scene: &Scene) -> std::result::Result<Stage, Fault> {
+    let mut stage = Stage::new().map_err(|errno| Fault { what: "an empty root".into(), errno })?;
     stage.processes_max = scene
         .rlimits
         .iter()
@@ -62,21 +58,49 @@ pub(crate) fn set(scene: &Scene) -> std::result::Result<(), Fault> {
     for part in &scene.parts {
         stage.put(part).map_err(|errno| Fault { what: describe(part), errno })?;
     }
-    stage.enter().map_err(fault("entering it"))
+    stage.enter().map_err(|errno| Fault { what: "entering it".into(), errno })?;
+    Ok(stage)
 }
 
-/// The folders of a scene that can be changed.
-pub(crate) fn writable(scene: &Scene) -> impl Iterator<Item = &Path> {
-    scene.parts.iter().filter_map(|part| match part {
-        Part::Bind { at, writable: true, .. } | Part::Tmpfs { at, .. } => Some(at.as_path()),
+/// Those that can be changed.
+pub(crate) fn writable(parts: &[Part]) -> impl Iterator<Item = &Path> {
+    parts.iter().filter_map(|part| match part {
+        Part::Bind { at, writable: true, .. } | Part::Tmpfs { at, .. } | Part::StandIn { at, .. } => {
+            Some(at.as_path())
+        }
         _ => None,
     })
+}
+
+/// What a sandbox that is made already is given beyond its scene: mounts that lie nowhere yet, one for each descriptor of
+/// the parts, in their order.
+///
+/// # Errors
+/// What could not be made.
+pub(crate) fn trees(parts: &[Part]) -> std::result::Result<Vec<OwnedFd>, Fault> {
+    let made = |part: &Part| -> Result<Option<OwnedFd>> {
+        let (held, read_only) = match part {
+            Part::Bind { from: Source::Held(held), writable, .. } => {
+                (held, if *writable { 0 } else { RDONLY })
+            }
+            Part::StandIn { from, .. } => (from, 0),
+            Part::Bind { .. } => return Err(Errno::INVAL),
+            _ => return Ok(None),
+        };
+        let descriptors = open(Path::new("/proc/self/fd"), OFlags::empty())?;
+        let tree = copy(reopen(descriptors.as_fd(), held.as_fd())?.as_fd())?;
+        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | read_only, true)?;
+        Ok(Some(tree))
+    };
+    let one = |part| made(part).map_err(|errno| Fault { what: describe(part), errno }).transpose();
+    parts.iter().filter_map(one).collect()
 }
 
 fn describe(part: &Part) -> String {
     let show = |what: &str, at: &Path| format!("{what} `{}`", at.display());
     match part {
         Part::Bind { at, .. } => show("binding", at),
+        Part::StandIn { at, .. } => show("a folder in place of", at),
         Part::Tmpfs { at, .. } => show("an empty", at),
         Part::Overlay { at, .. } => show("a copy of", at),
         Part::Mask { at } => show("hiding", at),
@@ -89,11 +113,15 @@ fn describe(part: &Part) -> String {
     }
 }
 
-struct Stage {
+/// A file system that is being made. It is the root of this process after [`set`], and can be added to until it is
+/// [sealed](Stage::seal).
+pub(crate) struct Stage {
     /// The mount that becomes the root.
     root: OwnedFd,
     /// The devices in which things may be created: those made here.
     own: Vec<u64>,
+    /// Mounts of the host's in which they may be, by number.
+    stand_ins: Vec<u64>,
     /// Our own descriptors by number, from before [`MEANWHILE`] was covered.
     descriptors: OwnedFd,
     processes_max: u64,
@@ -132,12 +160,18 @@ impl Stage {
         let root = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
         move_mount(&root, "", CWD, MEANWHILE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
         let own = vec![device(root.as_fd())?];
-        Ok(Stage { root, own, descriptors, processes_max: limits::PROCESSES_MAX, masks: None })
+        let processes_max = limits::PROCESSES_MAX;
+        Ok(Stage { root, own, stand_ins: Vec::new(), descriptors, processes_max, masks: None })
     }
 
     fn put(&mut self, part: &Part) -> Result<()> {
         match part {
             Part::Bind { from, at, writable } => self.bind(from, at, *writable),
+            Part::StandIn { from, at } => {
+                let tree = copy(reopen(self.descriptors.as_fd(), from.as_fd())?.as_fd())?;
+                sys::mount_setattr(tree.as_fd(), NOSUID | NODEV, true)?;
+                self.stand_in(&tree, at)
+            }
             Part::Tmpfs { at, bytes_max, mode } => {
                 let mount = tmpfs(*bytes_max, *mode)?;
                 self.own.push(device(mount.as_fd())?);
@@ -162,7 +196,7 @@ impl Stage {
                 Err(Errno::NOENT) if !writable => return Ok(()),
                 opened => opened?,
             },
-            Source::Held(held) => self.reopen(held.as_fd())?,
+            Source::Held(held) => reopen(self.descriptors.as_fd(), held.as_fd())?,
         };
         let status = rustix::fs::fstat(&source)?;
         if FileType::from_raw_mode(status.st_mode) == FileType::Symlink {
@@ -175,15 +209,71 @@ impl Stage {
         self.attach(&tree, at, Kind::in_mode(status.st_mode))
     }
 
-    /// What a descriptor of the host's stands for, as it is mounted here: found by its path, and compared.
-    fn reopen(&self, held: BorrowedFd<'_>) -> Result<OwnedFd> {
-        let number = held.as_raw_fd().to_string();
-        let path = rustix::fs::readlinkat(&self.descriptors, number, Vec::new())?;
-        let found = open(Path::new(OsStr::from_bytes(path.as_bytes())), OFlags::NOFOLLOW)?;
-        if identity(found.as_fd())? != identity(held)? {
-            return Err(Errno::STALE);
+    fn stand_in(&mut self, tree: &OwnedFd, at: &Path) -> Result<()> {
+        self.stand_ins.push(mount_number(tree.as_fd())?);
+        self.attach(tree, at, Kind::Folder)
+    }
+
+    /// Adds to what was [set](set) what only this child has: binds from [`trees`], in their order. `usual` is what there is.
+    ///
+    /// # Errors
+    /// What could not be made. The process is good for nothing then.
+    pub(crate) fn widen(&mut self, usual: &[Part], more: &[Part]) -> std::result::Result<(), Fault> {
+        for part in more {
+            self.add(usual, part).map_err(|errno| Fault { what: describe(part), errno })?;
         }
-        Ok(found)
+        Ok(())
+    }
+
+    fn add(&mut self, usual: &[Part], part: &Part) -> Result<()> {
+        let at = match part {
+            Part::Bind { at, .. } | Part::StandIn { at, .. } => at,
+            _ => return self.put(part),
+        };
+        // What lies there already would be covered: it is mounted again on top.
+        let inside: Vec<&Part> =
+            usual.iter().filter(|usual| place_of(usual) != at && place_of(usual).starts_with(at)).collect();
+        let mut above: Vec<(&Path, OwnedFd, Kind)> = Vec::new();
+        for place in inside.iter().filter(|inside| is_mount(inside)).map(|inside| place_of(inside)) {
+            if above.iter().any(|(outer, ..)| place.starts_with(outer)) {
+                continue;
+            }
+            let found = match self.find(place) {
+                // It wasn't there when this was made.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                found => found?,
+            };
+            let tree = copy(found.as_fd())?;
+            above.push((place, tree, Kind::of(found.as_fd())?));
+        }
+        match part {
+            Part::Bind { from: Source::Held(tree), .. } => self.attach(tree, at, Kind::of(tree.as_fd())?)?,
+            Part::StandIn { from: tree, .. } => self.stand_in(tree, at)?,
+            _ => return Err(Errno::INVAL),
+        }
+        let loose = inside.iter().filter(|inside| !is_mount(inside));
+        for part in loose.filter(|part| !above.iter().any(|(outer, ..)| place_of(part).starts_with(outer))) {
+            self.put(part)?;
+        }
+        for (place, tree, kind) in above {
+            self.attach(&tree, place, kind)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is made any more where it would be the root's own.
+    ///
+    /// # Errors
+    /// What the kernel refuses. The process is good for nothing then.
+    pub(crate) fn seal(self) -> std::result::Result<(), Fault> {
+        let seal = || {
+            if self.masks.is_some() {
+                rustix::fs::unlinkat(&self.root, ".folder", AtFlags::REMOVEDIR)?;
+                rustix::fs::unlinkat(&self.root, ".file", AtFlags::empty())?;
+            }
+            sys::mount_setattr(self.root.as_fd(), RDONLY, false)
+        };
+        seal().map_err(|errno| Fault { what: "sealing it".into(), errno })
     }
 
     fn mask(&mut self, at: &Path) -> Result<()> {
@@ -318,12 +408,7 @@ impl Stage {
     }
 
     /// Makes this the root, and lets go of everything else.
-    fn enter(self) -> Result<()> {
-        if self.masks.is_some() {
-            rustix::fs::unlinkat(&self.root, ".folder", AtFlags::REMOVEDIR)?;
-            rustix::fs::unlinkat(&self.root, ".file", AtFlags::empty())?;
-        }
-        sys::mount_setattr(self.root.as_fd(), RDONLY, false)?;
+    fn enter(&self) -> Result<()> {
         rustix::process::fchdir(&self.root)?;
         rustix::process::pivot_root(".", ".")?;
         // The old root lies on the new one now.
@@ -379,7 +464,9 @@ impl Stage {
     }
 
     fn creatable(&self, folder: BorrowedFd<'_>) -> Result<()> {
-        if self.own.contains(&device(folder)?) { Ok(()) } else { Err(Errno::NOENT) }
+        let ours = self.own.contains(&device(folder)?)
+            || !self.stand_ins.is_empty() && self.stand_ins.contains(&mount_number(folder)?);
+        if ours { Ok(()) } else { Err(Errno::NOENT) }
     }
 }
 
@@ -391,7 +478,9 @@ pub(crate) fn sources(scene: &Scene) -> Vec<Option<(u64, u64)>> {
     };
     let one = |part: &Part| match part {
         Part::Bind { from: Source::Path(path), .. } => of(path),
-        Part::Bind { from: Source::Held(held), .. } => identity(held.as_fd()).ok(),
+        Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => {
+            identity(held.as_fd()).ok()
+        }
         Part::Overlay { lower, .. } => of(lower),
         Part::Mask { at } | Part::Protect { at } | Part::Pin { at } => of(at),
         _ => None,
@@ -410,6 +499,32 @@ fn device(descriptor: BorrowedFd<'_>) -> Result<u64> {
 fn identity(descriptor: BorrowedFd<'_>) -> Result<(u64, u64)> {
     let status = rustix::fs::fstat(descriptor)?;
     Ok((status.st_dev, status.st_ino))
+}
+
+fn mount_number(descriptor: BorrowedFd<'_>) -> Result<u64> {
+    let found = rustix::fs::statx(descriptor, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MNT_ID)?;
+    Ok(found.stx_mnt_id)
+}
+
+/// Whether a part is mounted; the others lie in a folder of ours.
+fn is_mount(part: &Part) -> bool {
+    !matches!(part, Part::Link { .. } | Part::File { .. })
+}
+
+/// What a descriptor of the host's stands for, as it is mounted here: found by the path that the kernel knows it by, and
+/// compared. Who renames it meanwhile makes us look again, and never at something else.
+fn reopen(descriptors: BorrowedFd<'_>, held: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let number = held.as_raw_fd().to_string();
+    let wanted = identity(held)?;
+    for _ in 0..limits::REOPEN_TRIES_MAX {
+        let path = rustix::fs::readlinkat(descriptors, &number, Vec::new())?;
+        match open(Path::new(OsStr::from_bytes(path.as_bytes())), OFlags::NOFOLLOW) {
+            Ok(found) if identity(found.as_fd())? == wanted => return Ok(found),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::STALE)
 }
 
 /// A mount of the same, with what is mounted below it, that lies nowhere yet.

@@ -50,66 +50,10 @@ pub(crate) enum Report {
     Ended(Exit, bool),
 }
 
-/// The scene as bytes. Descriptors are numbers in the order of [`held`].
+/// What of a scene is the same for many children, as bytes. Descriptors are numbers in the order of [`held`].
 pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(4096));
-    out.number(scene.parts.len() as u64);
-    let mut held = 0;
-    for part in &scene.parts {
-        match part {
-            Part::Bind { from, at, writable } => {
-                out.number(0);
-                match from {
-                    Source::Path(path) => {
-                        out.number(0);
-                        out.path(path);
-                    }
-                    Source::Held(_) => {
-                        out.number(1);
-                        out.number(held);
-                        held += 1;
-                    }
-                }
-                out.path(at);
-                out.number(u64::from(*writable));
-            }
-            Part::Tmpfs { at, bytes_max, mode } => {
-                out.number(1);
-                out.path(at);
-                out.number(*bytes_max);
-                out.number(u64::from(*mode));
-            }
-            Part::Overlay { lower, upper, work, at, writable } => {
-                out.number(2);
-                [lower, upper, work, at].into_iter().for_each(|path| out.path(path));
-                out.number(u64::from(*writable));
-            }
-            Part::Mask { at } => {
-                out.number(3);
-                out.path(at);
-            }
-            Part::Protect { at } => {
-                out.number(4);
-                out.path(at);
-            }
-            Part::Pin { at } => {
-                out.number(5);
-                out.path(at);
-            }
-            Part::Link { at, to } => {
-                out.number(6);
-                out.path(at);
-                out.path(to);
-            }
-            Part::File { at, content } => {
-                out.number(7);
-                out.path(at);
-                out.bytes(content);
-            }
-            Part::Proc => out.number(8),
-            Part::Dev => out.number(9),
-        }
-    }
+    out.parts(&scene.parts);
     out.number(match scene.network {
         Network::Empty => 0,
         Network::Session => 1,
@@ -124,20 +68,49 @@ pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
     out.0
 }
 
-/// The descriptors of a scene.
-pub(crate) fn held(scene: &Scene) -> impl Iterator<Item = BorrowedFd<'_>> {
-    scene.parts.iter().filter_map(|part| match part {
-        Part::Bind { from: Source::Held(held), .. } => Some(held.as_fd()),
+/// The descriptors of parts.
+pub(crate) fn held(parts: &[Part]) -> impl Iterator<Item = BorrowedFd<'_>> {
+    parts.iter().filter_map(|part| match part {
+        Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => Some(held.as_fd()),
         _ => None,
     })
 }
 
-/// A scene and a job as one text.
-pub(crate) fn order(scene: &[u8], job: &Job) -> Vec<u8> {
-    let mut out = Writer(Vec::with_capacity(scene.len() + 8192));
-    out.bytes(scene);
+/// A scene and a job as one text. Descriptors of what only this child has are counted from 0 again.
+pub(crate) fn order(scene: &Scene, job: &Job) -> Vec<u8> {
+    let usual = self::scene(scene);
+    let mut out = Writer(Vec::with_capacity(usual.len() + 8192));
+    out.bytes(&usual);
+    out.number(held(&scene.parts).count() as u64);
+    let mut more = Writer(Vec::new());
+    more.parts(&scene.more);
+    out.bytes(&more.0);
     out.0.extend(self::job(job));
     out.0
+}
+
+/// An order, taken apart.
+pub(crate) struct Split<'a> {
+    pub(crate) scene: &'a [u8],
+    /// How many descriptors are the scene's; those that follow are of what this child has beyond it.
+    pub(crate) held: usize,
+    pub(crate) more: &'a [u8],
+    pub(crate) job: &'a [u8],
+}
+
+/// What a sandbox that was made ahead of time has to know: what its child has beyond it, and the job.
+pub(crate) fn late(more: &[u8], job: &[u8]) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(more.len() + job.len() + 8));
+    out.bytes(more);
+    out.0.extend(job);
+    out.0
+}
+
+/// The two again.
+pub(crate) fn split_late(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut reader = Reader(text);
+    let more = reader.bytes()?;
+    Some((more, reader.0))
 }
 
 /// A job alone.
@@ -156,11 +129,13 @@ pub(crate) fn job(job: &Job) -> Vec<u8> {
     out.0
 }
 
-/// The scene's bytes and the job's.
-pub(crate) fn split(order: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Takes an order apart.
+pub(crate) fn split(order: &[u8]) -> Option<Split<'_>> {
     let mut reader = Reader(order);
     let scene = reader.bytes()?;
-    Some((scene, reader.0))
+    let held = usize::try_from(reader.number()?).ok()?;
+    let more = reader.bytes()?;
+    Some(Split { scene, held, more, job: reader.0 })
 }
 
 pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
@@ -175,10 +150,8 @@ pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
 }
 
 pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
-    let held: Vec<Arc<OwnedFd>> = held.into_iter().map(Arc::new).collect();
     let mut from = Reader(bytes);
-    let count = from.number()?;
-    let parts: Option<Vec<Part>> = (0..count).map(|_| from.part(&held)).collect();
+    let parts = from.parts(held)?;
     let network = match from.number()? {
         0 => Network::Empty,
         1 => Network::Session,
@@ -191,7 +164,12 @@ pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
         Some(Rlimit { resource, soft: from.number()?, hard: from.number()? })
     };
     let rlimits: Option<Vec<Rlimit>> = (0..count).map(rlimit).collect();
-    Some(Scene { parts: parts?, network, rlimits: rlimits? })
+    Some(Scene { parts, more: Vec::new(), network, rlimits: rlimits? })
+}
+
+/// Parts beyond a scene.
+pub(crate) fn read_more(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Vec<Part>> {
+    Reader(bytes).parts(held)
 }
 
 struct Writer(Vec<u8>);
@@ -208,6 +186,72 @@ impl Writer {
 
     fn path(&mut self, path: &Path) {
         self.bytes(path.as_os_str().as_bytes());
+    }
+
+    fn parts(&mut self, parts: &[Part]) {
+        self.number(parts.len() as u64);
+        let mut held = 0;
+        for part in parts {
+            match part {
+                Part::Bind { from, at, writable } => {
+                    self.number(0);
+                    match from {
+                        Source::Path(path) => {
+                            self.number(0);
+                            self.path(path);
+                        }
+                        Source::Held(_) => {
+                            self.number(1);
+                            self.number(held);
+                            held += 1;
+                        }
+                    }
+                    self.path(at);
+                    self.number(u64::from(*writable));
+                }
+                Part::Tmpfs { at, bytes_max, mode } => {
+                    self.number(1);
+                    self.path(at);
+                    self.number(*bytes_max);
+                    self.number(u64::from(*mode));
+                }
+                Part::Overlay { lower, upper, work, at, writable } => {
+                    self.number(2);
+                    [lower, upper, work, at].into_iter().for_each(|path| self.path(path));
+                    self.number(u64::from(*writable));
+                }
+                Part::Mask { at } => {
+                    self.number(3);
+                    self.path(at);
+                }
+                Part::Protect { at } => {
+                    self.number(4);
+                    self.path(at);
+                }
+                Part::Pin { at } => {
+                    self.number(5);
+                    self.path(at);
+                }
+                Part::Link { at, to } => {
+                    self.number(6);
+                    self.path(at);
+                    self.path(to);
+                }
+                Part::File { at, content } => {
+                    self.number(7);
+                    self.path(at);
+                    self.bytes(content);
+                }
+                Part::Proc => self.number(8),
+                Part::Dev => self.number(9),
+                Part::StandIn { at, .. } => {
+                    self.number(10);
+                    self.number(held);
+                    held += 1;
+                    self.path(at);
+                }
+            }
+        }
     }
 }
 
@@ -233,6 +277,12 @@ impl<'a> Reader<'a> {
 
     fn path(&mut self) -> Option<PathBuf> {
         self.text().map(PathBuf::from)
+    }
+
+    fn parts(&mut self, held: Vec<OwnedFd>) -> Option<Vec<Part>> {
+        let held: Vec<Arc<OwnedFd>> = held.into_iter().map(Arc::new).collect();
+        let count = self.number()?;
+        (0..count).map(|_| self.part(&held)).collect()
     }
 
     fn part(&mut self, held: &[Arc<OwnedFd>]) -> Option<Part> {
@@ -262,6 +312,10 @@ impl<'a> Reader<'a> {
             7 => Part::File { at: self.path()?, content: self.bytes()?.to_vec() },
             8 => Part::Proc,
             9 => Part::Dev,
+            10 => {
+                let from = held.get(usize::try_from(self.number()?).ok()?)?.clone();
+                Part::StandIn { from, at: self.path()? }
+            }
             _ => return None,
         })
     }

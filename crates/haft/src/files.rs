@@ -15,6 +15,7 @@
 
 pub mod dir;
 pub mod error;
+pub mod held;
 mod hiding;
 mod nolink;
 mod replace;
@@ -32,6 +33,7 @@ use crate::future::BoxFuture;
 
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
+pub use held::Held;
 pub(crate) use resolve::beneath_tidy;
 pub use resolve::{FileId, RealPath, ResolveError, beneath, resolve, resolve_entry};
 pub use scoped::ScopedFiles;
@@ -49,6 +51,8 @@ pub struct Access {
     pub never_written: Vec<PathBuf>,
     /// What may not be read although it lies in what may.
     pub hidden: Option<Hidden>,
+    /// Of what was granted outside of the workspace, what it was when that was decided: for who shows it to a child.
+    pub held: Held,
 }
 
 /// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks it.

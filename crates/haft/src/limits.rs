@@ -59,6 +59,9 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const RESOLVE_TRIES_MAX: usize = 8;
 /// How often an opening beneath a root is tried again when the kernel saw a rename go by.
 pub const BENEATH_TRIES_MAX: usize = 32;
+/// How many places outside of the workspace are held open for a call from its authorization on; further ones are looked
+/// up when it starts.
+pub const HELD_PLACES_MAX: usize = 64;
 /// How many random names are tried for a temporary file.
 pub const TEMP_NAME_TRIES_MAX: usize = 16;
 /// How many roots a refusal lists before it only counts the rest.

@@ -1,89 +1,169 @@
 //! What one call was granted beyond the session's profile.
 //!
-//! A grant is opened here without following links and shown from that descriptor, so what was judged is what is shown.
-//! A grant never reaches what the session hides, and no grant makes a folder writable as a whole that is too wide for a
-//! working directory. A file that is to be written and isn't there is made, empty, because only what exists can be
-//! shown; it goes again if it stays empty.
+//! A grant is shown from the descriptors that have held it since the call was authorized; of one that nobody held, what is
+//! there now is opened without following links. A grant never reaches what the session hides, and no grant makes a folder
+//! writable as a whole that is too wide for a working directory.
+//!
+//! A folder that exists is bound. A file is not enough by itself: who replaces, removes or makes it changes the folder that
+//! it lies in, which wasn't granted. So a private folder stands in for that one, with the file in it, and afterwards
+//! `stand_in` carries out what became of the granted names. Where the folder is shown already this can't be, since it
+//! would be hidden: there the file is bound alone, made before if it isn't there, and can be written but not replaced.
 
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use haft::files::held::{HeldPlace, Place};
 use haft::files::{Extent, Root};
 use haft::ports::ProcessRequest;
 use rustix::fs::{FileType, fstat};
 
 use super::places::Places;
+use super::stand_in::Wanted;
 use super::{Profile, hold, is_too_wide, walk};
 use crate::scene::{Part, Source};
 
 impl Profile {
-    /// Adds what the request was granted. If that is anything new, gives what must be hidden in it.
-    pub(super) fn grant(&self, places: &mut Places, request: &ProcessRequest) -> Option<Vec<PathBuf>> {
-        let access = &request.access;
-        let mut masks = None;
-        let reads = access.read.iter().map(|root| (root, false));
-        let writes = access.write.iter().map(|root| (root, true));
-        for (root, write) in reads.chain(writes) {
-            if let Some(opened) = self.open(places, request, root, write) {
-                let masks = masks.get_or_insert_with(Vec::new);
-                if opened.is_folder {
-                    let hidden = access.hidden.as_ref().or(self.config.deny_read.as_ref());
-                    let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
-                    masks.extend(found.unreadable.into_iter().chain(found.sockets));
-                }
-                places.put(opened.part);
-            }
-        }
-        masks
+    /// Whether the request was granted a name that is protected for commands in general.
+    pub(super) fn is_by_name(&self, request: &ProcessRequest) -> bool {
+        let wide = |path: &PathBuf| self.config.workspace.contains(path);
+        request.access.write.iter().any(|root| !wide(&root.path) && self.guard.is_within(&root.path))
     }
 
-    fn open(&self, places: &Places, request: &ProcessRequest, root: &Root, write: bool) -> Option<Opened> {
+    /// Adds what the request was granted, without what must be hidden in it. Whether that is anything new.
+    pub(super) fn widen(&self, places: &mut Places, request: &ProcessRequest) -> Result<bool, String> {
+        let access = &request.access;
+        let mut masks = None;
+        let mut writes: Vec<&Root> = access.write.iter().collect();
+        writes.sort_by(|one, other| one.path.cmp(&other.path));
+        // Writing includes reading. Of the others folders come first: nothing may stand in for what is to be seen.
+        let reads = access.read.iter().filter(|read| !writes.iter().any(|root| root.path == read.path));
+        let reads = reads.map(|root| (root, false));
+        let (folders, files): (Vec<_>, Vec<_>) = reads.partition(|(root, _)| root.extent == Extent::Subtree);
+        let writes = writes.iter().map(|root| (*root, true));
+        for (root, write) in folders.into_iter().chain(writes).chain(files) {
+            let Some(shown) = self.show(places, request, root, write)? else { continue };
+            let masks = masks.get_or_insert_with(Vec::new);
+            if let Shown::Folder(_) = shown {
+                let hidden = access.hidden.as_ref().or(self.config.deny_read.as_ref());
+                let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
+                masks.extend(found.unreadable.into_iter().chain(found.sockets));
+            }
+            if let Shown::Folder(part) | Shown::File(part) = shown {
+                places.put(part);
+            }
+        }
+        let Some(masks) = masks else { return Ok(false) };
+        for part in self.stand_ins.parts(request) {
+            places.put(part);
+        }
+        self.hide_always(places);
+        self.hide(places, &masks);
+        Ok(true)
+    }
+
+    /// How a grant is to be shown; not at all if the child has it already, or may not.
+    fn show(
+        &self,
+        places: &mut Places,
+        request: &ProcessRequest,
+        root: &Root,
+        write: bool,
+    ) -> Result<Option<Shown>, String> {
         let path = &root.path;
         let tidy = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let special = ["/proc", "/dev"].iter().any(|special| path.starts_with(special));
         if !tidy || special || path == Path::new("/") || self.is_hidden(request, path) {
-            return None;
+            return Ok(None);
         }
         let write = write && self.may_write(request, path);
-        // What is protected for commands in general was allowed to this one by its very name.
         let by_name = write && self.guard.is_within(path);
-        if !by_name && (places.has(path) || places.masks(path)) {
-            return None;
-        }
         let enough = match write {
             true => places.shows(path) && places.writable_root(path).is_some(),
-            false => places.shows(path),
+            false => places.shows(path) || self.stand_ins.holds(request, path),
         };
-        if enough && !by_name {
-            return None;
+        if !by_name && (enough || places.masks(path)) {
+            return Ok(None);
         }
-        let held = match hold(path) {
-            Ok(held) => held,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Directly in `/tmp` the child's own does.
-                let stands_in = [Path::new("/tmp"), Path::new(super::PRIVATE_TEMP)];
-                let stands_in = path.parent().is_some_and(|parent| stands_in.contains(&parent));
-                if !write || root.extent != Extent::File || stands_in {
-                    return None;
-                }
-                make_empty(path).ok()?;
-                self.guard.made_empty(path);
-                hold(path).ok()?
+        let opened;
+        let place = match request.access.held.place(path) {
+            HeldPlace::Is(place) => place,
+            HeldPlace::Changed => {
+                return Err(format!(
+                    "`{}` is no longer what it was when this call was allowed; look at it, and try again",
+                    path.display()
+                ));
             }
-            Err(_) => return None,
+            HeldPlace::Unknown => match Place::open(path) {
+                Ok(place) => {
+                    opened = place;
+                    &opened
+                }
+                Err(_) => return Ok(None),
+            },
         };
-        let is_folder = match FileType::from_raw_mode(fstat(&held).ok()?.st_mode) {
-            FileType::Directory => true,
-            FileType::RegularFile => false,
+        let kind = place.itself().and_then(|itself| fstat(itself).ok());
+        let kind = kind.map(|found| FileType::from_raw_mode(found.st_mode));
+        let bind = |held: OwnedFd, writable| Part::Bind {
+            from: Source::Held(Arc::new(held)),
+            at: path.clone(),
+            writable,
+        };
+        let held = |itself: BorrowedFd<'_>| itself.try_clone_to_owned().ok();
+        match kind {
+            Some(FileType::Directory) => {
+                let writable = write && root.extent == Extent::Subtree;
+                let taken = !by_name && places.has(path);
+                let held = place.itself().and_then(held).filter(|_| !taken);
+                Ok(held.map(|held| Shown::Folder(bind(held, writable))))
+            }
+            Some(FileType::RegularFile | FileType::Symlink) | None if write => {
+                if !by_name && self.stand_in(places, request, root, place) {
+                    return Ok(Some(Shown::InStandIn));
+                }
+                let held = match kind {
+                    Some(FileType::Symlink) => None,
+                    Some(_) => place.itself().and_then(held),
+                    None if root.extent == Extent::File => self.make(path),
+                    None => None,
+                };
+                let taken = !by_name && places.has(path);
+                Ok(held.filter(|_| !taken).map(|held| Shown::File(bind(held, true))))
+            }
+            Some(FileType::RegularFile) => {
+                let held = place.itself().and_then(held).filter(|_| !places.has(path));
+                Ok(held.map(|held| Shown::File(bind(held, false))))
+            }
             // A socket would lead out of the sandbox.
-            _ => return None,
-        };
-        let writable = write && (!is_folder || root.extent == Extent::Subtree);
-        let part = Part::Bind { from: Source::Held(Arc::new(held)), at: path.clone(), writable };
-        Some(Opened { part, is_folder })
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets a private folder stand in for the one that this name lies in, or is to lie in.
+    fn stand_in(&self, places: &mut Places, request: &ProcessRequest, root: &Root, place: &Place) -> bool {
+        let missing = place.rest().components().count();
+        let Some(folder) = root.path.ancestors().nth(missing) else { return false };
+        if folder == Path::new("/") || places.shows(folder) || places.masks(folder) {
+            return false;
+        }
+        let temp = places.is_stand_in(folder).then_some(self.config.temp.as_path());
+        let wanted =
+            Wanted { folder, place, extent: root.extent, temp, in_memory: places.is_in_memory(folder) };
+        let done = self.stand_ins.add(request, &wanted);
+        if done {
+            places.take_loose(&root.path);
+        }
+        done
+    }
+
+    /// An empty file that goes again if it stays so.
+    fn make(&self, path: &Path) -> Option<OwnedFd> {
+        make_empty(path).ok()?;
+        self.guard.made_empty(path);
+        hold(path).ok()
     }
 
     fn is_hidden(&self, request: &ProcessRequest, path: &Path) -> bool {
@@ -106,9 +186,12 @@ impl Profile {
     }
 }
 
-struct Opened {
-    part: Part,
-    is_folder: bool,
+/// How a grant is shown.
+enum Shown {
+    Folder(Part),
+    File(Part),
+    /// In a folder that stands in for its own.
+    InStandIn,
 }
 
 fn make_empty(path: &Path) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use haft::ports::{ProcessRequest, Refusal};
+use haft::ports::{Confinement, ProcessRequest, Refusal};
 
 use super::compare::Watch;
 use super::gitconfig::{self, Merged};
@@ -202,7 +202,8 @@ impl Guard {
             }
         }
         for plain in self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))) {
-            if places.shows(&plain) && plain.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            let may = request.confinement == Confinement::Session && places.shows(&plain);
+            if may && plain.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 places.bind(&plain, true);
             }
         }

@@ -4,28 +4,91 @@
 //! put at `/tmp` can hide a workspace at `/tmp/w`, whoever put it there and when. Of two parts at one path the later
 //! call wins. The questions to ask before something is hidden or protected ("is it seen at all?", "could it be
 //! written?") are answered from the same map.
+//!
+//! What is put there after [`Places::mark`] is remembered: it can be added to a view that was made without it, as long as
+//! nothing of that view had to go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::limits;
-use crate::scene::{Part, Source};
+use crate::scene::{Part, Source, place_of};
 
 #[derive(Clone, Default)]
-pub(super) struct Places(BTreeMap<PathBuf, Part>);
+pub(super) struct Places(BTreeMap<PathBuf, Part>, Option<Since>);
+
+/// What has happened since the mark.
+#[derive(Clone, Default)]
+struct Since {
+    added: BTreeSet<PathBuf>,
+    /// What was there and is covered by something added.
+    covered: Vec<Part>,
+    /// Something of the view before the mark had to go.
+    apart: bool,
+}
 
 impl Places {
     pub(super) fn put(&mut self, part: Part) {
-        self.0.insert(at(&part).to_owned(), part);
+        let at = place_of(&part).to_owned();
+        let stands_in = matches!(part, Part::StandIn { .. });
+        // Only what the helper is handed can be added later.
+        let can_be_added = !matches!(part, Part::Bind { from: Source::Path(_), .. } | Part::Overlay { .. });
+        let before = self.0.insert(at.clone(), part);
+        let Some(since) = &mut self.1 else { return };
+        match before {
+            _ if !can_be_added => since.apart = true,
+            Some(_) if since.added.contains(&at) => {}
+            Some(before @ Part::Tmpfs { .. }) if stands_in => since.covered.push(before),
+            Some(_) => since.apart = true,
+            None => {}
+        }
+        since.added.insert(at);
+    }
+
+    /// Takes away what is no mount and was put at this very path: something else is to lie there.
+    pub(super) fn take_loose(&mut self, path: &Path) {
+        if matches!(self.0.get(path), Some(Part::File { .. } | Part::Link { .. })) {
+            self.0.remove(path);
+            if let Some(since) = &mut self.1 {
+                since.apart = true;
+            }
+        }
+    }
+
+    /// From now on what is put is what only one child has.
+    pub(super) fn mark(&mut self) {
+        self.1 = Some(Since::default());
     }
 
     pub(super) fn bind(&mut self, path: &Path, writable: bool) {
-        self.put(Part::Bind { from: Source::Path(path.to_owned()), at: path.to_owned(), writable });
+        let same = |part: &Part| match part {
+            Part::Bind { from: Source::Path(from), writable: same, .. } => from == path && *same == writable,
+            _ => false,
+        };
+        if !self.0.get(path).is_some_and(same) {
+            self.put(Part::Bind { from: Source::Path(path.to_owned()), at: path.to_owned(), writable });
+        }
     }
 
     /// Whether something was put at this very path.
     pub(super) fn has(&self, path: &Path) -> bool {
         self.0.contains_key(path)
+    }
+
+    /// Whether a folder is a child's own, in memory, so that nobody expects to find there what it leaves.
+    pub(super) fn is_in_memory(&self, path: &Path) -> bool {
+        matches!(self.0.get(path), Some(Part::Tmpfs { .. }))
+    }
+
+    /// Whether a folder of the session's stands at this very path for one of the host's.
+    pub(super) fn is_stand_in(&self, path: &Path) -> bool {
+        matches!(self.0.get(path), Some(Part::Bind { from: Source::Path(from), at, .. }) if from != at)
+    }
+
+    /// Everything that lies in a folder, from there.
+    pub(super) fn inside(&self, folder: &Path) -> Vec<PathBuf> {
+        let inside = self.0.keys().filter_map(|place| place.strip_prefix(folder).ok());
+        inside.filter(|place| !place.as_os_str().is_empty()).map(Path::to_owned).collect()
     }
 
     /// What decides about a path: the part at it or the nearest above it.
@@ -92,7 +155,9 @@ impl Places {
 
     fn pin_between(&mut self, root: &Path, path: &Path) {
         for above in path.ancestors().skip(1).take_while(|above| *above != root) {
-            self.0.entry(above.to_owned()).or_insert_with(|| Part::Pin { at: above.to_owned() });
+            if !self.has(above) {
+                self.put(Part::Pin { at: above.to_owned() });
+            }
         }
     }
 
@@ -132,7 +197,11 @@ impl Places {
         }
         let beneath = |place: &Path| place != path && place.starts_with(path);
         let holds = kept.iter().any(|kept| beneath(kept));
-        self.0.retain(|place, _| !beneath(place) || kept.iter().any(|kept| place.starts_with(kept)));
+        let stays = |place: &Path| !beneath(place) || kept.iter().any(|kept| place.starts_with(kept));
+        if let Some(since) = &mut self.1 {
+            since.apart |= self.0.keys().any(|place| !stays(place) && !since.added.contains(place));
+        }
+        self.0.retain(|place, _| stays(place));
         let at = path.to_owned();
         match holds {
             true => self.put(Part::Tmpfs { at, bytes_max: limits::SMALL_BYTES, mode: 0o755 }),
@@ -140,23 +209,19 @@ impl Places {
         }
     }
 
-    pub(super) fn into_parts(self) -> Vec<Part> {
-        self.0.into_values().collect()
-    }
-}
-
-/// Where a part lies.
-pub(super) fn at(part: &Part) -> &Path {
-    match part {
-        Part::Bind { at, .. }
-        | Part::Tmpfs { at, .. }
-        | Part::Overlay { at, .. }
-        | Part::Mask { at }
-        | Part::Protect { at }
-        | Part::Pin { at }
-        | Part::Link { at, .. }
-        | Part::File { at, .. } => at,
-        Part::Proc => Path::new("/proc"),
-        Part::Dev => Path::new("/dev"),
+    /// What is the same for many children, and what only this one has.
+    pub(super) fn into_parts(self) -> (Vec<Part>, Vec<Part>) {
+        let Some(since) = self.1.filter(|since| !since.apart) else {
+            return (self.0.into_values().collect(), Vec::new());
+        };
+        let (mut usual, mut more) = (BTreeMap::new(), Vec::new());
+        for (place, part) in self.0 {
+            match since.added.contains(&place) {
+                true => more.push(part),
+                false => drop(usual.insert(place, part)),
+            }
+        }
+        usual.extend(since.covered.into_iter().map(|part| (place_of(&part).to_owned(), part)));
+        (usual.into_values().collect(), more)
     }
 }

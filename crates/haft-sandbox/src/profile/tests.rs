@@ -8,6 +8,7 @@ use haft::files::{Access, Hidden, Root};
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 
 use super::*;
+use crate::scene::place_of;
 
 /// A machine: a home folder, a working directory, and folders of a session.
 struct Machine {
@@ -76,8 +77,10 @@ impl Machine {
 
     /// The parts beneath this machine's folders, one line each.
     fn listing(&self, profile: &Profile, request: &ProcessRequest) -> String {
-        let scene = profile.scene(request).unwrap();
-        let ours = |part: &&Part| places::at(part).starts_with(&self.root);
+        let mut scene = profile.scene(request).unwrap();
+        let more = std::mem::take(&mut scene.more);
+        scene.add(more);
+        let ours = |part: &&Part| place_of(part).starts_with(&self.root);
         let lines: Vec<String> = scene.parts.iter().filter(ours).map(line).collect();
         self.short(&lines.join("\n"))
     }
@@ -105,6 +108,7 @@ fn line(part: &Part) -> String {
                 _ => format!("{how} {}", at.display()),
             }
         }
+        Part::StandIn { at, .. } => format!("instead of {}", at.display()),
         Part::Tmpfs { at, .. } => format!("empty {}", at.display()),
         Part::Overlay { at, writable, .. } => {
             format!("overlay {}{}", at.display(), if *writable { "" } else { " read-only" })
@@ -374,7 +378,7 @@ fn a_working_directory_above_the_home_shows_no_home() {
     machine.config.workspace = vec!["/".into()];
     let (profile, notes) = machine.profile_and_notes();
     let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
-    assert!(!scene.parts.iter().any(|part| places::at(part) == Path::new("/")));
+    assert!(!scene.parts.iter().any(|part| place_of(part) == Path::new("/")));
     assert!(notes.starts_with("commands can't write `/`: it is the root of the file system"), "{notes}");
 }
 
@@ -485,16 +489,23 @@ fn a_grant_shows_what_it_names_and_nothing_hidden() {
     let reads = ["other/data", "home/.ssh/config", "state/trust", "other/link/.ssh", "work"];
     let expected = "read ~/home/.ssh/config\nread ~/other/data\nmask ~/other/data/.env";
     assert_eq!(grant(&reads, &[], Confinement::Session).0, expected);
-    // A file that isn't there is made for the call, and goes if nothing was written to it.
+    // A file is written, replaced and made in a folder that stands in for its own; a folder isn't written by a grant for
+    // one file. What isn't made isn't there.
     let (lines, request) =
         grant(&[], &["other/out.txt", "other/new.txt", "other/data"], Confinement::Session);
-    let expected = "read ~/other/data\nmask ~/other/data/.env\nwrite ~/other/new.txt\nwrite ~/other/out.txt";
-    assert_eq!(lines, expected, "a folder isn't written by a grant for one file");
-    assert!(machine.at("other/new.txt").exists());
+    let expected = "instead of ~/other\nread ~/other/data\nmask ~/other/data/.env";
+    assert_eq!(lines, expected);
     assert_eq!(profile.finished(&request), []);
     assert!(!machine.at("other/new.txt").exists() && machine.at("other/out.txt").exists());
     // One that may only look otherwise can write what it was granted.
-    assert_eq!(grant(&[], &["other/out.txt"], Confinement::ReadOnly).0, "write ~/other/out.txt");
+    assert_eq!(grant(&[], &["other/out.txt"], Confinement::ReadOnly).0, "instead of ~/other");
+    // What is shown can't be stood in for: there a file is made before, and goes again if it stays empty.
+    let (lines, request) = grant(&["other"], &["other/out.txt", "other/new.txt"], Confinement::Session);
+    let expected = "read ~/other\nmask ~/other/data/.env\nwrite ~/other/new.txt\nwrite ~/other/out.txt";
+    assert_eq!(lines, expected);
+    assert!(machine.at("other/new.txt").exists());
+    assert_eq!(profile.finished(&request), []);
+    assert!(!machine.at("other/new.txt").exists() && machine.at("other/out.txt").exists());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod evidence;
 mod fallback;
 mod faults;
 mod full;
+mod grants;
 mod isolated;
 mod lives;
 mod net;

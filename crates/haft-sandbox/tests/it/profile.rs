@@ -17,7 +17,7 @@ use crate::confined::HELPER;
 /// A user with a home folder and a repository to work in.
 pub(crate) struct User {
     _dir: tempfile::TempDir,
-    root: PathBuf,
+    pub(crate) root: PathBuf,
     pub(crate) config: ProfileConfig,
 }
 

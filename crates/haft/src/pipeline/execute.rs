@@ -23,7 +23,7 @@ use crate::effects::table::Class;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
-use crate::files::Access;
+use crate::files::{Access, Held};
 use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::limits;
 use crate::ports::{Intent, Recorder};
@@ -137,7 +137,9 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
     if !changes && !resolved.reads.iter().any(beyond) {
         return None;
     }
-    let access: Access = resolved.access(cx.workspace());
+    let mut access: Access = resolved.access(cx.workspace());
+    let all = resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
+    access.held = Held::hold(all.filter(|path| beyond(path)).map(|path| &path.at));
     Some(cx.granted(Arc::new(access)))
 }
 

@@ -1,0 +1,289 @@
+//! What a user has allowed for one call really happens at the real place, and nothing beside it does.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft::files::{Access, Held, Root, resolve};
+use haft::ports::{Confinement, Exit, Refusal};
+
+use crate::profile::{Session, User, git};
+
+fn write(roots: impl IntoIterator<Item = Root>) -> Access {
+    Access { write: roots.into_iter().collect(), ..Access::default() }
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Runs a script with these grants; it must end well, and nothing be said of it. Once as it comes, and then from a sandbox
+/// that was made before.
+async fn allowed(session: &Session<'_>, script: &str, access: Access) -> String {
+    session.good("true").await;
+    let (exit, said, refused) = session.run(session.request(script).with_access(access, Vec::new())).await;
+    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "`{script}` said: {said}");
+    said
+}
+
+#[tokio::test]
+async fn a_granted_file_can_be_replaced_and_removed() {
+    let user = User::new();
+    let session = user.session();
+    let file = user.at("other/file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let grant = || write([Root::file(&file)]);
+    let content = || fs::read_to_string(&file).unwrap();
+
+    let before = file.metadata().unwrap().ino();
+    allowed(&session, "echo in place >> ../other/file", grant()).await;
+    assert_eq!((content().as_str(), file.metadata().unwrap().ino()), ("otherin place\n", before));
+    assert_eq!(file.metadata().unwrap().nlink(), 1, "no second name is left");
+
+    allowed(&session, "sed -i s/other/sed/ ../other/file", grant()).await;
+    assert_eq!(content(), "sedin place\n");
+    assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+
+    allowed(&session, "echo moved > new && mv new ../other/file", grant()).await;
+    assert_eq!(content(), "moved\n");
+    assert_eq!(names(&user.at("other")), ["file"]);
+
+    allowed(&session, "rm ../other/file", grant()).await;
+    assert_eq!(names(&user.at("other")), [] as [&str; 0]);
+
+    allowed(&session, "test ! -e ../other/file && echo again > ../other/file", grant()).await;
+    assert_eq!(content(), "again\n");
+    allowed(&session, "true", grant()).await;
+    assert_eq!(content(), "again\n");
+}
+
+#[tokio::test]
+async fn settings_of_the_user_can_be_changed_if_they_are_granted() {
+    let user = User::new();
+    let session = user.session();
+    let grant = || write([Root::file(user.at("home/.gitconfig"))]);
+    allowed(&session, "git config --global core.editor vim && ls ~/.local/bin ~/.npm", grant()).await;
+    let content = fs::read_to_string(user.at("home/.gitconfig")).unwrap();
+    assert!(content.contains("vim") && content.contains("SECRET"), "{content}");
+    // Neither what else is in the home folder is seen, nor does anything stay there.
+    let (_, said, refused) = session
+        .run(session.request("echo x > ~/.bashrc; cat ~/.ssh/id_ed25519").with_access(grant(), vec![]))
+        .await;
+    assert!(!said.contains("SECRET") && refused.is_empty(), "{said} {refused:?}");
+    assert!(!user.at("home/.bashrc").exists());
+}
+
+#[tokio::test]
+async fn what_is_granted_and_not_there_is_made_where_it_was_granted() {
+    let user = User::new();
+    let session = user.session();
+    let file = |path: &str| Root::file(user.at(path));
+    let tree = |path: &str| Root::subtree(user.at(path));
+
+    allowed(&session, "mkdir ../out", write([file("out")])).await;
+    assert!(user.at("out").is_dir());
+    allowed(&session, "mkdir -p ../a/b && echo 1 > ../a/b/c", write([file("a/b"), file("a/b/c")])).await;
+    assert_eq!(fs::read_to_string(user.at("a/b/c")).unwrap(), "1\n");
+    allowed(&session, "git init -q ../repo/x && git -C ../repo/x config a.b c", write([tree("repo/x")]))
+        .await;
+    assert!(user.at("repo/x/.git/HEAD").exists());
+    allowed(&session, "mkdir from && echo 2 > from/f && mv from ../to", write([tree("to")])).await;
+    assert_eq!(names(&user.at("to")), ["f"]);
+    allowed(&session, "ln -s ../out ../link", write([file("link")])).await;
+    assert_eq!(fs::read_link(user.at("link")).unwrap(), Path::new("../out"));
+
+    // Who makes nothing leaves nothing.
+    allowed(&session, "true", write([file("none/at/all"), tree("nothing"), file("nor/this")])).await;
+    let all = ["a", "home", "link", "other", "out", "repo", "state", "to", "work"];
+    assert_eq!(names(&user.root), all);
+    assert_eq!(names(&user.at("state/caches/standing-in")), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
+    let user = User::new();
+    fs::write(user.at("other/kept"), "kept").unwrap();
+    let session = user.session();
+    session.good("true").await;
+    let grant = || write([Root::file(user.at("other/file")), Root::file(user.at("new/dir"))]);
+    let script = "cat ../other/kept; echo x > ../other/kept; echo y > ../other/more; mkdir -p ../new/dir/sub; \
+                  ln -s /etc/passwd ../new/link; rm -f ../other/none; echo z > ../other/file";
+    let (_, said, refused) = session.run(session.request(script).with_access(grant(), vec![])).await;
+    assert!(!said.contains("kept\n"), "{said}");
+    assert_eq!(fs::read_to_string(user.at("other/kept")).unwrap(), "kept");
+    assert_eq!(fs::read_to_string(user.at("other/file")).unwrap(), "z\n");
+    assert_eq!(
+        (names(&user.at("other")), names(&user.at("new"))),
+        (vec!["file".to_owned(), "kept".to_owned()], vec!["dir".to_owned()])
+    );
+    assert_eq!(names(&user.at("new/dir")), [] as [&str; 0]);
+    let told: Vec<PathBuf> = refused
+        .iter()
+        .map(|refused| match refused {
+            Refusal::Protected { path, done } => {
+                assert!(done.contains("was not kept"), "{done}");
+                path.clone()
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let mut expected =
+        ["new/dir/sub", "new/link", "other/kept", "other/more"].map(|path| user.at(path)).to_vec();
+    let mut told = told;
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn what_is_granted_in_the_temporary_folder_of_the_machine_is_made_there() {
+    let mut user = User::new();
+    // As it is for a user: on the same disk as what it stands in for.
+    let temp = tempfile::tempdir_in("/tmp").unwrap();
+    user.config.temp = temp.path().canonicalize().unwrap().join("session");
+    let session = user.session();
+    let real = tempfile::Builder::new().prefix("granted-").tempdir_in("/tmp").unwrap();
+    let name = real.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let (new, folder) = (format!("/tmp/{name}.txt"), format!("/tmp/{name}.d"));
+
+    allowed(&session, &format!("echo 1 > {new}; echo private > /tmp/mine"), write([Root::file(&new)])).await;
+    assert_eq!(fs::read_to_string(&new).unwrap(), "1\n");
+    allowed(&session, &format!("sed -i s/1/2/ {new}"), write([Root::file(&new)])).await;
+    assert_eq!(fs::read_to_string(&new).unwrap(), "2\n");
+    // Not granted: the session's own, in which what is granted isn't left either.
+    session.bad(&format!("cat {new}")).await;
+    assert_eq!(session.good("cat /tmp/mine").await, "private\n");
+    allowed(&session, &format!("rm {new}"), write([Root::file(&new)])).await;
+    assert!(!Path::new(&new).exists());
+
+    allowed(
+        &session,
+        &format!("mkdir -p {folder}/a && echo 3 > {folder}/a/b"),
+        write([Root::subtree(&folder)]),
+    )
+    .await;
+    assert_eq!(fs::read_to_string(format!("{folder}/a/b")).unwrap(), "3\n");
+    let inside = format!("/tmp/{name}/in");
+    allowed(&session, &format!("echo 4 > {inside}"), write([Root::file(&inside)])).await;
+    assert_eq!(fs::read_to_string(inside).unwrap(), "4\n");
+    fs::remove_dir_all(folder).unwrap();
+    session.good("test ! -e /tmp/new && echo 5 > /tmp/new").await;
+    assert!(user.config.temp.join("new").exists());
+}
+
+#[tokio::test]
+async fn what_a_killed_session_left_goes_when_the_next_one_starts() {
+    let user = User::new();
+    let left = user.at("state/caches/standing-in/1-0");
+    fs::create_dir_all(left.join("x")).unwrap();
+    let beside = user.at("other/.haft-standing-in-1-1");
+    fs::create_dir(&beside).unwrap();
+    std::os::unix::fs::symlink(&beside, user.at("state/caches/standing-in/1-1")).unwrap();
+    // A record that leads to something of the user's is none of ours.
+    std::os::unix::fs::symlink(user.at("other"), user.at("state/caches/standing-in/1-2")).unwrap();
+    drop(user.session());
+    assert!(!left.exists() && !beside.exists() && user.at("other/file").exists());
+}
+
+#[tokio::test]
+async fn a_call_sees_what_was_held_when_it_was_allowed() {
+    let user = User::new();
+    let session = user.session();
+    fs::create_dir(user.at("evil")).unwrap();
+    for (path, content) in [("evil/file", "EVIL"), ("other/sub", "sub")] {
+        fs::write(user.at(path), content).unwrap();
+    }
+    let held = |paths: &[&str]| {
+        let judged: Vec<_> = paths.iter().map(|path| resolve(&user.root, Path::new(path)).unwrap()).collect();
+        Held::hold(&judged)
+    };
+    let access = Access {
+        read: vec![Root::subtree(user.at("other"))],
+        write: vec![Root::file(user.at("work2/new"))],
+        held: held(&["other", "work2/new"]),
+        ..Access::default()
+    };
+    // After the yes another folder has its name.
+    fs::rename(user.at("other"), user.at("away")).unwrap();
+    fs::rename(user.at("evil"), user.at("other")).unwrap();
+    let said = allowed(&session, "cat ../other/file", access).await;
+    assert_eq!(said, "other");
+
+    // What is different already when it is to be held isn't shown at all.
+    let judged = resolve(&user.root, Path::new("away")).unwrap();
+    fs::rename(user.at("away"), user.at("once")).unwrap();
+    fs::create_dir(user.at("away")).unwrap();
+    let access = Access {
+        read: vec![Root::subtree(user.at("away"))],
+        held: Held::hold([&judged]),
+        ..Access::default()
+    };
+    let request = session.request("true").with_access(access, Vec::new());
+    let refused = haft::ports::Processes::run(&session.sandbox, request).await.unwrap_err().message;
+    assert!(refused.contains("is no longer what it was when this call was allowed"), "{refused}");
+}
+
+#[tokio::test]
+async fn nobody_who_renames_meanwhile_changes_what_is_shown() {
+    const ROUNDS: usize = 100;
+    let user = User::new();
+    let session = user.session();
+    for (path, content) in [("one/file", "MINE"), ("two/file", "EVIL")] {
+        fs::create_dir_all(user.at(path).parent().unwrap()).unwrap();
+        fs::write(user.at(path), content).unwrap();
+    }
+    let judged = ["one", "one/file"].map(|path| resolve(&user.root, Path::new(path)).unwrap());
+    let held = Held::hold(&judged);
+    let stop = Arc::new(AtomicBool::new(false));
+    let racer = {
+        let (stop, one, two) = (stop.clone(), user.at("one"), user.at("two"));
+        std::thread::spawn(move || {
+            let mut swaps = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(rustix::fs::CWD, &one, rustix::fs::CWD, &two, flags).unwrap();
+                swaps += 1;
+            }
+            swaps
+        })
+    };
+    let mut seen = 0;
+    for round in 0..ROUNDS {
+        let (roots, script) = match round % 2 {
+            0 => (vec![Root::subtree(user.at("one"))], "cat ../one/file"),
+            _ => (vec![Root::file(user.at("one/file"))], "cat ../one/file"),
+        };
+        let access = Access { read: roots, held: held.clone(), ..Access::default() };
+        let request = session.request(script).with_access(access, Vec::new());
+        let request = request.with_confinement(Confinement::ReadOnly);
+        // It may be refused, where the racer always wins.
+        if let Ok(outcome) = haft::ports::Processes::run(&session.sandbox, request).await {
+            let said = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
+            assert_eq!(said, "MINE", "round {round}");
+            seen += 1;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let swaps = racer.join().unwrap();
+    assert!(swaps > 1_000 && seen > ROUNDS / 2, "{swaps} swaps, {seen} of {ROUNDS} calls ran");
+}
+
+#[tokio::test]
+async fn a_protected_name_that_is_granted_can_be_written_and_no_other() {
+    let user = User::new();
+    fs::create_dir(user.at("work/.vscode")).unwrap();
+    fs::write(user.at("work/.vscode/settings.json"), "{}").unwrap();
+    let session = user.session();
+    let grant = write([Root::file(user.at("work/.vscode/settings.json"))]);
+    allowed(&session, "echo 1 > .vscode/settings.json", grant.clone()).await;
+    assert_eq!(fs::read_to_string(user.at("work/.vscode/settings.json")).unwrap(), "1\n");
+    let request = session.request("echo 1 > .vscode/tasks.json").with_access(grant, Vec::new());
+    assert_eq!(session.run(request).await.0, Exit::Code(1));
+    git(&user.at("work"), &["status", "--short"]);
+}
