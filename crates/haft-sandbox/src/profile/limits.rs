@@ -42,3 +42,8 @@ pub(crate) const PROCESSES: u64 = 4_096;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+
+/// How many names are looked at in what a command prints when it was kept from something.
+pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
+/// How many of them are told together.
+pub(crate) const NAMES_TOLD_MAX: usize = 8;

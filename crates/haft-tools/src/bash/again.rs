@@ -120,8 +120,15 @@ fn rule(host: &str, port: u16) -> String {
 }
 
 /// Names of this machine are opened port by port.
-fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]"
+pub(super) fn is_this_machine(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.") || name == "[::1]"
+}
+
+/// Whether a host is an address and no name.
+pub(super) fn is_address(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.parse::<std::net::IpAddr>().is_ok()
 }
 
 #[cfg(test)]

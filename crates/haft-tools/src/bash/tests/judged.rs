@@ -297,3 +297,41 @@ async fn no_editor_is_waited_for() {
     let said = scene.bash("git init -q . && git -c user.name=x -c user.email=x@x commit --allow-empty").await;
     assert!(said.contains("empty commit message"), "{said}");
 }
+
+/// A rule for commands opens names. What lies behind an address, and the user's own machine, has a rule of its own.
+#[tokio::test]
+async fn no_command_is_granted_an_address_by_naming_it() {
+    for (command, expected) in [
+        ("curl https://a.example", &["a.example"][..]),
+        ("curl http://10.0.0.7/ https://a.example", &["a.example"]),
+        ("curl http://169.254.169.254/latest", &[]),
+        ("curl http://[fd00::1]/", &[]),
+        ("curl http://localhost:3000/ http://127.0.0.1/ http://app.localhost/", &[]),
+        ("curl http://LOCALHOST./", &[]),
+    ] {
+        let told = Arc::new(Told::default());
+        let scene = Scene::of(Bash::new(), told.clone());
+        scene.bash(command).await;
+        let asked = told.asked.lock().unwrap().clone();
+        assert_eq!(asked, [(Confinement::Session, expected.iter().map(|host| host.to_string()).collect())], "{command}");
+    }
+}
+
+/// What was let through and could not be reached, and what is held, is said and never offered.
+#[tokio::test]
+async fn what_no_grant_changes_is_explained_and_not_offered() {
+    let unreached =
+        Refusal::Unreached { host: "a.example".into(), port: 443, why: "the name can't be resolved".into() };
+    let held = Refusal::Held { paths: vec!["/w/.git".into()], why: "it is protected".into() };
+    let refused = vec![unreached, held];
+    for (exit, expected) in [
+        (Exit::Code(1), "could not reach a.example:443: the name can't be resolved\nit could not change `/w/.git`"),
+        (Exit::Code(0), "(no output)\nit could not change `/w/.git`, it seems: it is protected"),
+    ] {
+        let asker = ScriptedAsker::new();
+        let outcome = ended(exit, refused.clone());
+        let (_, said) = refused_hosts("curl https://a.example", outcome, Some(&asker)).await;
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(asker.questions().len(), 0);
+    }
+}
