@@ -231,7 +231,9 @@ impl Profile {
             let denies = config.deny_read.is_some() || config.deny_write.is_some();
             let so = match denies {
                 true => "so commands ask unless a rule allows them",
-                false => "so mode `auto` and `autoAllowBashIfSandboxed` let no command run unasked that may write",
+                false => {
+                    "so mode `auto` and `autoAllowBashIfSandboxed` let no command run unasked that may write"
+                }
             };
             notes.push(format!(
                 "not everything in the working directories can be hidden from commands or protected: {why}; {so}"

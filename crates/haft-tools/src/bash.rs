@@ -365,6 +365,7 @@ impl Tool for Bash {
                 if let More::Hosts(hosts) = more {
                     launch.hosts.extend(hosts);
                 }
+                cx.alone().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
                     Ok(ended) => carried(ended, facts, cx),
                     Err(answer) => *answer,

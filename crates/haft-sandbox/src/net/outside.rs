@@ -96,7 +96,10 @@ pub(super) async fn reach(
     }
     let (status, why) = last.unwrap_or((502, "it has no address".to_owned()));
     let where_to = host.bracketed();
-    Err(Unreached::Failed(status, format!("rules let it through, but `{where_to}:{port}` can't be reached: {why}")))
+    Err(Unreached::Failed(
+        status,
+        format!("rules let it through, but `{where_to}:{port}` can't be reached: {why}"),
+    ))
 }
 
 fn refuse(first: &mut Option<address::NotPublic>, no: address::NotPublic) -> bool {

@@ -62,7 +62,9 @@ impl Watch {
         let mut seen = self.seen();
         let open = |path: &Path| but.iter().any(|open| path.starts_with(open));
         let mut now = look(names.into_iter().filter(|name| !open(name)), &seen);
-        now.extend(seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())));
+        now.extend(
+            seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())),
+        );
         let differs =
             |path: &&PathBuf| seen.get(*path).map(|seen| &seen.what) != now.get(*path).map(|now| &now.what);
         let mut changed: Vec<PathBuf> = seen.keys().chain(now.keys()).filter(differs).cloned().collect();

@@ -356,9 +356,7 @@ pub(super) fn may_change(entry: &Entry) -> bool {
         // Not `update`, which may name a program.
         ("submodule", Some(_), "active") => true,
         ("submodule", Some(_), "url") => is_plain_address(),
-        (section, None, _) => {
-            PLAIN.contains(&entry.name().as_str()) || PLAIN_SECTIONS.contains(&section)
-        }
+        (section, None, _) => PLAIN.contains(&entry.name().as_str()) || PLAIN_SECTIONS.contains(&section),
         _ => false,
     }
 }
@@ -560,7 +558,8 @@ mod tests {
         let added = "[remote \"two\"]\n\turl = \"c;d\"\n[user]\n\tname = You\n";
         assert_eq!(String::from_utf8(bytes).unwrap(), format!("{kept}{added}"));
         // One key several times: their order counts, and what can't be had stays away.
-        let (old, new) = ("[remote \"o\"]\nurl = 1\nurl = 2\n", "[remote \"o\"]\nurl = 2\nurl = 1\n[x]\ny = z\n");
+        let (old, new) =
+            ("[remote \"o\"]\nurl = 1\nurl = 2\n", "[remote \"o\"]\nurl = 2\nurl = 1\n[x]\ny = z\n");
         let Merged::Undone(bytes, _) = merge(old.as_bytes(), new.as_bytes()) else { panic!("it stays") };
         assert_eq!(bytes, old.as_bytes());
     }

@@ -64,7 +64,8 @@ impl Profile {
         if request.confinement != Confinement::Session {
             return Vec::new();
         }
-        let printed = [&outcome.stdout, &outcome.stderr].map(|from| [&from.head[..], &from.tail[..]]).concat();
+        let printed =
+            [&outcome.stdout, &outcome.stderr].map(|from| [&from.head[..], &from.tail[..]]).concat();
         let named: Vec<Name> =
             printed.iter().flat_map(|text| named_in(text)).take(limits::NAMES_LOOKED_AT_MAX).collect();
         if named.is_empty() {
@@ -95,7 +96,12 @@ impl Profile {
     }
 
     /// What keeps a child from changing a path, the path that it is about, and a protected name in it.
-    fn in_the_way(&self, path: &Path, name: &Name, held: &[PathBuf]) -> Option<(Way, PathBuf, Option<PathBuf>)> {
+    fn in_the_way(
+        &self,
+        path: &Path,
+        name: &Name,
+        held: &[PathBuf],
+    ) -> Option<(Way, PathBuf, Option<PathBuf>)> {
         if let Some(held) = held.iter().find(|held| path.starts_with(held)) {
             return Some((self.way_of(held), held.clone(), None));
         }
@@ -122,7 +128,12 @@ impl Profile {
     }
 
     /// The same for a name that begins somewhere below: who removes a tree folder by folder says only the last part.
-    fn by_its_end(&self, cwd: &Path, name: &Name, held: &[PathBuf]) -> Option<(Way, PathBuf, Option<PathBuf>)> {
+    fn by_its_end(
+        &self,
+        cwd: &Path,
+        name: &Name,
+        held: &[PathBuf],
+    ) -> Option<(Way, PathBuf, Option<PathBuf>)> {
         let relative = name.quoted && !name.text.starts_with('/');
         let ends = |held: &&PathBuf| held.starts_with(cwd) && held.ends_with(&name.text);
         let held = held.iter().filter(|_| relative).find(ends)?;
@@ -192,7 +203,9 @@ fn named_in(printed: &[u8]) -> Vec<Name> {
         let bare = |word: &str| word.trim_matches(|c: char| "'\"`‘’“”:;,()[]".contains(c)).to_owned();
         names.extend(line.split_whitespace().map(|word| Name { text: bare(word), quoted: false }));
     }
-    names.retain(|name| !matches!(name.text.as_str(), "" | "." | ".." | "/") && !name.text.contains('\u{fffd}'));
+    names.retain(|name| {
+        !matches!(name.text.as_str(), "" | "." | ".." | "/") && !name.text.contains('\u{fffd}')
+    });
     names
 }
 

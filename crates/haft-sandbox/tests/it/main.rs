@@ -10,6 +10,7 @@ mod fallback;
 mod faults;
 mod full;
 mod isolated;
+mod kept;
 mod lives;
 mod net;
 mod output;

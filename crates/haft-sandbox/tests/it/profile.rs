@@ -224,7 +224,10 @@ async fn git_that_has_to_write_its_configuration_may() {
     assert_eq!(
         refused,
         [
-            undone("work/.git/config", "a command changed `core.fsmonitor`, and that was undone"),
+            undone(
+                "work/.git/config",
+                "a command changed `core.fsmonitor`, and that was undone, since it may say what runs"
+            ),
             undone("work/.git/commondir", "a command made it, and it was removed"),
         ]
     );

@@ -4,8 +4,8 @@
 //! kept from, and if there is a user whom the mode lets be asked. What the command says of itself is no reason. The yes
 //! counts for this call and for what was shown, and there is one offer at most.
 //!
-//! The second run has the slot of the first: one that was taken for a command that only looks may then write beside
-//! others that look.
+//! The second run waits until no other call of the message runs, and keeps them from running: the first may have been one
+//! that only looks, beside others that look.
 
 use haft::Context;
 use haft::ports::{Choice, Confinement, Exit, PermissionMode, Refusal, UserQuestion};
