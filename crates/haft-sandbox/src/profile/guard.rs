@@ -494,7 +494,7 @@ fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal>
     let names = names.join(", ");
     let done = match undo::replace(path, bytes) {
         Ok(()) if undone.is_empty() => return None,
-        Ok(()) => format!("a command changed {names}, and that was undone, since it may say what runs"),
+        Ok(()) => format!("a command changed {names}, and that was undone"),
         Err(error) => format!(
             "a command changed {names}, and that can't be undone: {error}; look at it before you use git here"
         ),

@@ -23,17 +23,12 @@ fn held(user: &User, refused: &[Refusal]) -> Vec<(Vec<String>, String)> {
 
 #[tokio::test]
 async fn what_is_in_the_way_is_named_with_what_would_allow_it() {
-    let user = User::new();
-    fs::create_dir_all(user.at("work/vendor/lib")).unwrap();
-    git(&user.at("work/vendor/lib"), &["init", "-q"]);
-    git(&user.at("work"), &["worktree", "add", "-q", "wt", "-b", "side"]);
-    let session = user.session();
     for (script, paths, words) in [
         ("git config user.name x", &[".git/config"][..], "the user's yes opens the file for that call"),
         ("echo x > .git/hooks/pre-commit", &[".git/hooks"], "the user's yes"),
         ("rm -r .git", &[".git/config", ".git/hooks"], "the user's yes"),
-        ("mv vendor/lib elsewhere", &["vendor/lib"], "`sandbox.excludedCommands`"),
-        ("mv vendor elsewhere", &["vendor"], "decides what runs"),
+        ("mv vendor/lib elsewhere", &["vendor/lib/.git"], "the user's yes"),
+        ("mv vendor other", &["vendor"], "`sandbox.excludedCommands`"),
         ("git worktree remove wt", &["wt"], "wt/.git` in it decides what runs"),
         (
             "python3 -c 'import shutil; shutil.rmtree(\"vendor/lib/.git\")'",
@@ -42,6 +37,11 @@ async fn what_is_in_the_way_is_named_with_what_would_allow_it() {
         ),
         ("touch /usr/share/new", &["/usr/share/new"], "`sandbox.filesystem.allowWrite`"),
     ] {
+        let user = User::new();
+        fs::create_dir_all(user.at("work/vendor/lib")).unwrap();
+        git(&user.at("work/vendor/lib"), &["init", "-q"]);
+        git(&user.at("work"), &["worktree", "add", "-q", "wt", "-b", "side"]);
+        let session = user.session();
         let (exit, said, refused) = session.run(session.request(script)).await;
         assert_ne!(exit, Exit::Code(0), "{script}: {said}");
         let held = held(&user, &refused);
@@ -52,6 +52,8 @@ async fn what_is_in_the_way_is_named_with_what_would_allow_it() {
             assert!(found, "{script}: {held:?}");
         }
     }
+    let user = User::new();
+    let session = user.session();
     // The empty folders that stand for names are told together, and everything else is cleaned.
     let (exit, _, refused) = session.run(session.request("touch junk; git clean -fdx")).await;
     assert_eq!((exit, user.at("work/junk").exists()), (Exit::Code(1), false));
