@@ -29,7 +29,7 @@ async fn what_is_in_the_way_is_named_with_what_would_allow_it() {
         ("rm -r .git", &[".git/config", ".git/hooks"], "the user's yes"),
         ("mv vendor/lib elsewhere", &["vendor/lib/.git"], "the user's yes"),
         ("mv vendor other", &["vendor"], "`sandbox.excludedCommands`"),
-        ("git worktree remove wt", &["wt"], "wt/.git` in it decides what runs"),
+        ("git worktree remove wt", &["wt"], "work/wt/.git`, "),
         (
             "python3 -c 'import shutil; shutil.rmtree(\"vendor/lib/.git\")'",
             &["vendor/lib/.git"],
