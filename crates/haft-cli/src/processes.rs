@@ -81,6 +81,11 @@ impl Starter {
             && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
     }
 
+    /// Whether the sandbox could not look at everything, so that what rules deny may be left open.
+    pub(crate) fn misses(&self) -> bool {
+        self.plan.is_some() && self.sandbox().is_ok_and(|sandbox| sandbox.is_incomplete())
+    }
+
     /// Ends every child.
     pub(crate) fn shutdown(&self) {
         if let Some(plan) = &self.plan {

@@ -14,7 +14,6 @@ use haft::{Cause, Engine, Event, EventSink, OffloadStore, Registry, Snapshot, Ta
 use haft_policy::gate::{Findings, IsFull, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::At;
-use haft_policy::source::Scope;
 use haft_policy::trust::{Judgement, Loaded};
 use haft_tools::{Bash, scripts};
 
@@ -117,10 +116,8 @@ fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
     let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let sandbox = &given.loaded.settings.sandbox;
-    // Trust in a workspace doesn't go so far.
-    let users = |at: &At<bool>| at.value && !matches!(at.source.scope, Scope::Project | Scope::Local);
     let bash = Bash::new()
-        .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(users))
+        .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(|at| at.value))
         .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
     Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
@@ -155,14 +152,14 @@ fn assemble(
     let must =
         wanted.fail_if_unavailable.as_ref().filter(|must| must.value && confined && purpose == Purpose::Run);
     let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
-    let full: IsFull = match purpose {
+    let (full, misses): (IsFull, IsFull) = match purpose {
         Purpose::Run => {
-            let starter = starter.clone();
-            Arc::new(move || starter.is_full())
+            let (full, misses) = (starter.clone(), starter.clone());
+            (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
         }
-        Purpose::Look => Arc::new(haft_sandbox::is_possible),
+        Purpose::Look => (Arc::new(haft_sandbox::is_possible), Arc::new(|| false)),
     };
-    let (policy, findings) = policy(common, &given, &workspace, &registry, full, &processes)?;
+    let (policy, findings) = policy(common, &given, &workspace, &registry, [full, misses], &processes)?;
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
@@ -374,13 +371,14 @@ fn policy(
     given: &Given,
     workspace: &Workspace,
     registry: &Registry,
-    full: IsFull,
+    [full, misses]: [IsFull; 2],
     processes: &Arc<dyn Processes>,
 ) -> Result<(Policy, Findings), Usage> {
     let setup = Setup {
         no_sandbox: common.no_sandbox,
         confined: processes.confines(),
         full_sandbox: Some(full),
+        sandbox_misses: Some(misses),
         non_interactive: common.non_interactive,
         tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
         scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),

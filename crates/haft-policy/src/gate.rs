@@ -63,6 +63,9 @@ pub struct Setup<'a> {
     pub confined: bool,
     /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
     pub full_sandbox: Option<IsFull>,
+    /// Says whether the sandbox could not look at everything, so that files may be left open to commands that rules stop;
+    /// then commands ask that no rule allows. Asked only where such rules exist.
+    pub sandbox_misses: Option<IsFull>,
     /// Nobody can be asked.
     pub non_interactive: bool,
     /// The names of the tools that there are, for findings about rules.
@@ -84,6 +87,7 @@ impl<'a> Setup<'a> {
             no_sandbox: false,
             confined: false,
             full_sandbox: None,
+            sandbox_misses: None,
             non_interactive: false,
             tools: Vec::new(),
             scripts: Vec::new(),
@@ -105,6 +109,7 @@ struct Inner {
     effects: effects::Given,
     guard: repeat::Guard,
     unasked: Unasked,
+    misses: Option<IsFull>,
     classifier: Option<Arc<dyn Classifier>>,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
@@ -177,6 +182,7 @@ impl Policy {
             effects,
             guard: repeat::Guard::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
             unasked: Unasked::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
+            misses: setup.sandbox_misses,
             classifier,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),

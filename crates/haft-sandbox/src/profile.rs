@@ -10,7 +10,8 @@
 //!   enters by itself.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
 //!   aren't there yet, `compare` knows what they looked like, `undo` takes back.
-//! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed.
+//! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
+//!   what a command was kept from.
 //!
 //! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and whether a command
 //! is asked about at all.
@@ -25,6 +26,7 @@ mod gitlinks;
 mod grants;
 mod guard;
 mod home;
+mod kept;
 mod limits;
 mod placeholders;
 mod places;
@@ -189,6 +191,13 @@ impl Profile {
 
         let mut workspaces = Vec::new();
         for path in &config.workspace {
+            if let Some(what) = is_of_the_kernel(path) {
+                return Err(format!(
+                    "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
+                     project (`--cwd`, `--add-dir`)",
+                    path.display()
+                ));
+            }
             let held = hold(path).map_err(|error| {
                 format!("the working directory `{}` can't be opened: {error}", path.display())
             })?;
@@ -223,8 +232,15 @@ impl Profile {
             .map(|workspace| workspace.path.clone())
             .collect();
         if let Some(why) = &found.missed {
+            let denies = config.deny_read.is_some() || config.deny_write.is_some();
+            let so = match denies {
+                true => "so commands ask unless a rule allows them",
+                false => {
+                    "so mode `auto` and `autoAllowBashIfSandboxed` let no command run unasked that may write"
+                }
+            };
             notes.push(format!(
-                "not everything in the working directories can be hidden from commands or protected: {why}; so commands ask"
+                "not everything in the working directories can be hidden from commands or protected: {why}; {so}"
             ));
         }
         let guard = Guard::new(&config, writable, &found, &mut notes)?;
@@ -443,6 +459,25 @@ fn is_too_wide(path: &Path, home: Option<&Path>) -> Option<&'static str> {
     }
     let system = SYSTEM.iter().chain(&TOO_WIDE).any(|folder| Path::new(folder).starts_with(path));
     system.then_some("it is or holds a folder of the system")
+}
+
+/// What a folder is that isn't one of files, but a view of the kernel or of devices, which every child has of its own: by
+/// the numbers of proc, sysfs, both kinds of cgroup, debugfs, tracefs and devpts.
+fn is_of_the_kernel(path: &Path) -> Option<&'static str> {
+    const VIEWS: [(u64, &str); 7] = [
+        (0x9fa0, "it shows processes, and each command sees its own"),
+        (0x6265_6572, "it shows devices of the machine"),
+        (0x0027_e0eb, "it shows groups of processes"),
+        (0x6367_7270, "it shows groups of processes"),
+        (0x6462_6720, "it shows the inside of the kernel"),
+        (0x7472_6163, "it shows the inside of the kernel"),
+        (0x1cd1, "it holds terminals"),
+    ];
+    let kind = rustix::fs::statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
+    let view = VIEWS.iter().find(|(magic, _)| kind == Some(*magic)).map(|(_, what)| *what);
+    // Not by its kind: in containers it is a folder in memory like others.
+    let devices = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    view.or(devices.then_some("it holds devices, and each command has its own"))
 }
 
 /// The system as every child sees it.

@@ -43,6 +43,11 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
+    /// What its words say that it was kept from changing.
+    fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<Refusal> {
+        Vec::new()
+    }
+
     /// Whether something could be seen or changed that a rule denies.
     fn is_incomplete(&self) -> bool;
 }
@@ -62,6 +67,10 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
+        Profile::kept_from(self, request, outcome)
     }
 
     fn is_incomplete(&self) -> bool {
@@ -417,6 +426,7 @@ impl Processes for Sandbox {
             });
             outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
             outcome.refused.extend(changed);
+            outcome.refused.extend(inner.scenes.kept_from(request, &outcome));
             Ok(outcome)
         }))
     }

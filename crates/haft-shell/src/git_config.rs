@@ -37,11 +37,8 @@ pub(super) fn writes(argv: &[Word]) -> bool {
         ("git", "submodule") => {
             matches!(first(), Some("add" | "update" | "init" | "sync" | "deinit" | "set-url" | "set-branch"))
         }
-        ("git", "config") => {
-            let key =
-                |word: &Word| ["branch.", "remote."].iter().any(|start| word.prefix().starts_with(start));
-            arguments.iter().any(key)
-        }
+        // Those of the user and of the machine are other files.
+        ("git", "config") => !has(&[], &["global", "system"]) && !arguments.is_empty(),
         ("gh", "pr") => matches!(first(), Some("checkout" | "co")),
         _ => false,
     }
@@ -76,7 +73,11 @@ mod tests {
             ("git submodule status", false),
             ("git config branch.main.remote origin", true),
             ("git config --unset remote.origin.url", true),
-            ("git config core.fsmonitor evil", false),
+            ("git config core.fsmonitor evil", true),
+            ("git config user.name x", true),
+            ("git config --local user.name x", true),
+            ("git config --global user.name x", false),
+            ("git config --system user.name x", false),
             ("git status", false),
             ("timeout 5 git fetch && env A=1 git remote add x y", true),
             ("sh -c 'git remote add x y'", true),

@@ -365,6 +365,7 @@ impl Tool for Bash {
                 if let More::Hosts(hosts) = more {
                     launch.hosts.extend(hosts);
                 }
+                cx.alone().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
                     Ok(ended) => carried(ended, facts, cx),
                     Err(answer) => *answer,
@@ -404,13 +405,15 @@ fn waits_for_keys(command: &SubCommand) -> Option<&str> {
     (by_hand && command.argv()[1..].iter().all(bare)).then_some(editor)
 }
 
-/// Hosts that a command names, and was therefore allowed with.
+/// Hosts that a command names, and was therefore allowed with. Names alone: what lies behind an address, or on the user's
+/// own machine, is opened by a rule for it or by the user's yes to it, and by no rule for commands.
 pub(crate) fn hosts(analysis: &Analysis) -> Vec<String> {
     let effects = analysis.effects();
     let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
     let mut hosts: Vec<String> = std::iter::once(&effects)
         .chain(inner)
         .flat_map(|effects| effects.reaches.iter().map(|reach| reach.host.clone()))
+        .filter(|host| !again::is_address(host) && !again::is_this_machine(host))
         .collect();
     hosts.sort();
     hosts.dedup();

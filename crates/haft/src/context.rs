@@ -282,6 +282,18 @@ impl Context {
         self.call.running.task()
     }
 
+    /// Waits until no other call of the same message runs, and keeps others from running until this one has ended: for a call
+    /// that is about to touch more than its tool said, because the user let it. Where nothing keeps calls apart, as in the
+    /// child process of an [isolated](crate::isolated) tool, it is there at once.
+    ///
+    /// # Cancel safety
+    /// A future that was dropped is not to be replaced by another: return from the call then.
+    pub async fn alone(&self) {
+        if let Some(turn) = self.call.running.widen() {
+            turn.alone(self.call_index()).await;
+        }
+    }
+
     /// Lets work go on in the background after this call has its answer, as a task of the session: `cancel`, which should
     /// be a [child](Cancel::child) of this call's, ends with the session and is what stops it. Calls that overlap with it
     /// are told. Slot and locks are free as soon as the call returns, so return at once, with the task's name.

@@ -107,21 +107,75 @@ fn held_commands_run_unasked_where_that_is_wanted() {
     assert_eq!(bash(&room, "sh -c 'echo x' > more", &[]).code, Some(1));
 }
 
-/// The model may not lift the sandbox unless the user's own settings let it ask.
+/// The model may not lift the sandbox unless the user's own settings let it ask; a workspace has no word in it, trusted
+/// or not.
 #[test]
 fn only_the_user_lifts_the_sandbox() {
-    let room = Room::new();
     let input = json!({"command": "true", "dangerouslyDisableSandbox": true}).to_string();
-    let refused = room.say(&["call", "Bash", &input, "--permission-mode", "bypassPermissions"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("dangerouslyDisableSandbox"), "{refused:?}");
-    room.write("work/.haft/settings.json", r#"{"sandbox": {"allowUnsandboxedCommands": true}}"#);
-    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
-    let refused = room.say(&["call", "Bash", &input, "--permission-mode", "bypassPermissions"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("dangerouslyDisableSandbox"), "{refused:?}");
+    let says = |value: bool| json!({"sandbox": {"allowUnsandboxedCommands": value}}).to_string();
+    for user in [None, Some(false), Some(true)] {
+        for (workspace, trusted) in
+            [(None, false), (Some(true), false), (Some(true), true), (Some(false), true)]
+        {
+            let room = Room::new();
+            if let Some(value) = user {
+                room.write("home/.config/haft/settings.json", &says(value));
+            }
+            if let Some(value) = workspace {
+                room.write("work/.haft/settings.json", &says(value));
+            }
+            if trusted {
+                assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+            }
+            let case = format!("user {user:?}, workspace {workspace:?}, trusted {trusted}");
+            for mode in ["default", "auto", "acceptEdits", "bypassPermissions"] {
+                let ran = room.say(&["call", "Bash", &input, "--permission-mode", mode]);
+                // It is never run unasked, and nobody can be asked here.
+                assert_eq!(ran.code, Some(1), "{case}, {mode}: {ran:?}");
+                let asks = ran.stderr.contains("it wants to run without the sandbox, so it needs a yes");
+                let refused =
+                    ran.stderr.contains("`dangerouslyDisableSandbox` is not allowed by the user's settings");
+                assert_eq!(
+                    (asks, refused),
+                    (user == Some(true), user != Some(true)),
+                    "{case}, {mode}: {ran:?}"
+                );
+            }
+        }
+    }
+    // Who starts the program says it too.
     let room = Room::new();
-    room.write("home/.config/haft/settings.json", r#"{"sandbox": {"allowUnsandboxedCommands": true}}"#);
-    let asks = room.say(&["call", "Bash", &input]);
-    assert!(asks.code == Some(1) && asks.stderr.contains("without the sandbox"), "{asks:?}");
+    let asks = room.say(&["call", "Bash", &input, "--settings", &says(true)]);
+    assert!(asks.stderr.contains("it wants to run without the sandbox"), "{asks:?}");
+}
+
+/// A command that ends with a word of the kernel's is told what was in its way.
+#[test]
+fn a_refusal_is_explained() {
+    let room = Room::new();
+    let git = |arguments: &[&str]| {
+        let done =
+            std::process::Command::new("git").arg("-C").arg(room.path("work")).args(arguments).output();
+        assert!(done.unwrap().status.success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["init", "-q", "sub"]);
+    let allow = &["--allow", "Bash"];
+    let cleaned = bash(&room, "git clean -fdx", allow);
+    assert!(cleaned.stderr.contains("it could not change `.claude`, `.envrc`, `.haft`"), "{cleaned:?}");
+    let moved = bash(&room, "mv sub other", allow);
+    assert!(moved.stderr.contains("it could not change `sub`, it seems: "), "{moved:?}");
+    let named = bash(&room, "git config user.name 'A B' && git config user.name", allow);
+    assert_eq!((named.code, named.stdout.as_str()), (Some(0), "A B\n"), "{named:?}");
+    let evil = bash(&room, "git config core.fsmonitor evil", allow);
+    assert!(evil.stdout.contains("`core.fsmonitor`, and that was undone"), "{evil:?}");
+    let private = bash(&room, "curl -sS -m 5 http://10.0.0.1/ -f", allow);
+    assert!(private.stderr.contains("`WebFetch(domain:10.0.0.1)` would"), "{private:?}");
+    let unknown = bash(&room, "curl -sS -m 20 https://no-such-name.invalid/", allow);
+    assert!(unknown.stderr.contains("the name `no-such-name.invalid` can't be resolved"), "{unknown:?}");
+    let input = json!({"command": "ls"}).to_string();
+    let kernel = room.say(&["call", "Bash", &input, "--cwd", "/proc", "--allow", "Bash"]);
+    assert!(kernel.stderr.contains("no command can run in `/proc`: "), "{kernel:?}");
 }
 
 /// What people run all day asks nobody: it can do nothing else.

@@ -55,12 +55,14 @@ const CHANGERS: &[&str] = &["mkdir", "rm", "rmdir", "tee", "touch"];
 /// Programs that read and change what their arguments name, and reach nobody.
 const COPIERS: &[&str] = &["cp", "ln", "mv", "sed"];
 
-/// The first thing that isn't known of a call and that a rule or a block could speak of.
-pub(super) fn find(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Option<Unknown> {
+/// The first thing that isn't known of a call and that a rule or a block could speak of. With `misses` the sandbox keeps
+/// children not from all that rules deny.
+pub(super) fn find(inner: &Inner, rules: &RuleSet, case: &Case<'_>, misses: bool) -> Option<Unknown> {
     // In a sandbox nobody writes what is protected.
     let protected = Some(&inner.protected).filter(|_| case.child && !case.caged);
     let blocks = Some(&inner.blocks);
-    Search { blocks, protected, given: &inner.effects, rules, case, caged: case.caged }.run()
+    let caged = case.caged && !misses;
+    Search { blocks, protected, given: &inner.effects, rules, case, caged }.run()
 }
 
 /// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.

@@ -6,7 +6,7 @@ use super::case::Case;
 use super::live::Sets;
 use super::unknown::{self, Unknown};
 use super::{Inner, mode};
-use crate::rule::{Decision, RuleId, RuleSet, Verdict, Why};
+use crate::rule::{Decision, RuleId, RuleSet, Touch, Verdict, Why};
 use crate::source::List;
 
 /// What becomes of a call.
@@ -72,8 +72,15 @@ pub(super) fn judge(
             }
         }
     };
+    let misses = matches!(outcome, Outcome::Allow(_)) && misses(inner, rules, case);
+    let outcome = match outcome {
+        Outcome::Allow(_) if misses && !by_rule && mode != PermissionMode::BypassPermissions => {
+            Outcome::Undecided(Because::by(MISSES))
+        }
+        outcome => outcome,
+    };
     let unknown = match &outcome {
-        Outcome::Allow(_) => unknown::find(inner, rules, case),
+        Outcome::Allow(_) => unknown::find(inner, rules, case, misses),
         _ => None,
     };
     match unknown {
@@ -84,6 +91,14 @@ pub(super) fn judge(
             Judged { outcome, decision, by_rule: false, unknown: Some(rule) }
         }
     }
+}
+
+const MISSES: &str = "there are too many files here to hide from it all that rules keep commands from";
+
+/// Whether a command could touch what a rule stops, because the sandbox could not look at everything.
+fn misses(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
+    let stops = [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+    case.caged && stops && inner.misses.as_ref().is_some_and(|misses| misses())
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.

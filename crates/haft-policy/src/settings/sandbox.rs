@@ -228,16 +228,22 @@ struct Flag {
     of: fn(&Sandbox) -> &Option<At<bool>>,
     /// The value that holds commands tighter; anybody may say it.
     tight: bool,
+    /// No workspace decides it, whatever it says and however trusted it is.
+    own: bool,
 }
 
 macro_rules! flag {
     ($key:literal, [$($raw:ident).+], [$($to:ident).+], tight: $tight:literal) => {
+        flag!($key, [$($raw).+], [$($to).+], tight: $tight, own: false)
+    };
+    ($key:literal, [$($raw:ident).+], [$($to:ident).+], tight: $tight:literal, own: $own:literal) => {
         Flag {
             key: $key,
             raw: |raw| flag!(@raw raw, $($raw).+),
             to: |sandbox| &mut sandbox.$($to).+,
             of: |sandbox| &sandbox.$($to).+,
             tight: $tight,
+            own: $own,
         }
     };
     (@raw $from:ident, $key:ident) => { $from.$key.as_ref() };
@@ -248,7 +254,7 @@ const FLAGS: [Flag; 8] = [
     flag!("enabled", [enabled], [enabled], tight: true),
     flag!("autoAllowBashIfSandboxed", [auto_allow_bash_if_sandboxed], [auto_allow_bash], tight: false),
     flag!("failIfUnavailable", [fail_if_unavailable], [fail_if_unavailable], tight: true),
-    flag!("allowUnsandboxedCommands", [allow_unsandboxed_commands], [allow_unsandboxed], tight: false),
+    flag!("allowUnsandboxedCommands", [allow_unsandboxed_commands], [allow_unsandboxed], tight: false, own: true),
     flag!("enableWeakerNestedSandbox", [enable_weaker_nested_sandbox], [weaker_nested], tight: false),
     flag!("enableWeakerNetworkIsolation", [enable_weaker_network_isolation], [weaker_network], tight: false),
     flag!("network.allowAllUnixSockets", [network.allow_all_unix_sockets], [network.all_unix_sockets], tight: false),
@@ -385,7 +391,7 @@ impl RawSandbox {
     /// What needs trust where a workspace says it: key, value and place of each.
     pub(crate) fn loosening(&self) -> Vec<(&'static str, Value, Spot)> {
         let flags = FLAGS.iter().filter_map(|flag| {
-            let given = (flag.raw)(self).filter(|given| given.value != flag.tight)?;
+            let given = (flag.raw)(self).filter(|given| given.value != flag.tight && !flag.own)?;
             Some((flag.key, json!(given.value), given.at))
         });
         let lists = LISTS
@@ -407,8 +413,15 @@ impl Sandbox {
         may: May,
         source: impl Fn(Spot) -> Source,
     ) -> Vec<(Source, String)> {
+        let mut refused = Vec::new();
+        let not_theirs =
+            |key: &str| format!("a workspace can't set `sandbox.{key}`; set it in your own settings");
         for flag in &FLAGS {
             let Some(given) = (flag.raw)(raw) else { continue };
+            if flag.own && may != May::Everything {
+                refused.push((source(given.at), not_theirs(flag.key)));
+                continue;
+            }
             let to = (flag.to)(self);
             if to.is_none() && (may != May::Tighten || given.value == flag.tight) {
                 *to = Some(At { value: given.value, source: source(given.at) });
@@ -425,7 +438,6 @@ impl Sandbox {
                 self.ignored_violations.entry(command.value.clone()).or_default().extend(paths);
             }
         }
-        let mut refused = Vec::new();
         for port in &PORTS {
             let given = raw.network.as_ref().and_then(|network| (port.raw)(network).as_ref());
             let Some(given) = given else { continue };
@@ -436,9 +448,7 @@ impl Sandbox {
                 }
                 May::Everything => {}
                 May::Loosen | May::Tighten => {
-                    let words =
-                        format!("a workspace can't set `sandbox.{}`; set it in your own settings", port.key);
-                    refused.push((source(given.at), words));
+                    refused.push((source(given.at), not_theirs(port.key)));
                 }
             }
         }
@@ -528,8 +538,9 @@ mod tests {
         let expected = expected.chain(PORTS.map(|port| port.key)).chain(["ignoreViolations.*"]);
         assert_eq!(all, expected.collect::<Vec<_>>());
 
+        let own = PORTS.len() + FLAGS.iter().filter(|flag| flag.own).count();
         let (trusted, refused) = keys(May::Loosen);
-        assert_eq!((trusted.len(), refused), (all.len() - PORTS.len(), PORTS.len()));
+        assert_eq!((trusted.len(), refused), (all.len() - own, own));
 
         let (untrusted, refused) = keys(May::Tighten);
         assert_eq!(
@@ -544,7 +555,35 @@ mod tests {
                 "credentials.envVars"
             ]
         );
-        assert_eq!(refused, PORTS.len());
+        assert_eq!(refused, own);
+    }
+
+    /// Whether a command may ask to leave the sandbox is for the user, the machine's owner and who starts the program.
+    #[test]
+    fn no_workspace_decides_who_may_leave_the_sandbox() {
+        let says = |value: Option<bool>| {
+            raw(&value.map_or("{}".into(), |value| format!(r#"{{"allowUnsandboxedCommands": {value}}}"#)))
+        };
+        let at = |scope: Scope| move |spot: Spot| Source::in_file(scope, "f", spot.line, "/");
+        for project in [None, Some(true), Some(false)] {
+            for may in [May::Loosen, May::Tighten] {
+                for user in [None, Some(true), Some(false)] {
+                    let mut sandbox = Sandbox::default();
+                    let refused = sandbox.take(&says(project), may, at(Scope::Project));
+                    assert_eq!(refused.len(), usize::from(project.is_some()));
+                    assert_eq!(sandbox.take(&says(user), May::Everything, at(Scope::User)), []);
+                    let found = sandbox.allow_unsandboxed.map(|at| at.value);
+                    assert_eq!(found, user, "project {project:?}");
+                }
+            }
+        }
+        // Of those who may, the stronger has the word.
+        for (managed, user) in [(true, false), (false, true)] {
+            let mut sandbox = Sandbox::default();
+            sandbox.take(&says(Some(managed)), May::Everything, at(Scope::Managed));
+            sandbox.take(&says(Some(user)), May::Everything, at(Scope::User));
+            assert_eq!(sandbox.allow_unsandboxed.map(|at| at.value), Some(managed));
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) async fn reach(
         Host::Name(name) => resolve(session, name).await?,
     };
     if addresses.is_empty() {
-        return Err(Unreached::Failed(502, format!("`{host}` has no address")));
+        return Err(unresolved(502, &host.to_string(), "it has no address"));
     }
     let mut refused = None;
     addresses.retain(|address| match address::check(*address) {
@@ -95,7 +95,11 @@ pub(super) async fn reach(
         }
     }
     let (status, why) = last.unwrap_or((502, "it has no address".to_owned()));
-    Err(Unreached::Failed(status, format!("`{}:{port}` can't be reached: {why}", host.bracketed())))
+    let where_to = host.bracketed();
+    Err(Unreached::Failed(
+        status,
+        format!("rules let it through, but `{where_to}:{port}` can't be reached: {why}"),
+    ))
 }
 
 fn refuse(first: &mut Option<address::NotPublic>, no: address::NotPublic) -> bool {
@@ -117,8 +121,19 @@ async fn resolve(session: &Arc<Session>, name: &str) -> Result<Vec<IpAddr>, Unre
     };
     match timeout(session.times.resolve, lookup).await {
         Ok(Ok(Ok(addresses))) => Ok(addresses),
-        Ok(Ok(Err(error))) => Err(Unreached::Failed(502, format!("`{name}` has no address: {error}"))),
-        Ok(Err(_)) => Err(Unreached::Failed(502, format!("`{name}` could not be resolved"))),
-        Err(_) => Err(Unreached::Failed(504, format!("`{name}` was not resolved in time"))),
+        Ok(Ok(Err(error))) => Err(unresolved(502, name, &error.to_string())),
+        Ok(Err(_)) => Err(unresolved(502, name, "looking it up failed")),
+        Err(_) => Err(unresolved(504, name, "nobody answered in time")),
     }
+}
+
+/// What is said of a name without an address. It is no matter of rules, and has to say so: a client shows but a number.
+fn unresolved(status: u16, name: &str, why: &str) -> Unreached {
+    Unreached::Failed(
+        status,
+        format!(
+            "the name `{name}` can't be resolved: {why}; rules let it through, so look at how it is spelt and at the \
+             network of this machine"
+        ),
+    )
 }

@@ -96,7 +96,10 @@ async fn serve(
             call.refuse(&host, port, &Refused::for_good(&*why));
             return refuse(to, 403, &why).await;
         }
-        Err(Unreached::Failed(status, why)) => return refuse(to, status, &why).await,
+        Err(Unreached::Failed(status, why)) => {
+            call.failed(&host, port, &why);
+            return refuse(to, status, &why).await;
+        }
     };
     match wish {
         Wish::Tunnel => tunnel(session, call, (&host, port), (from, to), server).await,

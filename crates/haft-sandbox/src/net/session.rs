@@ -104,6 +104,8 @@ pub(super) struct Call {
     /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
     refused: Log,
     asked: Log,
+    /// What it was let through to and that could not be reached.
+    failed: Log,
     open: AtomicUsize,
     ended: watch::Sender<bool>,
 }
@@ -111,8 +113,8 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(authorization: String, grants: Vec<HostRule>) -> Call {
         let (ended, _) = watch::channel(false);
-        let (refused, asked) = Default::default();
-        Call { authorization, grants, refused, asked, open: AtomicUsize::new(0), ended }
+        let (refused, asked, failed) = Default::default();
+        Call { authorization, grants, refused, asked, failed, open: AtomicUsize::new(0), ended }
     }
 
     /// Whether it may reach a host; if not, that is noted.
@@ -129,8 +131,13 @@ impl Call {
         self.refused.add(&host.to_string(), Some(port), why);
     }
 
+    /// Notes a host that it may reach and that can't be reached.
+    pub(super) fn failed(&self, host: &Host, port: u16, why: &str) {
+        self.failed.put(Refusal::Unreached { host: host.to_string(), port, why: why.to_owned() });
+    }
+
     pub(super) fn refusals(&self) -> Vec<Refusal> {
-        [self.refused.all(), self.asked.all()].concat()
+        [self.refused.all(), self.asked.all(), self.failed.all()].concat()
     }
 
     /// A place for one more connection.
@@ -175,7 +182,10 @@ struct Log(Mutex<Vec<Refusal>>);
 impl Log {
     fn add(&self, host: &str, port: Option<u16>, refused: &Refused) {
         let Refused { why, grantable } = refused.clone();
-        let refusal = Refusal::Host { host: host.to_owned(), port, why, grantable };
+        self.put(Refusal::Host { host: host.to_owned(), port, why, grantable });
+    }
+
+    fn put(&self, refusal: Refusal) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < limits::REFUSALS_MAX && !all.contains(&refusal) {
             all.push(refusal);

@@ -44,10 +44,27 @@ impl Watch {
         *seen = look(names, &seen);
     }
 
-    /// What has changed since, which is then known.
-    pub(super) fn changed<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) -> Vec<PathBuf> {
+    /// Takes what is at these names now for what it should be, and leaves the others.
+    pub(super) fn learn<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
+        let names: Vec<&PathBuf> = names.into_iter().collect();
         let mut seen = self.seen();
-        let now = look(names, &seen);
+        let now = look(names.iter().copied(), &seen);
+        seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
+        seen.extend(now);
+    }
+
+    /// What has changed since, which is then known; but for names that a running command may write.
+    pub(super) fn changed<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n PathBuf>,
+        but: &[PathBuf],
+    ) -> Vec<PathBuf> {
+        let mut seen = self.seen();
+        let open = |path: &Path| but.iter().any(|open| path.starts_with(open));
+        let mut now = look(names.into_iter().filter(|name| !open(name)), &seen);
+        now.extend(
+            seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())),
+        );
         let differs =
             |path: &&PathBuf| seen.get(*path).map(|seen| &seen.what) != now.get(*path).map(|now| &now.what);
         let mut changed: Vec<PathBuf> = seen.keys().chain(now.keys()).filter(differs).cloned().collect();
@@ -119,14 +136,24 @@ mod tests {
         let names = [hooks.clone(), dir.path().join("missing")];
         let watch = Watch::default();
         watch.refresh(&names);
-        assert_eq!(watch.changed(&names), [] as [PathBuf; 0]);
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
         fs::write(hooks.join("b"), "1").unwrap();
         fs::rename(hooks.join("b"), hooks.join("a")).unwrap();
-        assert_eq!(watch.changed(&names), [] as [PathBuf; 0], "another file with the same content");
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0], "another file with the same content");
         fs::write(hooks.join("a"), "2").unwrap();
         fs::write(hooks.join("new"), "").unwrap();
         fs::write(dir.path().join("missing"), "").unwrap();
-        assert_eq!(watch.changed(&names), [hooks.join("a"), hooks.join("new"), dir.path().join("missing")]);
-        assert_eq!(watch.changed(&names), [] as [PathBuf; 0], "it is told once");
+        assert_eq!(
+            watch.changed(&names, &[]),
+            [hooks.join("a"), hooks.join("new"), dir.path().join("missing")]
+        );
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0], "it is told once");
+        // What may be written is no change, is not forgotten, and counts again once it may not.
+        fs::write(dir.path().join("missing"), "more").unwrap();
+        assert_eq!(watch.changed(&names, &names[1..]), [] as [PathBuf; 0]);
+        watch.learn(&names[1..]);
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
+        fs::write(dir.path().join("missing"), "much more").unwrap();
+        assert_eq!(watch.changed(&names, &[]), [dir.path().join("missing")]);
     }
 }

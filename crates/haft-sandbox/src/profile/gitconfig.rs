@@ -5,9 +5,11 @@
 //! copy without secrets and without what leads elsewhere; and a repository's, which some commands have to write, after
 //! which only the harmless keys stay.
 //!
-//! What can't be read as git reads it is an error, and its caller then takes the strict way.
+//! What a command may not change is taken out of the text, and the rest stays byte for byte: comments, order and spelling
+//! are the user's. What can't be read as git reads it is an error, and its caller then takes the strict way.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 /// One line of a configuration, `section.sub.key = value`. Section and key are in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +32,20 @@ impl Entry {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
-    let text = str::from_utf8(bytes).map_err(|_| "it isn't UTF-8".to_owned())?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    if text.contains('\0') {
+    Ok(parse_spans(bytes)?.into_iter().map(|(entry, _)| entry).collect())
+}
+
+/// The entries, and from where to where each stands in the text, with the break of its last line.
+fn parse_spans(bytes: &[u8]) -> Result<Vec<(Entry, Range<usize>)>, String> {
+    let whole = str::from_utf8(bytes).map_err(|_| "it isn't UTF-8".to_owned())?;
+    if whole.contains('\0') {
         return Err("it holds a NUL".into());
     }
+    let text = whole.strip_prefix('\u{feff}').unwrap_or(whole);
     let mut entries = Vec::new();
     let mut section: Option<(String, Option<String>)> = None;
-    let mut chars = text.chars().peekable();
-    while let Some(&c) = chars.peek() {
+    let mut chars = Chars { text, at: 0 };
+    while let Some(c) = chars.peek() {
         match c {
             c if c.is_whitespace() => drop(chars.next()),
             '#' | ';' => while chars.next().is_some_and(|c| c != '\n') {},
@@ -48,8 +55,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
             }
             c if c.is_ascii_alphabetic() => {
                 let Some((section, sub)) = &section else { return Err("a key before any section".into()) };
+                let begin = chars.at;
                 let (key, value) = assignment(&mut chars)?;
-                entries.push(Entry { section: section.clone(), sub: sub.clone(), key, value });
+                let before = whole.len() - text.len();
+                let span = begin + before..chars.at + before;
+                entries.push((Entry { section: section.clone(), sub: sub.clone(), key, value }, span));
             }
             c => return Err(format!("`{c}` where a section or a key should begin")),
         }
@@ -57,7 +67,33 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+/// The text, and how much of it was read. A line may end with CR LF, which counts as its LF.
+struct Chars<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Chars<'_> {
+    fn peek(&self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        if rest.starts_with("\r\n") { Some('\n') } else { rest.chars().next() }
+    }
+
+    fn next_if(&mut self, wanted: impl Fn(&char) -> bool) -> Option<char> {
+        self.peek().filter(wanted)?;
+        self.next()
+    }
+}
+
+impl Iterator for Chars<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += if self.text[self.at..].starts_with("\r\n") { 2 } else { c.len_utf8() };
+        Some(c)
+    }
+}
 
 /// What stands between `[` and `]`.
 fn header(chars: &mut Chars<'_>) -> Result<(String, Option<String>), String> {
@@ -175,11 +211,19 @@ pub(super) fn write<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<u8>
             section = Some(this);
         }
         let _ = match &entry.value {
-            Some(value) => writeln!(text, "\t{} = \"{}\"", entry.key, escaped(value)),
+            Some(value) => match needs_quotes(value) {
+                true => writeln!(text, "\t{} = \"{}\"", entry.key, escaped(value)),
+                false => writeln!(text, "\t{} = {}", entry.key, escaped(value)),
+            },
             None => writeln!(text, "\t{}", entry.key),
         };
     }
     text.into_bytes()
+}
+
+/// Where git itself writes quotes.
+fn needs_quotes(value: &str) -> bool {
+    value.trim() != value || value.contains([';', '#', '\r'])
 }
 
 /// Whether a child may see an entry of the user's own configuration.
@@ -227,17 +271,92 @@ pub(super) fn has_user(text: &str) -> bool {
     })
 }
 
+/// Keys that say how git does something, and never what it runs, where that is, or whom it asks.
+const PLAIN: [&str; 64] = [
+    "author.email",
+    "author.name",
+    "branch.autosetupmerge",
+    "branch.autosetuprebase",
+    "branch.sort",
+    "commit.cleanup",
+    "commit.status",
+    "commit.verbose",
+    "committer.email",
+    "committer.name",
+    "core.abbrev",
+    "core.autocrlf",
+    "core.bigfilethreshold",
+    "core.checkstat",
+    "core.commentchar",
+    "core.compression",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.logallrefupdates",
+    "core.longpaths",
+    "core.loosecompression",
+    "core.precomposeunicode",
+    "core.preloadindex",
+    "core.quotepath",
+    "core.safecrlf",
+    "core.symlinks",
+    "core.trustctime",
+    "core.untrackedcache",
+    "core.whitespace",
+    "diff.algorithm",
+    "diff.colormoved",
+    "diff.context",
+    "diff.mnemonicprefix",
+    "diff.noprefix",
+    "diff.renames",
+    "fetch.prune",
+    "fetch.prunetags",
+    "gc.auto",
+    "init.defaultbranch",
+    "log.abbrevcommit",
+    "log.date",
+    "log.decorate",
+    "merge.conflictstyle",
+    "merge.ff",
+    "merge.renamelimit",
+    "merge.renames",
+    "pull.ff",
+    "pull.rebase",
+    "push.autosetupremote",
+    "push.default",
+    "push.followtags",
+    "rebase.autosquash",
+    "rebase.autostash",
+    "rebase.updaterefs",
+    "rerere.autoupdate",
+    "rerere.enabled",
+    "status.branch",
+    "status.short",
+    "status.showuntrackedfiles",
+    "tag.sort",
+    "user.email",
+    "user.name",
+    "user.useconfigonly",
+];
+/// Sections of which every key is like that.
+const PLAIN_SECTIONS: [&str; 3] = ["advice", "color", "column"];
+
 /// Whether a command may change this entry of a repository's configuration.
 pub(super) fn may_change(entry: &Entry) -> bool {
     let value = entry.value.as_deref().unwrap_or_default();
+    // `helper::address` has git run a program.
+    let is_plain_address = || !value.starts_with('-') && !value.contains("::");
     match (entry.section.as_str(), &entry.sub, entry.key.as_str()) {
+        ("branch", Some(_), "remote" | "pushremote") => is_plain_address(),
+        // May name a strategy, which is a program.
+        ("branch", Some(_), "mergeoptions") => false,
         ("branch", Some(_), _) => true,
-        // `helper::address` has git run a program.
-        ("remote", Some(_), "url") => !value.starts_with('-') && !value.contains("::"),
+        ("remote", Some(_), "url") => is_plain_address(),
         ("remote", Some(_), "fetch") => true,
         // Not `update`, which may name a program.
         ("submodule", Some(_), "active") => true,
-        ("submodule", Some(_), "url") => may_change(&remote_url(entry)),
+        ("submodule", Some(_), "url") => is_plain_address(),
+        (section, None, _) => PLAIN.contains(&entry.name().as_str()) || PLAIN_SECTIONS.contains(&section),
         _ => false,
     }
 }
@@ -257,15 +376,10 @@ pub(super) fn may_be_new(entry: &Entry) -> bool {
     match (entry.section.as_str(), entry.sub.as_deref(), entry.key.as_str()) {
         ("core", None, key) => CORE.contains(&key),
         ("extensions", None, key) => EXTENSIONS.contains(&key),
-        ("user", None, key) => key == "name" || key == "email",
         ("submodule", None, "active") => true,
         ("remote", Some(_), "promisor" | "partialclonefilter" | "tagopt") => true,
         _ => may_change(entry),
     }
-}
-
-fn remote_url(entry: &Entry) -> Entry {
-    Entry { section: "remote".into(), sub: Some(String::new()), key: "url".into(), ..entry.clone() }
 }
 
 /// What becomes of a configuration that a command was let write.
@@ -278,20 +392,21 @@ pub(super) enum Merged {
 }
 
 /// Takes back every change but those that [`may_change`] lets through.
+///
+/// What was there stays as it was written; entries that may be new stand behind it as git would write them.
 pub(super) fn merge(old: &[u8], new: &[u8]) -> Merged {
     if old == new {
         return Merged::Stays;
     }
-    let Ok(before) = parse(old) else {
+    let Ok(before) = parse_spans(old) else {
         return Merged::Undone(old.to_owned(), vec!["all of it, because it can't be read".into()]);
     };
     let Ok(after) = parse(new) else {
         return Merged::Undone(old.to_owned(), vec!["all of it, because it can't be read any more".into()]);
     };
-    let fixed = |entries: &[Entry]| -> Vec<Entry> {
-        entries.iter().filter(|entry| !may_change(entry)).cloned().collect()
-    };
-    let (kept, found) = (fixed(&before), fixed(&after));
+    let (free, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(entry, _)| may_change(entry));
+    let kept: Vec<Entry> = kept.into_iter().map(|(entry, _)| entry).collect();
+    let (wanted, found): (Vec<Entry>, Vec<Entry>) = after.into_iter().partition(may_change);
     if kept == found {
         return Merged::Stays;
     }
@@ -305,15 +420,68 @@ pub(super) fn merge(old: &[u8], new: &[u8]) -> Merged {
     if names.is_empty() {
         names.push("the order of entries".into());
     }
-    let free = |entries: &[Entry]| -> Vec<Entry> {
-        entries.iter().filter(|entry| may_change(entry)).cloned().collect()
-    };
-    let wanted = free(&after);
-    let bytes = match free(&before) == wanted {
-        true => old.to_owned(),
-        false => write(kept.iter().chain(&wanted)),
-    };
-    Merged::Undone(bytes, names)
+    // Each entry that is wanted either stands in the old text or is added to it.
+    let mut added = wanted.clone();
+    let gone = free.iter().filter(|(entry, _)| match added.iter().position(|other| other == entry) {
+        Some(at) => {
+            added.remove(at);
+            false
+        }
+        None => true,
+    });
+    let mut bytes = without(old, gone.map(|(_, span)| span.clone()));
+    if !added.is_empty() {
+        if bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.push(b'\n');
+        }
+        bytes.extend(write(&added));
+    }
+    match says(&bytes, &kept, &wanted) {
+        true => Merged::Undone(bytes, names),
+        // The order of what one key has several times: then nothing of it stays.
+        false => {
+            names.push("the order of others".into());
+            Merged::Undone(old.to_owned(), names)
+        }
+    }
+}
+
+/// The text without the entries that may not stay, and the names of these; nothing if all may stay or it can't be read.
+pub(super) fn without_those(bytes: &[u8], may: impl Fn(&Entry) -> bool) -> Option<(Vec<u8>, Vec<String>)> {
+    let entries = parse_spans(bytes).ok()?;
+    let out: Vec<&(Entry, Range<usize>)> = entries.iter().filter(|(entry, _)| !may(entry)).collect();
+    let names: Vec<String> = out.iter().map(|(entry, _)| entry.name()).collect();
+    (!names.is_empty()).then(|| (without(bytes, out.iter().map(|(_, span)| span.clone())), names))
+}
+
+/// The text without these entries; a line with nothing else on it goes whole.
+fn without(text: &[u8], spans: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
+    let (mut rest, mut from) = (Vec::new(), 0);
+    for span in spans {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let indent = text[..span.start].iter().rev().take_while(|byte| blank(byte)).count();
+        let begin = span.start - indent;
+        let alone = begin == 0 || text[begin - 1] == b'\n';
+        rest.extend(&text[from..begin.max(from)]);
+        // What stands before it on its line keeps the break.
+        if !alone && text[..span.end].ends_with(b"\n") {
+            rest.push(b'\n');
+        }
+        from = span.end;
+    }
+    rest.extend(&text[from..]);
+    rest
+}
+
+/// Whether a text says this: the fixed entries in this order, and of what may change the same in the order of each key.
+fn says(bytes: &[u8], fixed: &[Entry], free: &[Entry]) -> bool {
+    let Ok(entries) = parse(bytes) else { return false };
+    let (mut found_free, found_fixed): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(may_change);
+    let mut free = free.to_vec();
+    // Stable: what has the same name keeps its order.
+    found_free.sort_by_key(Entry::name);
+    free.sort_by_key(Entry::name);
+    found_fixed == fixed && found_free == free
 }
 
 #[cfg(test)]
@@ -371,7 +539,28 @@ mod tests {
         assert_eq!(undone("[remote \"x\"]\nurl = ext::sh -c evil\n"), (old.into(), "remote.x.url".into()));
         let (text, names) = undone("[branch \"b\"]\nremote = o\n[include]\npath = evil\n");
         assert_eq!(names, "include.path");
-        assert_eq!(listed(&text), "core.bare=false; remote.origin.url=https://a/b; branch.b.remote=o");
+        assert_eq!(text, format!("{old}[branch \"b\"]\n\tremote = o\n"));
         assert_eq!(undone("[broken").0, old);
+        assert!(stays(&format!("{old}[user]\nname = x\n[color \"diff\"]\n")), "keys that run nothing");
+        assert_eq!(undone("[branch \"b\"]\nremote = ext::sh -c evil\n").1, "branch.b.remote");
+        assert_eq!(undone("[color \"x\"]\npager = evil\n").1, "color.x.pager");
+    }
+
+    /// What the user wrote stays as it was written, whatever is taken out beside it.
+    #[test]
+    fn what_was_there_stays_byte_for_byte() {
+        let old = "\u{feff}# mine\r\n[core]  bare = false ; so\r\n\tEditor = \"a b\"\n[remote \"o\"] url = https://a/b\n\
+                   \tfetch = \\\n  +refs\n\n[user]\n    name = Me  # mine\n    email = m@e";
+        let new = "[core]\nbare = false\neditor = evil\n[remote \"two\"]\nurl = \"c;d\"\n[user]\nname = You\nemail = m@e\n";
+        let Merged::Undone(bytes, names) = merge(old.as_bytes(), new.as_bytes()) else { panic!("it stays") };
+        assert_eq!(names, ["core.editor"]);
+        let kept = "\u{feff}# mine\r\n[core]  bare = false ; so\r\n\tEditor = \"a b\"\n[remote \"o\"]\n\n[user]\n    email = m@e\n";
+        let added = "[remote \"two\"]\n\turl = \"c;d\"\n[user]\n\tname = You\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), format!("{kept}{added}"));
+        // One key several times: their order counts, and what can't be had stays away.
+        let (old, new) =
+            ("[remote \"o\"]\nurl = 1\nurl = 2\n", "[remote \"o\"]\nurl = 2\nurl = 1\n[x]\ny = z\n");
+        let Merged::Undone(bytes, _) = merge(old.as_bytes(), new.as_bytes()) else { panic!("it stays") };
+        assert_eq!(bytes, old.as_bytes());
     }
 }

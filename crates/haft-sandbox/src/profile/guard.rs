@@ -5,7 +5,7 @@
 //! same was changed by somebody else, mostly the user: that is said and left alone. What could not be held is put back:
 //! names that git would obey as soon as they exist, links, and a configuration of git that a command had to write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -49,13 +49,21 @@ struct State {
     plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
     links: BTreeMap<PathBuf, PathBuf>,
-    /// Configurations that a running command may write, as they were.
-    configs: BTreeMap<PathBuf, Vec<u8>>,
+    /// Configurations that running commands may write.
+    configs: BTreeMap<PathBuf, Open>,
     /// Files that were made for a call.
     empty: Vec<(PathBuf, Option<undo::Changed>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
     indexes: Indexes,
+}
+
+/// A configuration that running commands may write.
+struct Open {
+    /// What it was before the first of them, or when the last one of them was looked at.
+    before: Vec<u8>,
+    /// The requests of those that run.
+    writers: BTreeSet<usize>,
 }
 
 impl Guard {
@@ -128,6 +136,16 @@ impl Guard {
         !self.workspaces.iter().any(plain) && self.fixed(None).iter().any(|name| path.starts_with(name))
     }
 
+    /// All names that commands are kept from.
+    pub(super) fn names(&self) -> Vec<PathBuf> {
+        self.fixed(None)
+    }
+
+    /// Whether an empty folder stands there that keeps commands from making the name.
+    pub(super) fn stands_in(&self, name: &Path) -> bool {
+        self.placeholders.made(name) && placeholders::stands(name)
+    }
+
     /// Remembers a file that was made for a call.
     pub(super) fn made_empty(&self, path: &Path) {
         let made = undo::Changed::at(path);
@@ -191,7 +209,12 @@ impl Guard {
         }
         if let Some(config) = &config {
             places.pin_above(config);
-            self.state().configs.insert(config.clone(), read_small(config).unwrap_or_default());
+            let mut state = self.state();
+            let open = state.configs.entry(config.clone()).or_insert_with(|| Open {
+                before: read_small(config).unwrap_or_default(),
+                writers: BTreeSet::new(),
+            });
+            open.writers.insert(address(request));
         }
         let works: Vec<PathBuf> =
             self.state().repositories.iter().map(|repository| repository.work.join(".git")).collect();
@@ -207,7 +230,7 @@ impl Guard {
                 places.bind(&plain, true);
             }
         }
-        self.watch.refresh(&fixed);
+        self.watch.refresh(&self.fixed(None));
         Ok(())
     }
 
@@ -239,14 +262,14 @@ impl Guard {
             undo::remove_if_untouched(&path, made);
         }
         if let Some(config) = &config {
-            let before = self.state().configs.remove(config);
-            said.extend(before.and_then(|before| check_config(config, &before)));
+            said.extend(self.close(config, request));
         }
         self.take_away_unwanted(&mut said);
         self.put_links_back(&mut said);
         self.look_for_new_repositories(request, &mut said);
-        let fixed = self.fixed(config.as_deref());
-        for path in self.watch.changed(&fixed) {
+        // A configuration that another command may write just now is looked at when that one ends.
+        let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
+        for path in self.watch.changed(&self.fixed(None), &open) {
             let told = said
                 .iter()
                 .any(|said| matches!(said, Refusal::Protected { path: told, .. } if path.starts_with(told)));
@@ -261,6 +284,22 @@ impl Guard {
             }
         }
         said.truncate(limits::REPORTED_MAX);
+        said
+    }
+
+    /// Looks at a configuration that this request could write. Others that still can are compared with what it leaves.
+    fn close(&self, config: &Path, request: &ProcessRequest) -> Option<Refusal> {
+        let mut state = self.state();
+        let open = state.configs.get_mut(config)?;
+        if !open.writers.remove(&address(request)) {
+            return None;
+        }
+        let said = check_config(config, &open.before);
+        open.before = read_small(config).unwrap_or_default();
+        if open.writers.is_empty() {
+            state.configs.remove(config);
+        }
+        self.watch.learn([&config.to_owned()]);
         said
     }
 
@@ -328,7 +367,11 @@ impl Guard {
         }
         if self.state().repositories.len() > known {
             self.take_away_unwanted(said);
-            self.watch.refresh(&self.fixed(None));
+            let new: Vec<PathBuf> = self.state().repositories[known..]
+                .iter()
+                .flat_map(|repository| repository.fixed.iter().chain([&repository.config]).cloned())
+                .collect();
+            self.watch.learn(&new);
         }
     }
 
@@ -430,13 +473,10 @@ fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
 /// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
 /// in this folder, `git submodule` write.
 fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal> {
-    let entries = undo::read(path).map(|bytes| gitconfig::parse(&bytes));
-    let entries = match entries {
-        Ok(Ok(entries)) => entries,
-        _ => {
-            path.symlink_metadata().ok()?;
-            return Some(Refusal::Protected { path: path.to_owned(), done: undo::take_away(path) });
-        }
+    let bytes = undo::read(path).ok().filter(|bytes| gitconfig::parse(bytes).is_ok());
+    let Some(bytes) = bytes else {
+        path.symlink_metadata().ok()?;
+        return Some(Refusal::Protected { path: path.to_owned(), done: undo::take_away(path) });
     };
     let leads_here = |entry: &gitconfig::Entry| {
         let to = path
@@ -445,13 +485,8 @@ fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal>
             .and_then(|(there, to)| there.join(to).canonicalize().ok());
         entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
     };
-    let may = |entry: &&gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
-    let undone: Vec<String> =
-        entries.iter().filter(|entry| !may(entry)).map(gitconfig::Entry::name).collect();
-    if undone.is_empty() {
-        return None;
-    }
-    let kept = gitconfig::write(entries.iter().filter(may));
+    let may = |entry: &gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
+    let (kept, undone) = gitconfig::without_those(&bytes, may)?;
     written_back(path, &kept, &undone)
 }
 

@@ -44,3 +44,8 @@ pub(crate) const PROCESSES: u64 = 4_096;
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// How many folders that killed sessions have left are removed when one starts.
 pub(super) const STAND_INS_SWEPT_MAX: usize = 1_000;
+
+/// How many names are looked at in what a command prints when it was kept from something.
+pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
+/// How many of them are told together.
+pub(crate) const NAMES_TOLD_MAX: usize = 8;

@@ -156,7 +156,7 @@ fn a_home_shows_tool_chains_and_caches_and_no_secrets() {
         empty ~/home
         read ~/home/.cargo/bin
         overlay ~/home/.cargo/registry
-        file ~/home/.gitconfig "[user]\n\tname = \"Me\"\n"
+        file ~/home/.gitconfig "[user]\n\tname = Me\n"
         overlay ~/home/.m2
         mask ~/home/.m2/settings.xml
         overlay ~/home/.npm
@@ -343,7 +343,7 @@ fn a_home_as_working_directory_is_read_and_not_written() {
         &machine.listing(&profile, &machine.request(Confinement::Session)),
         r#"
         read ~/home
-        file ~/home/.gitconfig "[user]\n\tname = \"Me\"\n"
+        file ~/home/.gitconfig "[user]\n\tname = Me\n"
         overlay ~/home/.npm
         mask ~/home/.ssh
         read ~/state/results

@@ -12,6 +12,7 @@ mod faults;
 mod full;
 mod grants;
 mod isolated;
+mod kept;
 mod lives;
 mod net;
 mod output;

@@ -130,9 +130,9 @@ async fn honest_repositories_stay() {
     assert!(user.at("work/wt/.git").is_file());
     session.good("git clone -q . copy && cd copy && git log --oneline && git status").await;
     assert!(user.at("work/copy/.git/config").is_file());
-    session
-        .good("git -c protocol.file.allow=always submodule add -q ./copy mod 2>&1; git status; cd mod && git log --oneline")
-        .await;
+    let script = "git -c protocol.file.allow=always submodule add -q ./copy mod && git status && git -C mod log --oneline";
+    let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
     assert!(config.contains("worktree"), "{config}");
     session.good("cd mod && echo x > g && git add g && git commit -qm mod").await;

@@ -4,8 +4,8 @@
 //! kept from, and if there is a user whom the mode lets be asked. What the command says of itself is no reason. The yes
 //! counts for this call and for what was shown, and there is one offer at most.
 //!
-//! The second run has the slot of the first: one that was taken for a command that only looks may then write beside
-//! others that look.
+//! The second run waits until no other call of the message runs, and keeps them from running: the first may have been one
+//! that only looks, beside others that look.
 
 use haft::Context;
 use haft::ports::{Choice, Confinement, Exit, PermissionMode, Refusal, UserQuestion};
@@ -120,8 +120,15 @@ fn rule(host: &str, port: u16) -> String {
 }
 
 /// Names of this machine are opened port by port.
-fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]"
+pub(super) fn is_this_machine(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.") || name == "[::1]"
+}
+
+/// Whether a host is an address and no name.
+pub(super) fn is_address(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.parse::<std::net::IpAddr>().is_ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! other than 0 is a failure, but for the programs that answer a question with it. A failure is short, with its beginning
 //! and its end; whatever is left out anywhere is in a file that is named.
 
+use std::path::Path;
 use std::time::Duration;
 
 use haft::ports::{Confinement, Exit, Refusal};
@@ -42,9 +43,10 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
     let failed = !(exit == Exit::Code(0) || answers.is_some());
     let mut notes = left_out(&printed);
     notes.extend(exit_words(&exit, answers, facts.limit));
-    // What only seems to have been wanted matters where it may be why the command failed.
-    let told = refused.iter().filter(|refusal| failed || !matches!(refusal, Refusal::Path { .. })).cloned();
-    notes.extend(refusals(&told.collect::<Vec<_>>()));
+    // What only seems to have been wanted, and whom nobody kept it from, matters where it may be why the command failed.
+    let certain = |refusal: &&Refusal| !matches!(refusal, Refusal::Path { .. } | Refusal::Unreached { .. });
+    let told = refused.iter().filter(|refusal| failed || certain(refusal)).cloned();
+    notes.extend(refusals(&told.collect::<Vec<_>>(), cx.cwd()));
     if left_running && matches!(exit, Exit::Code(_)) {
         notes.push(LEFT_RUNNING.to_owned());
     }
@@ -252,7 +254,7 @@ fn hint(signal: i32) -> &'static str {
 }
 
 /// What it was kept from.
-fn refusals(refused: &[Refusal]) -> Vec<String> {
+fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
     let mut words: Vec<String> = refused
         .iter()
         .take(REFUSALS_SHOWN)
@@ -261,6 +263,12 @@ fn refusals(refused: &[Refusal]) -> Vec<String> {
                 format!("it could not reach {host}:{port}: {why}")
             }
             Refusal::Host { host, port: None, why, .. } => format!("it could not reach {host}: {why}"),
+            Refusal::Unreached { host, port, why } => format!("it could not reach {host}:{port}: {why}"),
+            Refusal::Held { paths, why } => {
+                let short = |path: &Path| path.strip_prefix(cwd).unwrap_or(path).display().to_string();
+                let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", short(path))).collect();
+                format!("it could not change {}, it seems: {why}", paths.join(", "))
+            }
             Refusal::Path { path, write: true } => {
                 format!("it could not write `{}`, it seems", path.display())
             }

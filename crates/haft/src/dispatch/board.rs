@@ -170,6 +170,23 @@ impl<Job, Done> Board<Job, Done> {
         })
     }
 
+    /// The same for a call that runs and waits to go on: false if it was ended meanwhile, so that nobody tells it any more.
+    pub(crate) fn wait_unless_done(&self, call: usize) -> impl Future<Output = bool> + '_ {
+        std::future::poll_fn(move |cx| {
+            let waker = cx.waker().clone();
+            let before = {
+                let mut state = lock(&self.state);
+                let slot = &mut state.slots[call];
+                if slot.ended || slot.go {
+                    return Poll::Ready(std::mem::take(&mut slot.go) && !slot.ended);
+                }
+                slot.waker.replace(waker)
+            };
+            drop(before);
+            Poll::Pending
+        })
+    }
+
     /// The call ends with this, unless it has ended before: then it is given back. `finish` sees whether the call ran
     /// beside another. Returns whether there are calls left that may go now.
     pub(crate) fn finish(
@@ -188,7 +205,7 @@ impl<Job, Done> Board<Job, Done> {
             let waiter = state.give(call, finish(done, was_concurrent));
             (left, waiter, state.unfinished > 0)
         };
-        drop(left);
+        left_by(left);
         waiter.into_iter().for_each(Waker::wake);
         Ok(others)
     }
@@ -204,7 +221,7 @@ impl<Job, Done> Board<Job, Done> {
             let was_concurrent = state.scheduler.was_concurrent(call);
             (state.end(call), was_concurrent)
         };
-        drop(left);
+        left_by(left);
         Some(was_concurrent)
     }
 
@@ -305,6 +322,12 @@ impl<Job, Done> State<Job, Done> {
         self.unfinished -= 1;
         if self.unfinished == 0 { self.waiter.take() } else { None }
     }
+}
+
+/// What a call leaves that is over. If it was ended by others while it waited, it finds out.
+fn left_by((cancel, waker): (Option<Cancel>, Option<Waker>)) {
+    drop(cancel);
+    waker.into_iter().for_each(Waker::wake);
 }
 
 /// The future of [`Board::results`].

@@ -177,6 +177,8 @@ enum Event {
     Ask(Index),
     /// Of those that are being prepared or asked about.
     Reconsider(Index, Foot),
+    /// Of those that run: it touches anything from now on.
+    Widen(Index),
     /// Of those that run.
     Finish(Index),
     /// Of all, in whatever state.
@@ -194,6 +196,7 @@ fn events(calm: u32) -> impl Strategy<Value = Vec<Event>> {
         6 => index().prop_map(Event::Authorize),
         3 => index().prop_map(Event::Ask),
         4 => (index(), feet(1)).prop_map(|(index, foot)| Event::Reconsider(index, foot)),
+        2 => index().prop_map(Event::Widen),
         5 => index().prop_map(Event::Finish),
         2 => index().prop_map(Event::End),
         1 => (index(), 0..4_u8).prop_map(|(index, what)| Event::Late(index, what)),
@@ -232,6 +235,11 @@ fn survives((rule, cap, events): (ConflictRule, usize, Vec<Event>)) {
             Event::Reconsider(index, foot) => {
                 if let Some(call) = pick(both(&machine), index) {
                     machine.reconsider(call, foot);
+                }
+            }
+            Event::Widen(index) => {
+                if let Some(call) = pick(machine.all(At::Running), index) {
+                    machine.reconsider(call, Foot { everything: true, ..Foot::default() });
                 }
             }
             Event::Finish(index) => {

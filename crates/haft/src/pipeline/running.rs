@@ -4,7 +4,8 @@
 //! what it holds. All of that goes through its context, so it outlives no call.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::dispatch::locks::{Ancestor, Held};
+use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
@@ -34,6 +36,10 @@ pub(crate) struct Running {
     started: OnceLock<TaskId>,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
+    /// The message that it is a call of.
+    turn: OnceLock<Weak<TurnShared>>,
+    /// It touches more than the tool said.
+    wider: AtomicBool,
 }
 
 #[derive(Default)]
@@ -126,8 +132,22 @@ impl Running {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
     }
 
+    /// The call is one of this message.
+    pub(crate) fn belongs_to(&self, turn: Weak<TurnShared>) {
+        let _ = self.turn.set(turn);
+    }
+
+    /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.
+    pub(crate) fn widen(&self) -> Option<Arc<TurnShared>> {
+        self.wider.store(true, Ordering::Release);
+        self.turn.get()?.upgrade()
+    }
+
     /// What the call touches, as it is now.
     pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
+        if self.wider.load(Ordering::Acquire) {
+            return Touch::everything();
+        }
         let Some((_, effects, _)) = self.call.get() else { return Touch::everything() };
         Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
     }

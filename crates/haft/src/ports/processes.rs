@@ -264,12 +264,30 @@ pub enum Refusal {
         /// Whether granting it to the call would let it through: not where a rule denies it, or its address is the reason.
         grantable: bool,
     },
+    /// It was let through to this host, and there was no connection: its name has no address, or nobody answers. Known
+    /// for certain, and no grant changes it.
+    Unreached {
+        /// The name that it asked for.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Why not, in words for the model.
+        why: String,
+    },
     /// It seems to have wanted to read or to write here. A child can hide that or make it up.
     Path {
         /// Where.
         path: PathBuf,
         /// Whether it would have changed something.
         write: bool,
+    },
+    /// Its words say that it could not change these. A child can hide that or make it up, so this is a reason to explain
+    /// and to offer nothing.
+    Held {
+        /// What.
+        paths: Vec<PathBuf>,
+        /// What is in the way and what would allow it, in words for the model.
+        why: String,
     },
     /// It changed what it may not change, and that was undone or is to be looked at.
     Protected {

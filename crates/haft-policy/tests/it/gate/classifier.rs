@@ -136,3 +136,37 @@ async fn the_careful_one_lets_through_what_stays_inside() {
         assert!(partly.user.asked().len() > before, "{command}");
     }
 }
+
+/// Where the sandbox could not look at everything, what rules deny may be there for commands: those that no rule allows
+/// ask, in every mode. Where rules deny no file nothing changes, and nobody is asked whether it could.
+#[tokio::test]
+async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
+    let misses = |rules: serde_json::Value, mode: &str, misses: bool| {
+        with(rules).mode(mode).open_in(Room::new(), move |setup| haft_policy::gate::Setup {
+            confined: true,
+            full_sandbox: Some(std::sync::Arc::new(move || !misses)),
+            sandbox_misses: Some(std::sync::Arc::new(move || misses)),
+            no_sandbox: false,
+            ..setup
+        })
+    };
+    let denied = || rules("-Read(**/.env)");
+    let allowed = || rules("-Read(**/.env) +Bash(ls *) +Bash(cat *)");
+    for (given, mode, command, asks) in [
+        (denied(), "default", "ls src", true),
+        (denied(), "acceptEdits", "ls src", true),
+        (denied(), "auto", "ls src", true),
+        (denied(), "bypassPermissions", "ls src", false),
+        (allowed(), "default", "ls src", false),
+        // Nobody knows that it isn't `.env`, and nothing hides that any more.
+        (allowed(), "default", "cat $X", true),
+        (json!({}), "default", "ls src", false),
+    ] {
+        let session = misses(given.clone(), mode, true);
+        session.call("Bash", json!({"command": command})).await;
+        assert_eq!(!session.user.asked().is_empty(), asks, "{given} {mode} {command}");
+        let whole = misses(given, mode, false);
+        whole.call("Bash", json!({"command": command})).await;
+        assert!(whole.user.asked().is_empty(), "{mode} {command}");
+    }
+}

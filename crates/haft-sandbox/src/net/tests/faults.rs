@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use haft::ports::Refusal;
+
 use super::super::limits::{self, Times};
 use super::{PUBLIC, World, allowing, echo, header, is_closed, net, net_with, server};
 
@@ -133,4 +135,28 @@ fn clients_that_vanish_leave_nothing_behind() {
         std::thread::yield_now();
     }
     assert_eq!(ticket.refusals(), []);
+}
+
+/// A client shows but the number of the answer, so that the result has to say that this is no matter of rules.
+#[test]
+fn a_name_without_an_address_is_told_apart_from_a_refusal() {
+    let world = World::default();
+    let net = net(allowing(&["missing.example"]), world);
+    let ticket = net.admit(&[]);
+    for (line, port) in
+        [("CONNECT missing.example:443 HTTP/1.1", 443), ("GET http://missing.example/ HTTP/1.1", 80)]
+    {
+        let answer = net.ask(&ticket, line, "\r\n");
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.contains("the name `missing.example` can't be resolved: "), "{answer}");
+        let told = ticket.refusals();
+        let found = told.iter().any(|told| {
+            matches!(told, Refusal::Unreached { host, port: at, why }
+                if host == "missing.example" && *at == port && why.contains("rules let it through"))
+        });
+        assert!(found, "{told:?}");
+    }
+    // A refusal says that it is one, and no lookup is made for it.
+    let answer = net.ask(&ticket, "CONNECT other.example:443 HTTP/1.1", "\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("no rule allows"), "{answer}");
 }

@@ -297,3 +297,114 @@ async fn no_editor_is_waited_for() {
     let said = scene.bash("git init -q . && git -c user.name=x -c user.email=x@x commit --allow-empty").await;
     assert!(said.contains("empty commit message"), "{said}");
 }
+
+/// A rule for commands opens names. What lies behind an address, and the user's own machine, has a rule of its own.
+#[tokio::test]
+async fn no_command_is_granted_an_address_by_naming_it() {
+    for (command, expected) in [
+        ("curl https://a.example", &["a.example"][..]),
+        ("curl http://10.0.0.7/ https://a.example", &["a.example"]),
+        ("curl http://169.254.169.254/latest", &[]),
+        ("curl http://[fd00::1]/", &[]),
+        ("curl http://localhost:3000/ http://127.0.0.1/ http://app.localhost/", &[]),
+        ("curl http://LOCALHOST./", &[]),
+    ] {
+        let told = Arc::new(Told::default());
+        let scene = Scene::of(Bash::new(), told.clone());
+        scene.bash(command).await;
+        let asked = told.asked.lock().unwrap().clone();
+        assert_eq!(
+            asked,
+            [(Confinement::Session, expected.iter().map(|host| host.to_string()).collect())],
+            "{command}"
+        );
+    }
+}
+
+/// What was let through and could not be reached, and what is held, is said and never offered.
+#[tokio::test]
+async fn what_no_grant_changes_is_explained_and_not_offered() {
+    let unreached =
+        Refusal::Unreached { host: "a.example".into(), port: 443, why: "the name can't be resolved".into() };
+    let held = Refusal::Held { paths: vec!["/w/.git".into()], why: "it is protected".into() };
+    let refused = vec![unreached, held];
+    for (exit, expected) in [
+        (
+            Exit::Code(1),
+            "could not reach a.example:443: the name can't be resolved\nit could not change `/w/.git`",
+        ),
+        (Exit::Code(0), "(no output)\nit could not change `/w/.git`, it seems: it is protected"),
+    ] {
+        let asker = ScriptedAsker::new();
+        let outcome = ended(exit, refused.clone());
+        let (_, said) = refused_hosts("curl https://a.example", outcome, Some(&asker)).await;
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(asker.questions().len(), 0);
+    }
+}
+
+/// Those who only look stay until the user was asked and a while longer; one of them wants to write.
+struct Crowd {
+    asker: ScriptedAsker,
+    inside: AtomicUsize,
+    beside_the_second_run: AtomicUsize,
+}
+
+impl Processes for Crowd {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let wants_more = request.argv.iter().any(|word| word == "git status");
+            if wants_more && request.confinement == Confinement::ReadOnly {
+                return Ok(ended(Exit::Code(1), vec![written("x")]));
+            }
+            let others = self.inside.fetch_add(1, Ordering::SeqCst);
+            let second = request.confinement == Confinement::Session;
+            if second {
+                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
+            }
+            while !second && self.asker.questions().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            if second {
+                let others = self.inside.load(Ordering::SeqCst) - 1;
+                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
+            }
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(ended(Exit::Code(0), Vec::new()))
+        })
+    }
+}
+
+/// The first run only looked, beside others; what the second one may write is in nobody's way.
+#[tokio::test]
+async fn the_second_run_is_alone() {
+    for rule in [haft::ConflictRule::Classes, haft::ConflictRule::Effects] {
+        for cap in [2, 10] {
+            let asker = ScriptedAsker::new().then_choose(Some(vec!["yes".to_owned()]));
+            let crowd = Arc::new(Crowd {
+                asker: asker.clone(),
+                inside: AtomicUsize::new(0),
+                beside_the_second_run: AtomicUsize::new(0),
+            });
+            let scene = Scene::of(Bash::new(), crowd.clone())
+                .with(|engine| engine.ask(asker.clone()).schedule(rule).max_concurrency(cap));
+            let commands = ["cat sub/a", "git status", "cat sub/b", "cat sub/c", "cat sub/d"];
+            let calls = commands
+                .iter()
+                .enumerate()
+                .map(|(at, command)| ToolCall::new(at.to_string(), "Bash", json!({"command": command})));
+            let turn = scene.engine.turn().run(calls.collect::<Vec<_>>());
+            let results =
+                tokio::time::timeout(Duration::from_secs(60), turn).await.expect("nobody waits for ever");
+            assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
+            assert_eq!(crowd.beside_the_second_run.load(Ordering::SeqCst), 0, "{rule:?}, {cap}");
+        }
+    }
+}

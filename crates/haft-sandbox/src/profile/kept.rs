@@ -1,0 +1,248 @@
+//! What a child was kept from changing, as far as its own words tell.
+//!
+//! The kernel answers a rename or a removal of what is held with "busy" and a write with "read-only", and programs print
+//! that with the name that they used; nobody else sees it. So this reads what was printed, and says what was in the way
+//! and what would allow it. A child can hide such words or make them up: it is good for an explanation and for nothing
+//! else, and nothing is ever offered because of it.
+
+use std::path::{Component, Path, PathBuf};
+
+use haft::ports::{Confinement, ProcessOutcome, ProcessRequest, Refusal};
+
+use super::{Profile, is_too_wide, limits};
+
+/// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a number.
+const WORDS: [&str; 8] = [
+    "resource busy",
+    "ead-only file system",
+    "EBUSY",
+    "EROFS",
+    "os error 16",
+    "os error 30",
+    "Errno 16",
+    "Errno 30",
+];
+/// Marks around names in complaints.
+const QUOTES: [(char, char); 5] = [('\'', '\''), ('"', '"'), ('`', '`'), ('‘', '’'), ('“', '”')];
+
+/// What stands in the way of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// An empty folder of ours.
+    StandIn,
+    /// The name is protected, or lies in one that is.
+    Protected,
+    /// Rules or settings deny it.
+    Denied,
+    /// It holds a name that is protected.
+    Holds,
+    /// A working directory that is too wide to be written.
+    Wide(PathBuf),
+    /// No command writes there.
+    Outside,
+}
+
+/// What one way keeps a child from.
+struct Kept {
+    way: Way,
+    paths: Vec<PathBuf>,
+    /// The protected names in them.
+    names: Vec<PathBuf>,
+}
+
+/// A text that may be the name of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Name {
+    text: String,
+    /// It stood in quotes, so it is meant as a name.
+    quoted: bool,
+}
+
+impl Profile {
+    /// What the words of a child that may write say that it was kept from.
+    pub(crate) fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
+        if request.confinement != Confinement::Session {
+            return Vec::new();
+        }
+        let printed =
+            [&outcome.stdout, &outcome.stderr].map(|from| [&from.head[..], &from.tail[..]]).concat();
+        let named: Vec<Name> =
+            printed.iter().flat_map(|text| named_in(text)).take(limits::NAMES_LOOKED_AT_MAX).collect();
+        if named.is_empty() {
+            return Vec::new();
+        }
+        let mut bases = vec![request.cwd.as_path()];
+        bases.extend(self.config.workspace.iter().map(PathBuf::as_path));
+        bases.dedup();
+        let held = self.guard.names();
+        let mut all: Vec<Kept> = Vec::new();
+        for name in &named {
+            let at = bases.iter().find_map(|base| self.in_the_way(&lexical(base, &name.text), name, &held));
+            let Some((way, path, inner)) = at.or_else(|| self.by_its_end(&request.cwd, name, &held)) else {
+                continue;
+            };
+            let at = all.iter().position(|kept| kept.way == way).unwrap_or_else(|| {
+                all.push(Kept { way, paths: Vec::new(), names: Vec::new() });
+                all.len() - 1
+            });
+            let kept = &mut all[at];
+            if !kept.paths.contains(&path) && kept.paths.len() < limits::NAMES_TOLD_MAX {
+                kept.paths.push(path);
+                kept.names.extend(inner);
+            }
+        }
+        let refusal = |kept: Kept| Refusal::Held { why: self.why(&kept), paths: kept.paths };
+        all.into_iter().map(refusal).collect()
+    }
+
+    /// What keeps a child from changing a path, the path that it is about, and a protected name in it.
+    fn in_the_way(
+        &self,
+        path: &Path,
+        name: &Name,
+        held: &[PathBuf],
+    ) -> Option<(Way, PathBuf, Option<PathBuf>)> {
+        if let Some(held) = held.iter().find(|held| path.starts_with(held)) {
+            return Some((self.way_of(held), held.clone(), None));
+        }
+        let writable = self.session.writable_root(path).is_some();
+        let inner = held.iter().find(|held| held.starts_with(path)).filter(|_| writable);
+        if let Some(inner) = inner {
+            return Some((Way::Holds, path.to_owned(), Some(inner.clone())));
+        }
+        // Every word of a complaint comes here: one that names nothing is none.
+        let meant = name.quoted || name.text.contains('/') || path.symlink_metadata().is_ok();
+        if writable || !meant || !path.parent().is_some_and(Path::is_dir) {
+            return None;
+        }
+        let wide = self.config.workspace.iter().find(|workspace| {
+            path.starts_with(workspace) && is_too_wide(workspace, self.config.home.as_deref()).is_some()
+        });
+        if let Some(workspace) = wide {
+            return Some((Way::Wide(workspace.clone()), path.to_owned(), None));
+        }
+        // What is in memory can be written, and nobody is given the machine itself.
+        let own = ["/proc", "/dev", "/sys", "/run", "/tmp", super::PRIVATE_TEMP];
+        let own = own.iter().any(|own| path.starts_with(own));
+        (!own && self.session.shows(path)).then(|| (Way::Outside, path.to_owned(), None))
+    }
+
+    /// The same for a name that begins somewhere below: who removes a tree folder by folder says only the last part.
+    fn by_its_end(
+        &self,
+        cwd: &Path,
+        name: &Name,
+        held: &[PathBuf],
+    ) -> Option<(Way, PathBuf, Option<PathBuf>)> {
+        let relative = name.quoted && !name.text.starts_with('/');
+        let ends = |held: &&PathBuf| held.starts_with(cwd) && held.ends_with(&name.text);
+        let held = held.iter().filter(|_| relative).find(ends)?;
+        Some((self.way_of(held), held.clone(), None))
+    }
+
+    fn way_of(&self, held: &PathBuf) -> Way {
+        let config = &self.config;
+        let denied = config.deny_write_paths.contains(held)
+            || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held));
+        match (self.guard.stands_in(held), denied) {
+            (true, _) => Way::StandIn,
+            (false, true) => Way::Denied,
+            (false, false) => Way::Protected,
+        }
+    }
+
+    fn why(&self, kept: &Kept) -> String {
+        match &kept.way {
+            Way::StandIn => "no command may make, change or remove what has such a name, because it decides what runs; \
+                             haft keeps an empty folder there until the session ends, so leave it out"
+                .into(),
+            Way::Protected => "it decides what runs, so commands are kept from it; no rule allows that, but one that \
+                               names such a file asks, and the user's yes opens the file for that call"
+                .into(),
+            Way::Denied => "rules or settings (`sandbox.filesystem.denyWrite`) deny it, and nothing that is granted lifts \
+                            that"
+                .into(),
+            Way::Holds => {
+                let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
+                format!(
+                    "in it lies what decides what runs ({}), so no command in the sandbox can rename or remove it, and \
+                     no rule allows that; the user can, and so can a command that their settings let run without the \
+                     sandbox (`sandbox.excludedCommands`)",
+                    names.join(", ")
+                )
+            }
+            Way::Wide(workspace) => {
+                let why = is_too_wide(workspace, self.config.home.as_deref()).unwrap_or_default();
+                format!(
+                    "commands can't write `{}`: {why}; a rule for one file (`Edit(FILE)`) lets a command that names it \
+                     write it, but not remove or rename it; start in a folder of one project",
+                    workspace.display()
+                )
+            }
+            Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \
+                             opens a folder"
+                .into(),
+        }
+    }
+}
+
+/// Texts in lines that complain of a change, quoted or between blanks, that may be names of files.
+fn named_in(printed: &[u8]) -> Vec<Name> {
+    let text = String::from_utf8_lossy(printed);
+    let complains = |line: &&str| WORDS.iter().any(|words| line.contains(words));
+    let mut names: Vec<Name> = Vec::new();
+    for line in text.lines().filter(complains).take(limits::NAMES_LOOKED_AT_MAX) {
+        for (open, close) in QUOTES {
+            let mut rest = line;
+            while let Some((_, after)) = rest.split_once(open) {
+                let Some((name, after)) = after.split_once(close) else { break };
+                names.push(Name { text: name.to_owned(), quoted: true });
+                rest = after;
+            }
+        }
+        let bare = |word: &str| word.trim_matches(|c: char| "'\"`‘’“”:;,()[]".contains(c)).to_owned();
+        names.extend(line.split_whitespace().map(|word| Name { text: bare(word), quoted: false }));
+    }
+    names.retain(|name| {
+        !matches!(name.text.as_str(), "" | "." | ".." | "/") && !name.text.contains('\u{fffd}')
+    });
+    names
+}
+
+/// A path without `.` and `..`, from a folder.
+fn lexical(base: &Path, name: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in base.join(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_complaints_of_many_kinds() {
+        let names =
+            |line: &str| named_in(line.as_bytes()).into_iter().map(|name| name.text).collect::<Vec<_>>();
+        for (line, name) in [
+            ("mv: cannot move 'sub' to 'sub2': Device or resource busy", "sub"),
+            ("mv: cannot move ‘a b’ to ‘c’: Device or resource busy", "a b"),
+            ("warning: failed to remove .claude/: Device or resource busy", ".claude/"),
+            ("error: could not write config file .git/config: Device or resource busy", ".git/config"),
+            ("OSError: [Errno 30] Read-only file system: '.git/hooks/x'", ".git/hooks/x"),
+            ("Error: EBUSY: resource busy or locked, rmdir '/w/.git'", "/w/.git"),
+            ("bash: line 1: .git/hooks/x: Read-only file system", ".git/hooks/x"),
+            ("Error: Os { code: 30 } \"/w/.idea\" (os error 30)", "/w/.idea"),
+        ] {
+            assert!(names(line).iter().any(|found| found == name), "{line}: {:?}", names(line));
+        }
+        assert_eq!(names("rm: cannot remove 'x': No such file or directory"), [] as [String; 0]);
+        assert_eq!(lexical(Path::new("/w/a"), "../b/./c/"), Path::new("/w/b/c"));
+    }
+}
