@@ -10,13 +10,17 @@ mod fallback;
 mod faults;
 mod full;
 mod isolated;
+mod kernel;
 mod lives;
+mod memory;
 mod net;
 mod output;
 mod profile;
 mod repositories;
 mod session;
+mod sockets;
 mod streams;
+mod user;
 
 use std::time::{Duration, Instant};
 
