@@ -1,4 +1,5 @@
-//! How long the program takes to start, against a program that does nothing, in one run.
+//! How long the program takes to start, against a program that does nothing, and a whole `haft call Bash`, sandbox and all,
+//! against the same command in a plain bash, in one run.
 //!
 //! Both are started in turns, so that whatever else the machine does meets both alike. `cargo xtask bench` runs this
 //! and keeps what it prints.
@@ -30,12 +31,38 @@ fn main() {
     ] {
         let (mut least, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
-            least.push(start(nothing, &[], dir));
-            ours.push(start(haft, args, dir));
+            least.push(start(nothing, &[], dir, dir));
+            ours.push(start(haft, args, dir, dir));
         }
         let (least, ours) = (median(least), median(ours));
         let ratio = ours / least;
         println!("| start of {what} | {least:.2} ms | {ours:.2} ms | {ratio:.2} | {goal} |");
+    }
+    whole(tempfile::tempdir().unwrap().path());
+}
+
+/// One command, from the start of the program to its end: settings, session, sandbox, command, result. Nothing of it is
+/// there before, so this is what the first call of a session costs.
+fn whole(dir: &Path) {
+    let (work, home) = (dir.join("work"), dir.join("home"));
+    std::fs::create_dir_all(&work).unwrap();
+    std::fs::create_dir_all(&home).unwrap();
+    println!("\n| what | `bash -c true` | measured | ratio | to reach |");
+    println!("|---|---|---|---|---|");
+    let (haft, bash) = (Path::new(env!("CARGO_BIN_EXE_haft")), Path::new("/bin/bash"));
+    let input = "{\"command\": \"true\"}";
+    for (what, more) in [
+        ("`haft call Bash` of `true`, unasked and read-only", &[][..]),
+        ("the same without a sandbox", &["--no-sandbox", "--allow", "Bash"]),
+    ] {
+        let args = [&["call", "Bash", input], more].concat();
+        let (mut least, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS / 4 {
+            least.push(start(bash, &["-c", "true"], &work, &home));
+            ours.push(start(haft, &args, &work, &home));
+        }
+        let (least, ours) = (median(least), median(ours));
+        println!("| {what} | {least:.2} ms | {ours:.2} ms | {:.2} | |", ours / least);
     }
 }
 
@@ -64,9 +91,9 @@ fn fill(dir: &Path) {
 }
 
 /// The time from start to end, in milliseconds.
-fn start(program: &Path, args: &[&str], dir: &Path) -> f64 {
+fn start(program: &Path, args: &[&str], dir: &Path, home: &Path) -> f64 {
     let mut command = Command::new(program);
-    command.args(args).current_dir(dir).env("HOME", dir).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(args).current_dir(dir).env("HOME", home).stdout(Stdio::null()).stderr(Stdio::null());
     let begin = Instant::now();
     let status = command.status().unwrap();
     assert!(status.success());

@@ -71,6 +71,7 @@ struct Kind<'a> {
     confinement: Confinement,
     /// Whether each call is granted something of its own, so that there is no spare for it.
     granted: bool,
+    to_reach: &'static str,
 }
 
 async fn all() {
@@ -87,16 +88,24 @@ async fn all() {
     let (session, read_only) = (scene(&work, true).session_network(), scene(&work, false));
     let fallback = sandbox(HELPER, Stack::Fallback, session, read_only).unwrap();
     use Confinement::{Outside, ReadOnly, Session};
-    let kind = |name, processes, confinement, granted| Kind { name, processes, confinement, granted };
+    let kind = |name, processes, confinement, granted, to_reach| Kind {
+        name,
+        processes,
+        confinement,
+        granted,
+        to_reach,
+    };
     let kinds = [
-        kind("plain", &local as &dyn Processes, Outside, false),
-        kind("session", &full, Session, false),
-        kind("read-only", &full, ReadOnly, false),
-        kind("session, with a grant", &full, Session, true),
-        kind("read-only, with a grant", &full, ReadOnly, true),
-        kind("Landlock and filter", &fallback, Session, false),
-        kind("Landlock and filter, read-only", &fallback, ReadOnly, false),
+        kind("plain", &local as &dyn Processes, Outside, false, ""),
+        kind("in the full sandbox", &full, Session, false, "≤ 1.8"),
+        kind("read-only, as unasked calls are", &full, ReadOnly, false, "≤ 1.4"),
+        kind("in the full sandbox, with a grant of its own", &full, Session, true, "≤ 1.8"),
+        kind("read-only, with a grant of its own", &full, ReadOnly, true, ""),
+        kind("Landlock and filter", &fallback, Session, false, ""),
+        kind("Landlock and filter, read-only", &fallback, ReadOnly, false, ""),
     ];
+    println!("| `bash -c true` from a host with … in use | plain | measured | ratio | to reach |");
+    println!("|---|---|---|---|---|");
     for ballast in [0, 1 << 30] {
         // Touched, so that it is there.
         let memory = black_box(vec![1u8; ballast]);
@@ -115,10 +124,16 @@ async fn all() {
                 assert_eq!(outcome.exit, Exit::Code(0));
             }
         }
-        println!("`bash -c true` from a host with {} MiB in use", memory.len() >> 20);
-        for (kind, own) in kinds.iter().zip(&times) {
+        let plain = median(times[0].iter().copied());
+        for (kind, own) in kinds.iter().zip(&times).skip(1) {
             let ratio = median(own.iter().zip(&times[0]).map(|(time, plain)| time / plain));
-            println!("  {:<34} {ratio:>6.2} × plain {:>8.0} µs", kind.name, median(own.iter().copied()));
+            println!(
+                "| {} MiB: {} | {plain:.0} µs | {:.0} µs | {ratio:.2} | {} |",
+                memory.len() >> 20,
+                kind.name,
+                median(own.iter().copied()),
+                kind.to_reach
+            );
         }
     }
 }
@@ -141,10 +156,12 @@ fn start_up(small: &ProfileConfig) {
         drop(sandbox);
         took
     };
-    println!("start of a session");
+    println!("| start of a session in a workspace of | measured |");
+    println!("|---|---|");
     for (name, workspace) in [("a few files", &small.workspace[0]), ("10,000 files", &large)] {
-        println!("  {name:<34} {:>6.2} ms", median((0..11).map(|_| start(workspace))));
+        println!("| {name} | {:.2} ms |", median((0..11).map(|_| start(workspace))));
     }
+    println!();
     fs::remove_dir_all(large).unwrap();
 }
 

@@ -1,6 +1,9 @@
 //! Whether work is as quick in a sandbox as outside: a flood of output against a plain pipe to a file, `cargo build` of a
 //! small crate and `npm test` of a small package against the same without a sandbox, with the user's own tool chains.
 //!
+//! And what it costs that the kernel tells us of each change that a read-only command tries: the same command where nobody
+//! is told. Calls that only read are never told of.
+//!
 //! Rounds alternate; a ratio is the median over the rounds. What isn't installed is left out.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
@@ -34,7 +37,7 @@ async fn all() {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     let root = dir.path().canonicalize().unwrap();
     let work = root.join("work");
-    crate_and_package(&work);
+    furnish(&work);
     let mut profile = ProfileConfig::new(&work, root.join("state/tmp"), root.join("state/caches"));
     profile.home = std::env::var_os("HOME").map(PathBuf::from);
     profile.own.push(root.join("state"));
@@ -45,34 +48,63 @@ async fn all() {
 
     let flood = format!("head -c {FLOOD_BYTES} /dev/zero");
     let to_file = format!("{flood} | cat > {}", root.join("file").display());
-    println!("work in a session against the same outside");
-    bench.compare("a flood of output against a pipe to a file", &to_file, &flood).await;
-    for (name, program, command) in [
-        ("`cargo build` of a small crate", "cargo", "cd crate && rm -rf target && cargo build -q --offline"),
-        ("`npm test` of a small package", "npm", "cd package && npm test --silent"),
+    println!("| what | outside | in the sandbox | ratio | to reach |");
+    println!("|---|---|---|---|---|");
+    use Confinement::{Outside, ReadOnly, Session};
+    let outside = |script| (&bench.local as &dyn Processes, Outside, script);
+    let inside = |confinement, script| (&bench.sandbox as &dyn Processes, confinement, script);
+    let name = "1 GiB of output, against a pipe to a file";
+    bench.compare(name, outside(&to_file), inside(Session, &flood), "≤ 2").await;
+    for (name, program, command, to_reach) in [
+        (
+            "`cargo build` of a small crate",
+            "cargo",
+            "cd crate && rm -rf target && cargo build -q --offline",
+            "≤ 1.1",
+        ),
+        ("`npm test` of a small package", "npm", "cd package && npm test --silent", "≤ 1.1"),
     ] {
         if bench.seconds(&bench.local, Confinement::Outside, &format!("command -v {program}")).await.is_none()
         {
-            println!("  {name}: left out, `{program}` isn't installed");
+            println!("| {name} | left out: `{program}` isn't installed | | | |");
             continue;
         }
-        bench.compare(name, command, command).await;
+        bench.compare(name, outside(command), inside(Session, command), to_reach).await;
+    }
+    println!("\n| what is heard of a read-only command | nobody hears | heard | ratio | to reach |");
+    println!("|---|---|---|---|---|");
+    let many = "for i in {1..2000}; do : > $TMPDIR/x; done";
+    let read = "for i in {1..5}; do cat many/*/* > /dev/null; done";
+    for (name, script) in [
+        ("2,000 files opened to be written", many),
+        ("5 × 2,000 files opened to be read", read),
+        ("`git status` in 2,000 files", "cd many && for i in {1..20}; do git status --short; done"),
+    ] {
+        bench.compare(name, inside(Session, script), inside(ReadOnly, script), "").await;
     }
 }
 
 impl Bench {
-    async fn compare(&self, name: &str, outside: &str, inside: &str) {
-        let (mut ratios, mut plain) = (Vec::new(), Vec::new());
+    async fn compare(
+        &self,
+        name: &str,
+        floor: (&dyn Processes, Confinement, &str),
+        own: (&dyn Processes, Confinement, &str),
+        to_reach: &str,
+    ) {
+        let (mut ratios, mut floors, mut owns) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms caches up.
         for round in 0..=ROUNDS {
-            let before = self.seconds(&self.local, Confinement::Outside, outside).await.unwrap();
-            let within = self.seconds(&self.sandbox, Confinement::Session, inside).await.unwrap();
+            let before = self.seconds(floor.0, floor.1, floor.2).await.unwrap();
+            let within = self.seconds(own.0, own.1, own.2).await.unwrap();
             if round > 0 {
                 ratios.push(within / before);
-                plain.push(before * 1e3);
+                floors.push(before * 1e3);
+                owns.push(within * 1e3);
             }
         }
-        println!("  {name:<44} {:>6.2} × {:>8.0} ms", median(ratios), median(plain));
+        let (ratio, floor, own) = (median(ratios), median(floors), median(owns));
+        println!("| {name} | {floor:.0} ms | {own:.0} ms | {ratio:.2} | {to_reach} |");
     }
 
     /// What a script takes, if it ends well.
@@ -92,7 +124,7 @@ impl Bench {
     }
 }
 
-fn crate_and_package(work: &Path) {
+fn furnish(work: &Path) {
     let test = "const test = require('node:test'); test('adds', () => { if (1 + 1 !== 2) throw 1; });\n";
     for (file, content) in [
         (
@@ -110,6 +142,17 @@ fn crate_and_package(work: &Path) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
+    for number in 0..2_000 {
+        let folder = work.join(format!("many/{}", number % 20));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(number.to_string()), "content\n").unwrap();
+    }
+    let git = |arguments: &[&str]| {
+        let git = std::process::Command::new("git").arg("-C").arg(work.join("many")).args(arguments).status();
+        assert!(git.unwrap().success());
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -28,6 +28,7 @@ mod guard;
 mod home;
 mod kept;
 mod limits;
+mod listening;
 mod placeholders;
 mod places;
 mod repository;
@@ -264,7 +265,10 @@ impl Profile {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
         }
         let incomplete = found.missed.is_some();
-        let masks = found.sockets.into_iter().chain(found.unreadable).collect();
+        let listening = listening::listening().into_iter().filter(|path| session.shows(path));
+        let listening = listening.take(limits::MASKS_MAX);
+        let mut masks: Vec<PathBuf> = found.sockets.into_iter().chain(found.unreadable).collect();
+        masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
         let rlimits = rlimits();
         let stand_ins = StandIns::open(&config.caches).map_err(|error| {
             format!("no folders for what is granted can be made in `{}`: {error}", config.caches.display())

@@ -202,7 +202,17 @@ pub fn tools() -> Vec<Isolated> {
         isolated(|| Act("exit")),
         isolated(|| Act("killed")),
         isolated(|| Act("hog")),
+        isolated(|| Act("overflow")),
+        isolated(|| Act("panic")),
+        isolated(|| Act("hog_for_ever")),
     ]
+}
+
+/// Takes more of the stack than there is: a crash as programs crash.
+#[expect(unconditional_recursion, reason = "that it doesn't end is what it is for")]
+fn deeper(number: u64) -> u64 {
+    let room = std::hint::black_box([number; 512]);
+    deeper(number + 1) + room[1]
 }
 
 /// Does what its name says.
@@ -236,6 +246,15 @@ impl Tool for Act {
                 }
                 Ok(format!("took {} pieces", all.len()))
             }
+            // Until the kernel ends it.
+            "hog_for_ever" => {
+                let mut all: Vec<Vec<u8>> = Vec::new();
+                loop {
+                    all.push(std::hint::black_box(vec![1; 1 << 20]));
+                }
+            }
+            "overflow" => Ok(deeper(u64::from(std::process::id())).to_string()),
+            "panic" => panic!("it panics"),
             "escape" => {
                 let written = std::fs::write(cx.cwd().join("escaped"), "x").is_ok();
                 let reached = std::net::UdpSocket::bind("127.0.0.1:0")

@@ -5,6 +5,7 @@ mod check;
 mod commands;
 mod dispatch;
 mod examples;
+mod flood;
 mod hooks;
 mod interrupt;
 mod json;

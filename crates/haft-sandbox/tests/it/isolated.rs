@@ -28,10 +28,15 @@ async fn a_tool_runs_in_the_sandbox_and_its_death_is_an_error() {
     let answer = run("escape").await;
     assert!(answer.contains("written false, reached false"), "{answer}");
     assert!(!ground.workspace().join("escaped").exists());
-    for end in ["abort", "exit", "killed"] {
+    // A crash, an abort, an end without a word, and what the kernel does when memory runs out.
+    for end in ["overflow", "abort", "exit", "killed"] {
         let answer = run(end).await;
         assert!(answer.contains("its process ended before it gave a result"), "{end}: {answer}");
+        assert!(answer.contains("\"is_error\":true"), "{end}: {answer}");
+        assert!(run("compute").await.contains("42 in 2"), "the next one runs");
     }
+    let answer = run("panic").await;
+    assert!(answer.contains("\"is_error\":true") && !answer.contains("it panics"), "{answer}");
     assert!(run("compute").await.contains("42 in 2"), "the next one runs");
 }
 

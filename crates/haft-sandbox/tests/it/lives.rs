@@ -200,7 +200,7 @@ async fn a_killed_helper_is_noticed() {
 }
 
 /// Whether a process isn't the first of a namespace, so it is the helper and none of its copies.
-fn first_of_its_kind(process: &Path) -> bool {
+pub(crate) fn first_of_its_kind(process: &Path) -> bool {
     let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     numbers.split_whitespace().count() == 1

@@ -13,13 +13,17 @@ mod full;
 mod grants;
 mod isolated;
 mod kept;
+mod kernel;
 mod lives;
+mod memory;
 mod net;
 mod output;
 mod profile;
 mod repositories;
 mod session;
+mod sockets;
 mod streams;
+mod user;
 
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, Refusal};
 use haft_sandbox::testing::maker;
-use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
 use crate::confined::HELPER;
 
@@ -103,6 +103,16 @@ impl Session<'_> {
     }
 }
 
+/// The control of an attempt: with no sandbox around it, in a place of the same kind, it works.
+async fn works_outside(script: &str, prepare: impl Fn(&User)) {
+    let user = User::new();
+    prepare(&user);
+    let request = ProcessRequest::new(["bash", "-c", script], user.at("work")).with_merged_output();
+    let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();
+    let said = String::from_utf8_lossy(&outcome.stdout.head);
+    assert_eq!(outcome.exit, Exit::Code(0), "`{script}` doesn't even work outside: {said}");
+}
+
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
     assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
@@ -150,7 +160,8 @@ async fn the_workspace_is_written_and_nothing_else() {
 #[tokio::test]
 async fn protected_names_stay_as_they_are() {
     let user = User::new();
-    fs::create_dir(user.at("work/.vscode")).unwrap();
+    let prepare = |user: &User| fs::create_dir(user.at("work/.vscode")).unwrap();
+    prepare(&user);
     let session = user.session();
     for attempt in [
         "echo evil > .git/hooks/pre-commit",
@@ -161,15 +172,20 @@ async fn protected_names_stay_as_they_are() {
         "mkdir x && mv .git x/",
         "rm -rf .git/config",
         "mkdir -p .haft && echo evil > .haft/settings.json",
+        "mkdir -p .claude/agents && echo evil > .claude/agents/a.md",
+        "echo evil > .x && python3 -c 'import os; os.rename(\".x\", \".envrc\")'",
+        "ln -s README .idea",
+        "mkdir -p .husky && touch .husky/pre-commit",
         "echo evil > .mcp.json",
-        "rmdir .mcp.json && echo evil > .mcp.json",
+        "mkdir -p .mcp.json && rmdir .mcp.json && echo evil > .mcp.json",
         "echo evil > .vscode/tasks.json",
         "mv .vscode other && mkdir .vscode",
         "ln .git/config hard",
         "echo evil > .envrc",
-        "mount --bind . .git/hooks",
+        "unshare -rm mount --bind . .git/hooks",
     ] {
         session.bad(attempt).await;
+        works_outside(attempt, prepare).await;
     }
     let config = fs::read_to_string(user.at("work/.git/config")).unwrap();
     assert!(!config.contains("evil"), "{config}");
@@ -191,8 +207,11 @@ async fn protected_names_stay_as_they_are() {
 #[tokio::test]
 async fn nested_repositories_are_protected_too() {
     let user = User::new();
-    fs::create_dir_all(user.at("work/vendor/lib")).unwrap();
-    git(&user.at("work/vendor/lib"), &["init", "-q"]);
+    let prepare = |user: &User| {
+        fs::create_dir_all(user.at("work/vendor/lib")).unwrap();
+        git(&user.at("work/vendor/lib"), &["init", "-q"]);
+    };
+    prepare(&user);
     let session = user.session();
     for attempt in [
         "echo evil > vendor/lib/.git/hooks/post-checkout",
@@ -203,6 +222,7 @@ async fn nested_repositories_are_protected_too() {
         "python3 -c 'import os; os.rename(\"vendor/lib/.git\", \"vendor/lib/gone\")'",
     ] {
         session.bad(attempt).await;
+        works_outside(attempt, prepare).await;
     }
     session
         .good("echo 1 > vendor/lib/file && git -C vendor/lib add -A && git -C vendor/lib commit -qm one")

@@ -14,6 +14,7 @@ use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
 use haft_shell::{Analysis, SubCommand};
 use serde_json::{Value, json};
 
+use super::RESULT_CHARS;
 use super::log::Printed;
 use super::run::{Ended, Running};
 
@@ -85,18 +86,18 @@ pub(crate) fn stopped(running: Running, cause: Cause, cx: &Context) -> ToolError
     ToolError::cancelled(cause, &failure(&printed, &notes, cx.results().map(|store| &**store)))
 }
 
-/// All of the text, or what there is of it.
+/// All of the text, or what there is of it. What could not be kept is cut here to what a result may have: cut later, the
+/// word on what is missing would be missing too.
 fn whole(printed: &Printed) -> String {
     let Some(why) = &printed.lost else { return printed.head.clone() };
-    let shown = (printed.head.len() + printed.tail.len()) as u64;
-    let missing = printed.bytes.saturating_sub(shown);
-    if missing == 0 {
-        return format!("{}{}", printed.head, printed.tail);
+    let (head, tail) = (printed.head.as_str(), printed.tail.as_str());
+    if (head.len() + tail.len()) as u64 == printed.bytes && printed.bytes <= RESULT_CHARS as u64 {
+        return format!("{head}{tail}");
     }
-    format!(
-        "{}\n[haft left out {missing} bytes here, which could not be kept in a file: {why}]\n{}",
-        printed.head, printed.tail
-    )
+    let head = &head[..head.char_indices().nth(RESULT_CHARS / 3 * 2).map_or(head.len(), |(at, _)| at)];
+    let tail = &tail[tail.char_indices().nth_back(RESULT_CHARS / 4).map_or(0, |(at, _)| at)..];
+    let missing = printed.bytes.saturating_sub((head.len() + tail.len()) as u64);
+    format!("{head}\n[haft left out {missing} bytes here, which could not be kept in a file: {why}]\n{tail}")
 }
 
 /// The text without its last line break, and what there is to say about it.
