@@ -10,6 +10,7 @@ mod http;
 mod loops;
 mod requests;
 mod scripts;
+mod sdk;
 mod shared;
 mod streams;
 mod streams_made;
