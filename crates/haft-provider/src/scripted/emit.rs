@@ -99,9 +99,7 @@ pub(super) fn error_frame(wire: Wire, kind: Option<&str>, words: &str) -> String
         Wire::OpenAiChat => {
             plain(&json!({"error": {"message": words, "type": kind, "param": null, "code": null}}))
         }
-        Wire::Gemini => {
-            plain(&json!({"error": {"code": 500, "message": words, "status": kind}}))
-        }
+        Wire::Gemini => plain(&json!({"error": {"code": 500, "message": words, "status": kind}})),
     }
 }
 

@@ -5,6 +5,7 @@ mod corpus;
 mod decode;
 mod definitions;
 mod encode;
+mod held;
 #[cfg(feature = "http")]
 mod http;
 mod loops;
