@@ -421,6 +421,47 @@ mod tests {
     }
 
     #[test]
+    fn a_full_window_in_each_providers_words() {
+        for (status, word, message) in [
+            // Anthropic
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+            (
+                400,
+                "invalid_request_error",
+                "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+            ),
+            (413, "request_too_large", "Request exceeds the maximum size"),
+            // OpenAI and Azure
+            (400, "context_length_exceeded", "Your input exceeds the context window of this model."),
+            (400, "", "This model's maximum context length is 128000 tokens."),
+            // Gemini
+            (
+                400,
+                "INVALID_ARGUMENT",
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            ),
+            // vLLM, llama.cpp, Groq, Bedrock
+            (
+                400,
+                "BadRequestError",
+                "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+            ),
+            (
+                400,
+                "exceed_context_size_error",
+                "the request exceeds the available context size, try increasing it",
+            ),
+            (400, "invalid_request_error", "Please reduce the length of the messages or completion."),
+            (400, "ValidationException", "Input is too long for requested model."),
+        ] {
+            check(Some(status), word, message, FailureKind::ContextFull);
+        }
+        let metric = "Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000";
+        check(Some(429), "RESOURCE_EXHAUSTED", metric, FailureKind::RateLimited);
+        check(Some(400), "invalid_request_error", "max_tokens: 99 > 8192", FailureKind::BadRequest);
+    }
+
+    #[test]
     fn words_are_bounded() {
         let long = "x".repeat(FAILURE_CHARS_MAX + 10);
         assert_eq!(Failure::new(FailureKind::Server, long).message.chars().count(), FAILURE_CHARS_MAX + 1);
