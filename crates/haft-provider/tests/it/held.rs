@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use haft::testing::{ScriptedAsker, let_tasks_run, scripted};
 use haft::{
-    BoxFuture, Chars, Effects, Engine, Interrupt, NoInput, OffloadStore, Permissions, Registry, Retry,
-    ToolError, ToolResult, dynamic_tool, tool,
+    BoxFuture, Breaker, Chars, Effects, Engine, Interrupt, NoInput, OffloadStore, Permissions, Registry,
+    Retry, ToolError, ToolResult, dynamic_tool, tool,
 };
 use haft_provider::run::{Ended, Handle, Limit, Loop, PromptVerdict, RunEvent, RunOptions, Session};
 use haft_provider::stream::{Delta, Reader};
@@ -452,6 +452,31 @@ async fn tools_are_tried_again_only_where_it_can_t_hurt() {
     let outcome = Loop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
     assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "done"));
     assert_eq!((reads.calls(), writes.calls()), (3, 1));
+    check_history(&conversation);
+}
+
+/// A tool that is down is left alone after a while, and the model is told; then one call tries again.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_keeps_failing_is_left_alone() {
+    let down = || ToolError::new("the server is down").retryable();
+    let (fetch, fetches) = scripted("fetch")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.breaker(Breaker::after(2)))
+        .then_fail(down())
+        .then_fail(down())
+        .then("here")
+        .build();
+    let call = json!([{"name": "fetch"}]);
+    let script = json!({"turns": [
+        {"tool_calls": call}, {"tool_calls": call},
+        {"tool_calls": call, "expect": [{"contains": "the server is down"}]},
+        {"tool_calls": call, "delay_ms": 31_000, "expect": [{"is_error": true, "contains": "fetch was not run: it failed 2 times in a row"}]},
+        {"text": "done", "expect": [{"equals": "here"}]},
+    ]});
+    let mut conversation = Conversation::new(Wire::OpenAi);
+    let engine = Engine::new(Registry::new().with(fetch).unwrap());
+    let outcome = Loop::new(engine, model(script, Wire::OpenAi)).run(&mut conversation, "go").await;
+    assert_eq!((outcome.text.as_str(), fetches.calls()), ("done", 3), "{}", outcome.ended);
     check_history(&conversation);
 }
 
