@@ -289,15 +289,10 @@ fn refusal(status: u16, body: &str) -> Failure {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     // Gemini wraps its error in a list where a stream was asked for.
     let parsed = parsed.get(0).unwrap_or(&parsed);
-    let error = parsed.get("error").unwrap_or(parsed);
-    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    let word = [text("code"), text("status"), text("type")].into_iter().find(|word| !word.is_empty());
-    let message = match (text("message"), error.as_str()) {
-        ("", Some(words)) => words,
-        ("", None) if !parsed.is_object() => body.trim(),
-        (words, _) => words,
-    };
-    Failure::said(Some(status), word.unwrap_or_default(), message)
+    match parsed.get("error").unwrap_or(parsed) {
+        Value::Null => Failure::said(Some(status), "", body.trim()),
+        error => Failure::of(Some(status), error),
+    }
 }
 
 #[cfg(test)]

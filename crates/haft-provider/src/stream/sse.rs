@@ -8,7 +8,7 @@
 pub(super) struct Bad;
 
 /// Splits a stream of bytes into events.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Splitter {
     line: Vec<u8>,
     data: Vec<u8>,
