@@ -3,8 +3,8 @@
 //! It is this program again, from its own file in memory of the kernel (`/proc/self/exe`), so a program that was replaced
 //! meanwhile isn't started. It has one thread, so its copies are whole, and is small, so they are cheap, however large the
 //! host is. It enters a user namespace (in which it may do what takes rights, and outside of which it may do no more than
-//! before), makes the session's network, and then waits for orders. It ends when its socket closes, and everything that it
-//! made with it.
+//! before), or finds itself in one that [`bubblewrap`](crate::bubblewrap) has made, makes the session's network, and then
+//! waits for orders. It ends when its socket closes, and everything that it made with it.
 //!
 //! Spare sandboxes wait for scenes that come again; each is used once, and only if what it was made of is still there.
 //! What one call was granted is mounted here first, nowhere, and moved into the spare, which keeps its rights until then. They are made when nothing else is asked: one of a scene that

@@ -26,7 +26,7 @@ pub struct Finding {
     pub works: bool,
     /// What was found, in a few words.
     pub detail: String,
-    /// What it takes to have it, if it doesn't work and something can be done.
+    /// What it takes to have it, if it is missed and something can be done; at the first of several that need the same.
     pub advice: Option<String>,
     /// The stack that is impossible without it; none if it is only an addition.
     pub needed_for: Option<Stack>,
@@ -74,9 +74,12 @@ pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
             found.needed_for = None;
         }
     }
+    let mut said = Vec::new();
     for found in findings.iter_mut().filter(|found| !found.works) {
         let missing = found.needed_for.is_some() || found.part == OVERLAY;
-        found.advice = if missing { advice(found.part) } else { None };
+        // What helps against several is said at the first.
+        found.advice = advice(found.part).filter(|advice| missing && !said.contains(advice));
+        said.extend(found.advice.clone());
     }
     let advice = (own == Stack::Fallback && !works).then(|| advice(BUBBLEWRAP)).flatten();
     findings.push(Finding { part: BUBBLEWRAP, works, detail, advice, needed_for: None });

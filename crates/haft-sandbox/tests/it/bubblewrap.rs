@@ -26,20 +26,21 @@ const MODULES: [&str; 9] = [
     "session::",
 ];
 
+const SKIPPED: &str = "skipped: bubblewrap isn't installed here, so nothing is tried through it";
+
 fn is_installed() -> bool {
-    let found = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
-    let found = found.iter().any(|path| std::path::Path::new(path).exists());
-    if !found {
-        eprintln!("skipped: bubblewrap isn't installed here, so nothing is tried through it");
-    }
-    found
+    let places = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+    places.iter().any(|path| std::path::Path::new(path).exists())
 }
 
 /// This program again, in which every full sandbox is one of bubblewrap's.
 #[test]
 fn everything_holds_through_bubblewrap() {
-    if !is_installed() || std::env::var_os(MAKER).is_some() {
-        return;
+    if !is_installed() {
+        return eprintln!("{SKIPPED}");
+    }
+    if std::env::var_os(MAKER).is_some() {
+        return eprintln!("skipped: this is such a run already");
     }
     let again =
         Command::new(std::env::current_exe().unwrap()).args(MODULES).env(MAKER, "bubblewrap").output();
@@ -70,7 +71,7 @@ fn where_we_may_make_none<T: Send>(then: impl FnOnce() -> T + Send) -> T {
 #[test]
 fn where_only_bubblewrap_can_it_is_used() {
     if !is_installed() {
-        return;
+        return eprintln!("{SKIPPED}");
     }
     where_we_may_make_none(|| {
         let ground = Ground::new();
@@ -96,7 +97,7 @@ fn where_only_bubblewrap_can_it_is_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_bubblewrap_is_noticed() {
     if !is_installed() {
-        return;
+        return eprintln!("{SKIPPED}");
     }
     let ground = Ground::new();
     let (mark, helper) = (mark(), ground.own_helper());
@@ -124,7 +125,7 @@ async fn a_killed_bubblewrap_is_noticed() {
 #[test]
 fn what_bubblewrap_complains_of_is_passed_on() {
     if !is_installed() {
-        return;
+        return eprintln!("{SKIPPED}");
     }
     let ground = Ground::new();
     let broken = ground.at("broken");
