@@ -145,6 +145,17 @@ async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
 }
 
 #[tokio::test]
+async fn no_tree_is_made_that_brings_along_what_is_never_written() {
+    let mut user = User::new();
+    user.config.deny_write_paths.push(user.at("later/.config/own"));
+    let session = user.session();
+    let script = "mkdir -p ../later/.config/own && echo evil > ../later/.config/own/x; mkdir ../fine";
+    let access = write([Root::subtree(user.at("later/.config")), Root::subtree(user.at("fine"))]);
+    session.run(session.request(script).with_access(access, Vec::new())).await;
+    assert!(!user.at("later/.config/own").exists() && user.at("fine").is_dir());
+}
+
+#[tokio::test]
 async fn what_is_granted_in_the_temporary_folder_of_the_machine_is_made_there() {
     let mut user = User::new();
     // As it is for a user: on the same disk as what it stands in for.
