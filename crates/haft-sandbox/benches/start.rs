@@ -2,8 +2,8 @@
 //! to a plain child of the same run, from a small host and from one with 1 GiB in use.
 //!
 //! Rounds alternate, so that a busy machine slows all of them; the ratio is the median over the rounds. Between calls there
-//! is a moment, as there is between the calls of a model: that is when a spare sandbox is made. A call that was granted
-//! something of its own finds no spare.
+//! is a moment, as there is between the calls of a model: that is when a spare sandbox is made. What a call was granted for
+//! itself is new to the spare that it finds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -69,9 +69,18 @@ struct Kind<'a> {
     name: &'static str,
     processes: &'a dyn Processes,
     confinement: Confinement,
-    /// Whether each call is granted something of its own, so that there is no spare for it.
-    granted: bool,
+    /// What each call is granted for itself.
+    granted: Granted,
     to_reach: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Granted {
+    Nothing,
+    /// To read a file.
+    Read,
+    /// To write, replace or remove a file.
+    Write,
 }
 
 async fn all() {
@@ -96,13 +105,14 @@ async fn all() {
         to_reach,
     };
     let kinds = [
-        kind("plain", &local as &dyn Processes, Outside, false, ""),
-        kind("in the full sandbox", &full, Session, false, "≤ 1.8"),
-        kind("read-only, as unasked calls are", &full, ReadOnly, false, "≤ 1.4"),
-        kind("in the full sandbox, with a grant of its own", &full, Session, true, "≤ 1.8"),
-        kind("read-only, with a grant of its own", &full, ReadOnly, true, ""),
-        kind("Landlock and filter", &fallback, Session, false, ""),
-        kind("Landlock and filter, read-only", &fallback, ReadOnly, false, ""),
+        kind("plain", &local as &dyn Processes, Outside, Granted::Nothing, ""),
+        kind("in the full sandbox", &full, Session, Granted::Nothing, "≤ 1.8"),
+        kind("read-only, as unasked calls are", &full, ReadOnly, Granted::Nothing, "≤ 1.4"),
+        kind("in the full sandbox, a file to read granted", &full, Session, Granted::Read, "≤ 1.8"),
+        kind("in the full sandbox, a file to write granted", &full, Session, Granted::Write, "≤ 1.8"),
+        kind("read-only, a file to read granted", &full, ReadOnly, Granted::Read, "≤ 1.4"),
+        kind("Landlock and filter", &fallback, Session, Granted::Nothing, ""),
+        kind("Landlock and filter, read-only", &fallback, ReadOnly, Granted::Nothing, ""),
     ];
     println!("| `bash -c true` from a host with … in use | plain | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
@@ -115,8 +125,8 @@ async fn all() {
                 std::thread::sleep(PAUSE);
                 let mut request =
                     ProcessRequest::new(["bash", "-c", "true"], &work).with_confinement(kind.confinement);
-                if kind.granted {
-                    request = request.with_access(granted(&root, round), Vec::new());
+                if kind.granted != Granted::Nothing {
+                    request = request.with_access(granted(&root, round, kind.granted), Vec::new());
                 }
                 let begun = Instant::now();
                 let outcome = kind.processes.run(request).await.unwrap();
@@ -166,11 +176,12 @@ fn start_up(small: &ProfileConfig) {
 }
 
 /// A file that no call was granted before.
-fn granted(root: &Path, round: usize) -> Access {
+fn granted(root: &Path, round: usize, how: Granted) -> Access {
     let file: PathBuf = root.join(format!("other/{round}"));
     fs::write(&file, "").unwrap();
     let mut access = Access::default();
-    access.read.push(Root::file(file));
+    let roots = if how == Granted::Write { &mut access.write } else { &mut access.read };
+    roots.push(Root::file(file));
     access
 }
 

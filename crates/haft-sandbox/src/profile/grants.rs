@@ -149,6 +149,13 @@ impl Profile {
         if folder == Path::new("/") || places.shows(folder) || places.masks(folder) {
             return false;
         }
+        // What is made there must not bring along what no call may write.
+        let config = &self.config;
+        let mut never =
+            request.access.never_written.iter().chain(&config.deny_write_paths).chain(&config.own);
+        if root.extent == Extent::Subtree && never.any(|never| never.starts_with(&root.path)) {
+            return false;
+        }
         let temp = places.is_stand_in(folder).then_some(self.config.temp.as_path());
         let wanted =
             Wanted { folder, place, extent: root.extent, temp, in_memory: places.is_in_memory(folder) };

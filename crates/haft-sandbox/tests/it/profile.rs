@@ -60,7 +60,11 @@ impl User {
     }
 
     pub(crate) fn session(&self) -> Session<'_> {
-        let mut config = SandboxConfig::new(self.config.clone()).with_helper(HELPER).with_maker(maker());
+        self.session_with(HELPER)
+    }
+
+    pub(crate) fn session_with(&self, helper: impl Into<PathBuf>) -> Session<'_> {
+        let mut config = SandboxConfig::new(self.config.clone()).with_helper(helper).with_maker(maker());
         config.full_only = true;
         let config = config.with_variables(std::env::vars_os());
         let sandbox = Sandbox::start(config).unwrap();

@@ -445,6 +445,39 @@ async fn a_yes_grants_what_was_declared_and_no_more() {
     assert_eq!(asker.approvals().len(), 2);
 }
 
+/// What was granted outside is held open from then on, for who starts a child: its name may lead elsewhere by then.
+#[tokio::test]
+async fn what_a_yes_was_about_is_held() {
+    use std::os::fd::AsRawFd as _;
+    let dir = Dir::new();
+    dir.file("one", "1");
+    let root = dir.path("").canonicalize().unwrap();
+    let (one, new, inside) = (root.join("one"), root.join("new/x"), root.join("w/x"));
+    let run = dynamic_tool("run", "Runs.", json!({"type": "object"}), move |_, cx: Context| {
+        let (one, new, inside) = (one.clone(), new.clone(), inside.clone());
+        async move {
+            std::fs::rename(&one, one.with_extension("moved")).unwrap();
+            std::fs::write(&one, "evil").unwrap();
+            let place = |path: &std::path::Path| match cx.access().held.place(path) {
+                haft::files::held::HeldPlace::Is(place) => {
+                    let content = place.itself().map(|itself| {
+                        std::fs::read_to_string(format!("/proc/self/fd/{}", itself.as_raw_fd())).unwrap()
+                    });
+                    format!("{} {content:?}", place.rest().display())
+                }
+                other => format!("{other:?}"),
+            };
+            Ok(format!("{}, {}, {}", place(&one), place(&new), place(&inside)))
+        }
+    })
+    .effects(|_| Effects::reads("../one").and(Effects::writes("../new/x")).and(Effects::writes("x")));
+    let asker = ScriptedAsker::new().then(Answer::Once);
+    let workspace = dir.workspace();
+    let caller = Caller::new().tool(run).engine(|engine| engine.workspace(workspace).ask(asker));
+    let held = "1 ok: one Some(\"1\"), new/x None, Unknown";
+    caller.turn([("1", "run", "{}")]).await.check([held]);
+}
+
 /// Asks about a write through a link, which the test moves while the user thinks.
 struct Swap {
     dir: Dir,
