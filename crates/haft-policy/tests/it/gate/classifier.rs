@@ -151,7 +151,8 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         })
     };
     let denied = || rules("-Read(**/.env)");
-    let allowed = || rules("-Read(**/.env) +Bash(ls *) +Bash(cat *)");
+    let allowed =
+        || json!({"permissions": {"deny": ["Read(**/.env)"], "allow": ["Bash(ls *)", "Bash(cat *)"]}});
     for (given, mode, command, asks) in [
         (denied(), "default", "ls src", true),
         (denied(), "acceptEdits", "ls src", true),
