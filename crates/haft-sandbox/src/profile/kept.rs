@@ -143,9 +143,9 @@ impl Profile {
         Some((self.way_of(held), path, None))
     }
 
-    fn way_of(&self, held: &PathBuf) -> Way {
+    fn way_of(&self, held: &Path) -> Way {
         let config = &self.config;
-        let denied = config.deny_write_paths.contains(held)
+        let denied = config.deny_write_paths.iter().any(|denied| denied == held)
             || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held));
         match (self.guard.stands_in(held), denied) {
             (true, _) => Way::StandIn,
