@@ -1,4 +1,5 @@
-//! The forms of `git` that have to write the configuration of their repository: remotes, and what branches follow.
+//! The forms of `git` that have to write the configuration of their repository: remotes, and what branches follow, and
+//! `git config` itself.
 //!
 //! Not a judgement of what may be written: whoever lets them write sees to it that only such keys stay. So a form too many
 //! is harmless, and one too few fails.

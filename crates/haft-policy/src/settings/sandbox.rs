@@ -27,7 +27,7 @@ pub(crate) struct RawSandbox {
     auto_allow_bash_if_sandboxed: Option<Spanned<bool>>,
     /// Whether a session ends where the sandbox can't be had.
     fail_if_unavailable: Option<Spanned<bool>>,
-    /// Whether a command may ask to run without the sandbox.
+    /// Whether a command may ask to run without the sandbox. Not from a workspace.
     allow_unsandboxed_commands: Option<Spanned<bool>>,
     /// Commands that run without the sandbox.
     excluded_commands: Option<Vec<Spanned<String>>>,

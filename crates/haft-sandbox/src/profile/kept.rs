@@ -136,13 +136,16 @@ impl Profile {
     ) -> Option<(Way, PathBuf, Option<PathBuf>)> {
         let relative = name.quoted && !name.text.starts_with('/');
         let ends = |held: &&PathBuf| held.starts_with(cwd) && held.ends_with(&name.text);
-        let held = held.iter().filter(|_| relative).find(ends)?;
-        Some((self.way_of(held), held.clone(), None))
+        let mut ending = held.iter().filter(|_| relative).filter(ends);
+        let (held, another) = (ending.next()?, ending.next());
+        // Which of several it is, nobody knows.
+        let path = if another.is_some() { PathBuf::from(&name.text) } else { held.clone() };
+        Some((self.way_of(held), path, None))
     }
 
-    fn way_of(&self, held: &PathBuf) -> Way {
+    fn way_of(&self, held: &Path) -> Way {
         let config = &self.config;
-        let denied = config.deny_write_paths.contains(held)
+        let denied = config.deny_write_paths.iter().any(|denied| denied == held)
             || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held));
         match (self.guard.stands_in(held), denied) {
             (true, _) => Way::StandIn,
