@@ -216,8 +216,7 @@ async fn set_user_id_programs_change_nobody() {
         return;
     }
     let is_set = |path: &str| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o4000 != 0);
-    let Some(program) = ["/usr/bin/su", "/bin/su"].into_iter().find(|path| is_set(path))
-    else {
+    let Some(program) = ["/usr/bin/su", "/bin/su"].into_iter().find(|path| is_set(path)) else {
         eprintln!("skipped: there is no set-user-id program");
         return;
     };
