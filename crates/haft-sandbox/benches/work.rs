@@ -50,11 +50,9 @@ async fn all() {
     let to_file = format!("{flood} | cat > {}", root.join("file").display());
     println!("| what | outside | in the sandbox | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    use Confinement::{Outside, ReadOnly, Session};
-    let outside = |script| (&bench.local as &dyn Processes, Outside, script);
-    let inside = |confinement, script| (&bench.sandbox as &dyn Processes, confinement, script);
+    use Confinement::{ReadOnly, Session};
     let name = "1 GiB of output, against a pipe to a file";
-    bench.compare(name, outside(&to_file), inside(Session, &flood), "≤ 2").await;
+    bench.compare(name, bench.outside(&to_file), bench.inside(Session, &flood), "≤ 2").await;
     for (name, program, command, to_reach) in [
         (
             "`cargo build` of a small crate",
@@ -69,7 +67,7 @@ async fn all() {
             println!("| {name} | left out: `{program}` isn't installed | | | |");
             continue;
         }
-        bench.compare(name, outside(command), inside(Session, command), to_reach).await;
+        bench.compare(name, bench.outside(command), bench.inside(Session, command), to_reach).await;
     }
     println!("\n| what is heard of a read-only command | nobody hears | heard | ratio | to reach |");
     println!("|---|---|---|---|---|");
@@ -80,18 +78,23 @@ async fn all() {
         ("5 × 2,000 files opened to be read", read),
         ("`git status` in 2,000 files", "cd many && for i in {1..20}; do git status --short; done"),
     ] {
-        bench.compare(name, inside(Session, script), inside(ReadOnly, script), "").await;
+        bench.compare(name, bench.inside(Session, script), bench.inside(ReadOnly, script), "").await;
     }
 }
 
+/// One side of a comparison: who starts it, how, and what.
+type Side<'a> = (&'a dyn Processes, Confinement, &'a str);
+
 impl Bench {
-    async fn compare(
-        &self,
-        name: &str,
-        floor: (&dyn Processes, Confinement, &str),
-        own: (&dyn Processes, Confinement, &str),
-        to_reach: &str,
-    ) {
+    fn outside<'a>(&'a self, script: &'a str) -> Side<'a> {
+        (&self.local, Confinement::Outside, script)
+    }
+
+    fn inside<'a>(&'a self, confinement: Confinement, script: &'a str) -> Side<'a> {
+        (&self.sandbox, confinement, script)
+    }
+
+    async fn compare(&self, name: &str, floor: Side<'_>, own: Side<'_>, to_reach: &str) {
         let (mut ratios, mut floors, mut owns) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms caches up.
         for round in 0..=ROUNDS {

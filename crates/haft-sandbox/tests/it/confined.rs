@@ -1,6 +1,7 @@
 //! The ground on which confined children are let loose: a workspace, something outside of it, and the helper.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use haft::ports::{ProcessOutcome, ProcessRequest};
 use haft_sandbox::testing::{TestScene, sandbox};
@@ -47,9 +48,7 @@ impl Ground {
 
     /// A copy of the helper, which can be told from those of other tests. Not in the workspace.
     pub(crate) fn own_helper(&self) -> PathBuf {
-        let copy = self.at("helper");
-        std::fs::copy(HELPER, &copy).unwrap();
-        copy
+        own_helper(&self.at(""))
     }
 
     pub(crate) fn bash(&self, script: &str) -> ProcessRequest {
@@ -59,6 +58,15 @@ impl Ground {
     pub(crate) fn python(&self, script: &str) -> ProcessRequest {
         ProcessRequest::new(["python3", "-c", script], self.workspace())
     }
+}
+
+/// A copy of the helper in this folder, by whose name its processes can be told from all others, also while they die.
+pub(crate) fn own_helper(folder: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // The kernel keeps 15 bytes of it.
+    let copy = folder.join(format!("h{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    std::fs::copy(HELPER, &copy).unwrap();
+    copy
 }
 
 /// Everything that it printed.

@@ -12,7 +12,7 @@ use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
 use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 
-use crate::confined::{Ground, HELPER, said};
+use crate::confined::{Ground, own_helper, said};
 use crate::lives::{count, mark, wait_for_none};
 use crate::profile::User;
 use crate::{processes, until};
@@ -216,10 +216,11 @@ fn killed_sessions(rounds: u32) -> (usize, usize) {
     let (mut left, mut stale) = (0, 0);
     for round in 0..rounds {
         let user = User::new();
-        let mark = mark();
+        let (mark, helper) = (mark(), own_helper(&user.at("")));
         let mut host = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "faults::session_that_is_killed", "--ignored", "--nocapture"])
             .env("HAFT_TEST_ROOT", user.at(""))
+            .env("HAFT_TEST_HELPER", &helper)
             .env("HAFT_TEST_MARK", &mark)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -235,8 +236,8 @@ fn killed_sessions(rounds: u32) -> (usize, usize) {
         until("a moment has passed", || Instant::now() > end);
         host.kill().unwrap();
         host.wait().unwrap();
-        wait_for_none(&mark, None);
-        left += count(&mark, None);
+        wait_for_none(&mark, Some(&helper));
+        left += count(&mark, Some(&helper));
         drop(user.session());
         let standing = [".mcp.json", ".haft", ".claude", ".vscode", ".idea", ".husky", ".envrc"];
         stale += standing.iter().filter(|name| user.at("work").join(name).exists()).count();
@@ -266,10 +267,11 @@ fn prove_that_a_killed_session_is_cleaned_up_by_the_next() {
 fn session_that_is_killed() {
     let Some(root) = std::env::var_os("HAFT_TEST_ROOT").map(PathBuf::from) else { return };
     let mark = std::env::var("HAFT_TEST_MARK").unwrap();
+    let helper = std::env::var_os("HAFT_TEST_HELPER").unwrap();
     let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
     config.home = Some(root.join("home"));
     let config = SandboxConfig::new(config)
-        .with_helper(HELPER)
+        .with_helper(helper)
         .with_maker(maker())
         .with_variables(std::env::vars_os());
     let sandbox = Arc::new(Sandbox::start(config).unwrap());

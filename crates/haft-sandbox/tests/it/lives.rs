@@ -19,7 +19,8 @@ pub(crate) fn mark() -> String {
     format!("1000.{}{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How many processes there are with this in their command line, or with this program.
+/// How many processes there are with this in their command line, or with this program. One that dies has neither any more,
+/// but its name until it is gone, and with the first process of a namespace all others of it.
 pub(crate) fn count(mark: &str, program: Option<&Path>) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
@@ -27,7 +28,11 @@ pub(crate) fn count(mark: &str, program: Option<&Path>) -> usize {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
         let runs = std::fs::read_link(entry.path().join("exe")).ok();
-        line.contains(mark) || (program.is_some() && runs.as_deref() == program)
+        let named = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let name = program.and_then(|program| program.file_name()).map(|name| name.to_string_lossy());
+        line.contains(mark)
+            || (program.is_some() && runs.as_deref() == program)
+            || name.is_some_and(|name| named.trim() == name)
     };
     processes.filter(found).count()
 }
