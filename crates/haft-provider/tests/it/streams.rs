@@ -224,7 +224,8 @@ fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usiz
         let (mut whole, mut deltas) = (reader.clone(), Vec::new());
         whole.feed(&bytes[begin..end], &mut deltas);
         // Of long recordings every so many bytes, and the ends of lines.
-        let is_tried = |at: &usize| at_all || bytes.len() <= 5_000 || at % 61 == 0 || bytes[*at] == b'\n';
+        let is_tried =
+            |at: &usize| at_all || bytes.len() <= 5_000 || at.is_multiple_of(61) || bytes[*at] == b'\n';
         for at in (begin..end).filter(is_tried) {
             let (mut halves, mut told) = (reader.clone(), Vec::new());
             halves.feed(&bytes[begin..at], &mut told);
