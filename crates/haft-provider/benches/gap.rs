@@ -1,5 +1,5 @@
 //! What passes between the last byte of a model's answer and its next request: the loop with the real `Read`, against
-//! the least that a client can do.
+//! the least that a client can do. And the memory of a run whose answer is long.
 //!
 //! Both talk to one server that says what the scripted model says and looks at the clock. The least client is a socket
 //! of the standard library: it parses the events, reads the files one after the other, writes the JSON. Rounds
@@ -25,9 +25,16 @@ const ROUNDS: usize = 60;
 /// Rounds that are not counted: connections, threads and caches are made then.
 const WARM: usize = 5;
 const FILE_BYTES: usize = 5_600;
+const ANSWER_BYTES: usize = 20 * 1024 * 1024;
+/// The argument that makes this program one that listens.
+const LISTEN: &str = "--listen";
 
 fn main() {
-    if std::env::args().any(|argument| argument == "--test") {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == LISTEN) {
+        return listen(arguments[at + 1].parse().unwrap(), &arguments[at + 2]);
+    }
+    if arguments.iter().any(|argument| argument == "--test") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -59,6 +66,42 @@ fn main() {
         row(&format!("from an answer to the next request, {reads} reads of 5.6 KB"), floors, gaps, goal);
     }
     std::fs::remove_dir_all(&folder).unwrap();
+    println!();
+    println!("| memory of a run, at its most | a short answer | 20 MB streamed | beyond the answer | |");
+    println!("|---|---|---|---|---|");
+    for wire in Wire::ALL {
+        let [short, long] = [1, ANSWER_BYTES].map(|bytes| memory(&runtime, wire, bytes));
+        let beyond = long.saturating_sub(short + ANSWER_BYTES / 1024) / 1024;
+        println!("| {wire} | {} MB | {} MB | {beyond} MB | |", short / 1024, long / 1024);
+    }
+}
+
+/// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the server's
+/// memory isn't counted.
+fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize {
+    let text = "twenty bytes of text".repeat(bytes.div_ceil(20));
+    let script = json!({"turns": [{"text": text, "stream": {"chunk_chars": 200}}]}).to_string();
+    let script = Script::parse(&script).unwrap();
+    runtime.block_on(async {
+        let server = serve(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args([LISTEN, wire.name(), &server.base_url(wire)]);
+        let ran = tokio::task::spawn_blocking(move || child.output().unwrap()).await.unwrap();
+        String::from_utf8(ran.stdout).unwrap().trim().parse().unwrap()
+    })
+}
+
+/// One run, and what it took at its most.
+fn listen(wire: Wire, base_url: &str) {
+    let endpoint = Endpoint::new(wire).base_url(base_url);
+    let agent =
+        Loop::new(Engine::new(Registry::new()), Client::new(endpoint, RequestOptions::new("m")).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(agent.run(&mut Conversation::new(wire), "go"));
+    assert_eq!(outcome.ended, Ended::Finished);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    println!("{}", most.and_then(|most| most.split_whitespace().next()).unwrap_or("0"));
 }
 
 fn files(folder: &Path, count: usize) -> Vec<PathBuf> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Assemble;
@@ -28,9 +29,43 @@ struct Item {
     done: Option<Object>,
 }
 
+/// The end of a response without its output, which is as long as everything that came before it.
+#[derive(Deserialize, Serialize)]
+struct Ending {
+    r#type: String,
+    response: EndingResponse,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct EndingResponse {
+    model: Value,
+    status: Value,
+    usage: Value,
+    error: Value,
+    incomplete_details: Value,
+}
+
+/// An event from which so many bytes on the output of the end isn't read again.
+const LONG_BYTES: usize = 64 * 1024;
+
+impl Items {
+    /// An event's fields.
+    fn parsed(&self, data: &str) -> Result<Object, Failure> {
+        if data.len() > LONG_BYTES
+            && self.has_done()
+            && let Ok(ending) = serde_json::from_str::<Ending>(data)
+            && let Ok(Value::Object(event)) = serde_json::to_value(ending)
+        {
+            return Ok(event);
+        }
+        parsed(data)
+    }
+}
+
 impl Assemble for Items {
     fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
-        let mut event = parsed(data)?;
+        let mut event = self.parsed(data)?;
         match field(&event, "type") {
             "response.created" | "response.in_progress" | "response.queued" => {
                 draft.start(event.get("response").and_then(|response| response.get("model")));
@@ -165,7 +200,7 @@ impl Items {
         }
         let output = match response.remove("output") {
             // Servers that stream no items have them here. Others count places differently here and there.
-            Some(Value::Array(output)) if self.items.values().all(|item| item.done.is_none()) => output,
+            Some(Value::Array(output)) if !self.has_done() => output,
             _ => Vec::new(),
         };
         for (place, value) in (0..).zip(output) {
@@ -204,6 +239,10 @@ impl Items {
         };
         draft.stop(stop);
         draft.close();
+    }
+
+    fn has_done(&self) -> bool {
+        self.items.values().any(|item| item.done.is_some())
     }
 
     fn open_call(&self) -> bool {

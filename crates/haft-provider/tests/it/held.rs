@@ -529,7 +529,7 @@ async fn a_hundred_loops_side_by_side() {
             _ => Ended::Limit(Limit::Turns),
         };
         assert_eq!(outcome.ended, expected, "{at}");
-        assert_eq!(outcome.text, if at % 3 == 0 { format!("done {at}") } else { String::new() });
+        assert_eq!(outcome.text, if at.is_multiple_of(3) { format!("done {at}") } else { String::new() });
         let said = outcome.calls[0].1.outcome().unwrap().to_text();
         assert_eq!((said.as_str(), *events.lock().unwrap()), (format!("I am {at}").as_str(), 1));
         check_history(&conversation);

@@ -11,7 +11,7 @@ use haft_provider::{RequestOptions, Stop, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::requests::body;
-use crate::streams::{Recorded, recorded};
+use crate::streams::{Recorded, check_cuts, made, recorded};
 
 /// Requests with everything that this crate puts into one.
 fn requests() -> Value {
@@ -42,6 +42,17 @@ fn streams() -> Vec<Value> {
         })
     };
     recorded().iter().filter_map(read).collect()
+}
+
+/// What is left of a message that was cut off, wherever it was, by wire: one of each shape.
+fn histories() -> Value {
+    let all = made().into_iter().map(|one| {
+        let mut left = Vec::new();
+        check_cuts(&one, true, |history| left.push(history));
+        assert!(left.len() > 2, "{}", one.name);
+        (one.wire.to_string(), json!(left))
+    });
+    all.collect()
 }
 
 /// Events with their names, which the SDK goes by and recordings leave out.
@@ -78,8 +89,10 @@ async fn the_real_sdks_take_what_is_sent_and_said() {
     let refuses = serve(Script::parse(&refusing.to_string()).unwrap(), any()).await.unwrap();
     let urls: Value =
         Wire::ALL.iter().map(|wire| (wire.to_string(), json!(server.base_url(*wire)))).collect();
+    let histories = tokio::task::spawn_blocking(histories).await.unwrap();
     let given = json!({
         "urls": urls, "refusing": refuses.base_url(Wire::Anthropic), "requests": requests(), "streams": streams(),
+        "histories": histories,
     });
     let ran = tokio::task::spawn_blocking(move || {
         let mut command = Command::new(interpreter);

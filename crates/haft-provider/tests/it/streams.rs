@@ -1,11 +1,15 @@
 //! Recorded streams through the reader: whole, in every split, cut off at every byte.
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 
 use haft::{CallInput, ToolCall};
+use haft_provider::endpoint::Endpoint;
+use haft_provider::scripted::{Script, serve};
 use haft_provider::stream::{Delta, Reader, whole};
-use haft_provider::{Reply, Stop, Wire};
+use haft_provider::{Conversation, Prompt, Reply, RequestOptions, Stop, Tools, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -16,6 +20,41 @@ pub(crate) struct Recorded {
     pub(crate) name: String,
     pub(crate) wire: Wire,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// A message with everything in it by every wire, as the scripted server says it: recordings lack some wires.
+pub(crate) fn made() -> Vec<Recorded> {
+    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "u"}]);
+    let script = json!({"stream": {"chunk_chars": 5}, "turns": [{"thinking": "I think.", "text": "Só, I look.", "tool_calls": calls}]});
+    let script = Script::parse(&script.to_string()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(serve(script, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let said = |wire: Wire| {
+        let mut conversation = Conversation::new(wire);
+        conversation.say("go");
+        let prompt = Prompt { system: &[], conversation: &conversation, tools: &Tools::none() };
+        let body = RequestOptions::new("m").body(&prompt);
+        let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
+        let path = url.splitn(4, '/').last().unwrap();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /{path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, mut chunks) = answer.split_once("\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        while let Some((size, rest)) = chunks.split_once("\r\n") {
+            let size = usize::from_str_radix(size, 16).unwrap();
+            bytes.extend_from_slice(&rest.as_bytes()[..size]);
+            chunks = &rest[size + 2..];
+        }
+        Recorded { name: format!("made {wire}"), wire, bytes }
+    };
+    Wire::ALL.into_iter().map(said).collect()
 }
 
 /// Every recorded message. A file may hold several, one after the other.
@@ -185,7 +224,8 @@ fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usiz
         let (mut whole, mut deltas) = (reader.clone(), Vec::new());
         whole.feed(&bytes[begin..end], &mut deltas);
         // Of long recordings every so many bytes, and the ends of lines.
-        let is_tried = |at: &usize| at_all || bytes.len() <= 5_000 || at % 61 == 0 || bytes[*at] == b'\n';
+        let is_tried =
+            |at: &usize| at_all || bytes.len() <= 5_000 || at.is_multiple_of(61) || bytes[*at] == b'\n';
         for at in (begin..end).filter(is_tried) {
             let (mut halves, mut told) = (reader.clone(), Vec::new());
             halves.feed(&bytes[begin..at], &mut told);
@@ -201,7 +241,7 @@ fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usiz
 
 #[test]
 fn splits_change_nothing() {
-    for one in recorded() {
+    for one in recorded().into_iter().chain(made()) {
         assert_eq!(
             read(one.wire, one.bytes.chunks(1)),
             read(one.wire, [&one.bytes[..]]),
@@ -218,13 +258,13 @@ fn splits_change_nothing() {
 fn prove_every_byte_of_every_recording() {
     let Some(schemas) = Schemas::read() else { return };
     let (mut splits, mut cuts) = (0, 0);
-    let all = recorded();
+    let all: Vec<Recorded> = recorded().into_iter().chain(made()).collect();
     for one in &all {
         splits += check_splits(one, true);
-        cuts += check_cuts(one, &schemas, true);
+        cuts += check_cuts(one, true, |history| schemas.check(one.wire, &history));
     }
     println!(
-        "proof: {} recorded messages, split at {splits} bytes and cut off at {cuts}: no panic, no call of a cut input, \
+        "proof: {} messages of all four wires, split at {splits} bytes and cut off at {cuts}: no panic, no call of a cut input, \
          every history fits its provider's schema with one answer for each call",
         all.len()
     );
@@ -273,11 +313,28 @@ impl Schemas {
     fn read() -> Option<Schemas> {
         Some(Schemas { anthropic: request_schema("anthropic-beta")?, openai: request_schema("openai")? })
     }
+
+    /// What there is no schema for is held against the SDK's types, in `sdk`.
+    fn check(&self, wire: Wire, history: &Value) {
+        match wire {
+            Wire::Anthropic => {
+                fits(&self.anthropic, &json!({"model": "m", "max_tokens": 1, "messages": history}));
+            }
+            Wire::OpenAi if !is_foreign(history) => {
+                fits(&self.openai, &json!({"model": "m", "input": history}))
+            }
+            _ => {}
+        }
+    }
 }
 
 /// A stream that ends at any byte: no call that the whole message doesn't have, none with another input, and a history
-/// that validates with an answer to each of its calls. Returns at how many bytes.
-fn check_cuts(Recorded { name, wire, bytes }: &Recorded, schemas: &Schemas, at_all: bool) -> usize {
+/// with an answer to each of its calls, which `check` looks at. Returns at how many bytes.
+pub(crate) fn check_cuts(
+    Recorded { name, wire, bytes }: &Recorded,
+    at_all: bool,
+    mut check: impl FnMut(Value),
+) -> usize {
     let (_, full) = read(*wire, [&bytes[..]]);
     let all = full.calls();
     let (mut reader, mut deltas) = (Reader::new(*wire), Vec::new());
@@ -316,15 +373,7 @@ fn check_cuts(Recorded { name, wire, bytes }: &Recorded, schemas: &Schemas, at_a
         check_pairs(&reply, &format!("{name}, cut at {at}"));
         let history = history(&reply);
         if shapes.insert(shape(&history).to_string()) {
-            match wire {
-                Wire::Anthropic => {
-                    fits(&schemas.anthropic, &json!({"model": "m", "max_tokens": 1, "messages": history}));
-                }
-                Wire::OpenAi if !is_foreign(&history) => {
-                    fits(&schemas.openai, &json!({"model": "m", "input": history}));
-                }
-                _ => {}
-            }
+            check(history);
         }
     }
     tried
@@ -333,8 +382,8 @@ fn check_cuts(Recorded { name, wire, bytes }: &Recorded, schemas: &Schemas, at_a
 #[test]
 fn cuts_leave_a_history_that_is_taken_again() {
     let Some(schemas) = Schemas::read() else { return };
-    for one in recorded() {
-        check_cuts(&one, &schemas, false);
+    for one in recorded().into_iter().chain(made()) {
+        check_cuts(&one, false, |history| schemas.check(one.wire, &history));
     }
 }
 

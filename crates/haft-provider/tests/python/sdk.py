@@ -121,6 +121,19 @@ for body in given["requests"]["gemini"]:
     assert set(body) <= known, set(body) - known
 print("requests ok", sum(len(bodies) for bodies in given["requests"].values()))
 
+# What is left of messages that were cut off, with the answers to their calls.
+kinds = {
+    "anthropic": anthropic.types.MessageParam, "openai": openai.types.responses.ResponseInputItemParam,
+    "openai-chat": openai.types.chat.ChatCompletionMessageParam, "gemini": gemini.Content,
+}
+for wire, histories in given["histories"].items():
+    for history in histories:
+        for item in history:
+            # The thinking of local servers goes back to them, beside what the SDK knows.
+            item.pop("reasoning_content", None)
+            strict(kinds[wire], item, f"{wire} history")
+print("histories ok", sum(len(histories) for histories in given["histories"].values()))
+
 # Recorded streams: what the SDK puts together is what goes back, and it fits the types of a request.
 compared = 0
 for recorded in given["streams"]:
