@@ -10,7 +10,7 @@
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use haft::{Engine, Registry, Workspace};
@@ -138,20 +138,21 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, gaps) = mpsc::channel();
+        let said: Arc<Mutex<Option<Instant>>> = Arc::default();
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let (answers, tell) = (answers.clone(), tell.clone());
+                let (answers, tell, said) = (answers.clone(), tell.clone(), said.clone());
                 std::thread::spawn(move || {
                     let mut stream = BufReader::with_capacity(1 << 20, stream);
                     stream.get_ref().set_nodelay(true).unwrap();
-                    while body(&mut stream).is_some() {
-                        stream.get_mut().write_all(&answers[0]).unwrap();
-                        let said = Instant::now();
-                        if body(&mut stream).is_none() {
-                            return;
+                    while let Some(body) = body(&mut stream) {
+                        let came = Instant::now();
+                        let has_results = body.windows(11).any(|part| part == b"tool_result");
+                        if let Some(said) = said.lock().unwrap().take().filter(|_| has_results) {
+                            tell.send(came - said).unwrap();
                         }
-                        tell.send(said.elapsed()).unwrap();
-                        stream.get_mut().write_all(&answers[1]).unwrap();
+                        stream.get_mut().write_all(&answers[usize::from(has_results)]).unwrap();
+                        *said.lock().unwrap() = Some(Instant::now());
                     }
                 });
             }
