@@ -106,7 +106,7 @@ pub(crate) async fn execute<Watching>(
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
     if let Some(circuit) = &entry.circuit {
-        circuit.note(&outcome, Instant::now());
+        outcome = circuit.noted(outcome, Instant::now());
     }
     let duration = started.elapsed();
     drop(watching);

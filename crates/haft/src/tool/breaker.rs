@@ -63,8 +63,17 @@ impl Circuit {
         Ok(())
     }
 
-    /// How a call went.
-    pub(crate) fn note(&self, outcome: &Result<Output, ToolError>, now: Instant) {
+    /// How a call went. Takes it and gives it back: what the future of a call lends it keeps room for twice.
+    pub(crate) fn noted(
+        &self,
+        outcome: Result<Output, ToolError>,
+        now: Instant,
+    ) -> Result<Output, ToolError> {
+        self.note(&outcome, now);
+        outcome
+    }
+
+    fn note(&self, outcome: &Result<Output, ToolError>, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome.as_ref().err().map(|error| (error.kind(), error.is_retryable())) {
             // Says nothing of the tool.
