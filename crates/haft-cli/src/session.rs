@@ -44,6 +44,9 @@ pub(crate) fn close() {
 
 /// An engine, the rules that it asks, and where they come from.
 pub(crate) struct Session {
+    /// No other session of this machine has it.
+    pub(crate) id: String,
+    pub(crate) workspace: Workspace,
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
     pub(crate) given: Given,
@@ -59,7 +62,12 @@ pub(crate) struct Session {
 
 /// Puts a session together, and says what is doubtful about it. Looks at the disk, starts nothing.
 pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
-    said(make(common, Purpose::Run)?)
+    open_with(common, &|name| std::env::var_os(name))
+}
+
+/// The same with another environment than that of this process.
+pub(crate) fn open_with(common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
+    said(make(common, lookup, Purpose::Run)?)
 }
 
 /// The same for who only looks: no sandbox is made, whatever the mode.
@@ -69,7 +77,7 @@ pub(crate) fn look(common: &Common) -> Result<Session, Usage> {
 
 /// Puts a session together for who only looks, and keeps what is doubtful about it for who asks.
 pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
-    make(common, Purpose::Look)
+    make(common, &|name| std::env::var_os(name), Purpose::Look)
 }
 
 /// What a session is for.
@@ -87,8 +95,7 @@ fn said(session: Session) -> Result<Session, Usage> {
     Ok(session)
 }
 
-fn make(common: &Common, purpose: Purpose) -> Result<Session, Usage> {
-    let lookup: Lookup<'_> = &|name| std::env::var_os(name);
+fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session, Usage> {
     let tools = |given: &Given| {
         let tools = haft_tools::core_with(&bash(lookup, given)?);
         Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
@@ -147,7 +154,7 @@ fn assemble(
         return Err(Usage(format!("{words} (`failIfUnavailable`, {})", must.source)));
     }
     let tasks = Arc::new(TaskTable::new());
-    let mut engine = Engine::new(registry).workspace(workspace).permissions(policy.clone()).events(Warnings);
+    let mut engine = Engine::new(registry).workspace(workspace.clone()).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {
         ports.processes = Some(processes.clone());
         ports.mode = Some(Arc::new(policy.clone()));
@@ -174,7 +181,7 @@ fn assemble(
     let of_hooks = hooks.warnings().iter().map(ToString::to_string);
     let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
     let warnings = warnings.collect();
-    Ok(Session { engine, policy, given, hooks, tasks, confined, warnings })
+    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, confined, warnings })
 }
 
 /// Rules, mode and answers, and what is doubtful about them.
