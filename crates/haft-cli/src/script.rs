@@ -30,7 +30,7 @@ fn serve_until_told(args: &ServeArgs) -> Result<Exit, Usage> {
     }
     for wire in Wire::ALL {
         let variable = haft_provider::endpoint::base_url_variable(wire);
-        output::say(&format!("{wire:12} {variable}={}", serving.base_url(wire)));
+        output::say(&format!("{:12} {variable}={}", wire.to_string(), serving.base_url(wire)));
     }
     let _ = signals.forever().next();
     drop(serving);

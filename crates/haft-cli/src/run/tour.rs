@@ -124,10 +124,15 @@ pub(super) fn introduce(has_prompt: bool) {
     output::say(&format!("\n» {PROMPT}"));
 }
 
-/// Says what is different where commands can't be confined.
+/// Says what is different where commands are not confined.
 pub(super) fn unconfined(flag: bool) {
-    let why = if flag { "--no-sandbox was given" } else { "this machine can't confine commands (`haft doctor` says why)" };
-    output::say(&format!("{why}: every command asks first, also one that only reads."));
+    let why = match flag {
+        true => "--no-sandbox was given",
+        false => "this machine can't confine commands (`haft doctor` says why)",
+    };
+    output::say(&format!(
+        "{why}: nothing but rules and answers holds the commands below, and more of them ask first."
+    ));
 }
 
 /// Answers for a user who isn't there.

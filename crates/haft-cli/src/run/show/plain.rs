@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use haft::ToolResult;
+use haft::{ErrorKind, ToolResult};
 use haft::event::What;
 use haft::view::{Change, Part, Progress};
 use haft_provider::Stop;
@@ -19,7 +19,9 @@ use crate::output::{self, Reader, one_line};
 use crate::run::prompt::relative;
 
 /// How many lines of what a call shows are printed.
-const BODY_LINES_MAX: usize = 12;
+const BODY_LINES_MAX: usize = 6;
+/// How many lines of a change are printed.
+const DIFF_LINES_MAX: usize = 40;
 /// How wide a line of it is at most, in characters.
 const BODY_CHARS_MAX: usize = 160;
 /// The columns of a call's line.
@@ -168,10 +170,9 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
     let mark = if result.is_error() { '✗' } else { '✓' };
     let title = one_line(&relative(Path::new(&view.title), cwd).display().to_string());
     let title = shortened(&title, TITLE_WIDTH);
-    let mut lines = result.error().map(|error| error.message().lines()).into_iter().flatten();
-    let summary = match result.is_error() {
-        true => lines.next().unwrap_or_default().to_owned(),
-        false => one_line(&view.summary.unwrap_or_default()),
+    let summary = match result.error_kind() {
+        Some(kind) => went_wrong(kind).to_owned(),
+        None => one_line(&view.summary.unwrap_or_default()),
     };
     let name = result.tool_name();
     let mut shown = format!("  {mark} {name:NAME_WIDTH$} {title:TITLE_WIDTH$} {summary:SUMMARY_WIDTH$}");
@@ -182,13 +183,9 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
         shown.push_str("   beside others");
     }
     shown.truncate(shown.trim_end().len());
-    for line in lines {
-        shown.push_str(&format!("\n      {line}"));
-    }
-    if !result.is_error() {
-        for part in &view.body {
-            body(part, &mut shown);
-        }
+    match result.error() {
+        Some(error) => folded(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown),
+        None => view.body.iter().for_each(|part| body(part, &mut shown)),
     }
     if let Some(path) = result.offloaded_to() {
         shown.push_str(&format!("\n      too long for the model; the whole is in {}", path.display()));
@@ -196,7 +193,7 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
     shown
 }
 
-/// A change as its lines; other parts are folded to their first.
+/// A change as its lines; other parts are folded more tightly.
 fn body(part: &Part, shown: &mut String) {
     let lines: Vec<String> = match part {
         Part::Diff { lines, .. } => lines
@@ -213,15 +210,39 @@ fn body(part: &Part, shown: &mut String) {
         Part::Text { text } | Part::Code { text, .. } => text.lines().map(|line| format!("| {line}")).collect(),
         _ => Vec::new(),
     };
-    let most = if matches!(part, Part::Diff { .. }) { 4 * BODY_LINES_MAX } else { BODY_LINES_MAX };
-    for line in lines.iter().take(most) {
-        let cut: String = line.chars().take(BODY_CHARS_MAX).collect();
-        shown.push_str(&format!("\n      {}", cut.trim_end()));
+    let most = if matches!(part, Part::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
+    folded(lines, most, shown);
+}
+
+/// Lines beneath a call; of too many the middle is left out.
+fn folded(lines: Vec<String>, most: usize, shown: &mut String) {
+    let left_out = lines.len().saturating_sub(most);
+    // One line that says that one line is left out takes as much room as the line.
+    let (left_out, head) = if left_out > 1 { (left_out + 1, most / 2) } else { (0, lines.len()) };
+    for (at, line) in lines.iter().enumerate() {
+        if at == head && left_out > 0 {
+            shown.push_str(&format!("\n      … {left_out} lines"));
+        }
+        if at < head || at >= head + left_out {
+            let cut: String = line.chars().take(BODY_CHARS_MAX).collect();
+            shown.push_str(&format!("\n      {}", cut.trim_end()));
+        }
     }
-    match lines.len().saturating_sub(most) {
-        0 => {}
-        1 => shown.push_str("\n      … 1 more line"),
-        more => shown.push_str(&format!("\n      … {more} more lines")),
+}
+
+/// What went wrong, in a word or two; the words of the error follow.
+fn went_wrong(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::UnknownTool => "no such tool",
+        ErrorKind::InvalidInput => "invalid input",
+        ErrorKind::Denied => "denied",
+        ErrorKind::Rejected => "you said no",
+        ErrorKind::Blocked => "blocked by a hook",
+        ErrorKind::HookFailed => "a hook failed",
+        ErrorKind::TimedOut => "took too long",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::NotInteractive => "needs a user",
+        _ => "failed",
     }
 }
 
@@ -291,5 +312,18 @@ mod tests {
         assert_eq!(shortened("src/very/long/path.rs", 10), "…g/path.rs");
         assert_eq!(shortened("cargo test --all", 10), "cargo tes…");
         assert_eq!(shortened("short", 10), "short");
+    }
+
+    #[test]
+    fn the_middle_of_much_is_left_out() {
+        let fold = |count: usize| {
+            let mut shown = String::new();
+            folded((1..=count).map(|n| n.to_string()).collect(), 6, &mut shown);
+            shown.lines().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(fold(6), "1 2 3 4 5 6");
+        assert_eq!(fold(7), "1 2 3 4 5 6 7");
+        assert_eq!(fold(8), "1 2 3 … 3 lines 7 8");
+        assert_eq!(fold(20), "1 2 3 … 15 lines 19 20");
     }
 }
