@@ -38,7 +38,9 @@ const WORKERS_MAX: usize = 8;
 
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     if args.go_on || args.resume.is_some() {
-        return Err(Usage("nothing to continue: sessions are not kept yet; leave --continue and --resume out".into()));
+        return Err(Usage(
+            "nothing to continue: sessions are not kept yet; leave --continue and --resume out".into(),
+        ));
     }
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
@@ -102,7 +104,9 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     // Before its folder is removed, nothing may run in it.
     session::close();
     if args.output == RunForm::Text && exit == Exit::Done {
-        output::say("that was the tour. With a key, or with `--base-url` of a server of yours, `haft run \"…\"` asks a model: docs/run.md");
+        output::say(
+            "that was the tour. With a key, or with `--base-url` of a server of yours, `haft run \"…\"` asks a model: docs/run.md",
+        );
     }
     Ok(exit)
 }
@@ -140,7 +144,8 @@ impl Play {
         let fired = Arc::new(Fired::new(hooks.clone()));
         let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
         let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
         let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
         let outcome = runtime.block_on(async {
             let first = match fired.start(model.name()).await {

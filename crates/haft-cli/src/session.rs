@@ -154,7 +154,8 @@ fn assemble(
         return Err(Usage(format!("{words} (`failIfUnavailable`, {})", must.source)));
     }
     let tasks = Arc::new(TaskTable::new());
-    let mut engine = Engine::new(registry).workspace(workspace.clone()).permissions(policy.clone()).events(Warnings);
+    let mut engine =
+        Engine::new(registry).workspace(workspace.clone()).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {
         ports.processes = Some(processes.clone());
         ports.mode = Some(Arc::new(policy.clone()));

@@ -116,7 +116,9 @@ impl Notifying {
     /// Beside the question, which waits for nobody.
     fn notify(&self, message: String) {
         let hooks = self.hooks.clone();
-        tokio::spawn(async move { said(hooks.notification("permission_prompt", None, &message).await.outcome) });
+        tokio::spawn(
+            async move { said(hooks.notification("permission_prompt", None, &message).await.outcome) },
+        );
     }
 }
 

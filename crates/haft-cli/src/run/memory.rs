@@ -29,8 +29,7 @@ pub(super) fn read(given: &Given, common: &Common) -> Option<String> {
     let projects = of_project(places);
     let trusted = is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory);
     if !trusted && !projects.is_empty() {
-        let names: Vec<String> =
-            projects.iter().map(|file| output::one_line(&places.show(file))).collect();
+        let names: Vec<String> = projects.iter().map(|file| output::one_line(&places.show(file))).collect();
         output::warning(&format!(
             "left out: {}; this workspace is not trusted, `haft trust` shows it",
             names.join(", ")
@@ -40,18 +39,24 @@ pub(super) fn read(given: &Given, common: &Common) -> Option<String> {
     let mut parts = Vec::new();
     for file in files.take(MEMORY_FILES_MAX) {
         let Some((text, cut)) = text(&file) else {
-            output::warning(&format!("`{}` can't be read and is left out", output::one_line(&places.show(&file))));
+            output::warning(&format!(
+                "`{}` can't be read and is left out",
+                output::one_line(&places.show(&file))
+            ));
             continue;
         };
         if cut {
             let name = output::one_line(&places.show(&file));
-            output::warning(&format!("`{name}` is longer than {MEMORY_BYTES_MAX} bytes; the rest is left out"));
+            output::warning(&format!(
+                "`{name}` is longer than {MEMORY_BYTES_MAX} bytes; the rest is left out"
+            ));
         }
         if !text.trim().is_empty() {
             parts.push(format!("From {}:\n\n{}", relative(&file, &places.cwd).display(), text.trim()));
         }
     }
-    let introduced = "What was written down for whoever works here. Where two disagree, the later one counts.";
+    let introduced =
+        "What was written down for whoever works here. Where two disagree, the later one counts.";
     (!parts.is_empty()).then(|| format!("{introduced}\n\n{}", parts.join("\n\n")))
 }
 
@@ -83,7 +88,12 @@ pub(crate) fn of_project(places: &Places) -> Vec<PathBuf> {
 }
 
 /// Whether the user said yes to the workspace: to what it runs and loosens, or, where that is nothing, to it as it is.
-pub(crate) fn is_trusted(places: &Places, common: &Common, judgement: &Judgement, inventory: &Inventory) -> bool {
+pub(crate) fn is_trusted(
+    places: &Places,
+    common: &Common,
+    judgement: &Judgement,
+    inventory: &Inventory,
+) -> bool {
     match judgement {
         Judgement::Trusted => true,
         Judgement::Untrusted(_) => false,

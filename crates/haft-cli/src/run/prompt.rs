@@ -47,7 +47,9 @@ fn standard_input() -> Result<String, Usage> {
     let read = io::stdin().lock().take(PROMPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| Usage(format!("standard input can't be read: {error}")))?;
     if bytes.len() > PROMPT_BYTES_MAX {
-        return Err(Usage(format!("standard input has more than {PROMPT_BYTES_MAX} bytes; say where the file is instead")));
+        return Err(Usage(format!(
+            "standard input has more than {PROMPT_BYTES_MAX} bytes; say where the file is instead"
+        )));
     }
     String::from_utf8(bytes).map_err(|_| Usage("standard input is not text in UTF-8".to_owned()))
 }
@@ -111,7 +113,15 @@ mod tests {
 
     #[test]
     fn days_are_dates() {
-        for (days, expected) in [(0, "1970-01-01"), (58, "1970-02-28"), (59, "1970-03-01"), (11_016, "2000-02-29"), (11_017, "2000-03-01"), (20_453, "2025-12-31"), (20_454, "2026-01-01")] {
+        for (days, expected) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_453, "2025-12-31"),
+            (20_454, "2026-01-01"),
+        ] {
             assert_eq!(date(days), expected);
         }
     }

@@ -138,7 +138,9 @@ fn over_http(
 
 fn scripted(args: &RunArgs) -> Result<Chosen, Usage> {
     if args.base_url.is_some() {
-        return Err(Usage("a script is played here and needs no --base-url; `haft script serve` serves one".into()));
+        return Err(Usage(
+            "a script is played here and needs no --base-url; `haft script serve` serves one".into(),
+        ));
     }
     let Some(path) = &args.script else {
         return Err(Usage("the provider `scripted` plays a script; say which with --script FILE".into()));
@@ -252,7 +254,12 @@ mod tests {
         let model = ("ANTHROPIC_MODEL", "of-env");
         check("", &[("ANTHROPIC_API_KEY", "k"), model], "anthropic", "of-env");
         check("--model m", &[("ANTHROPIC_API_KEY", "k"), model], "anthropic", "m");
-        check("--provider gemini", &[("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")], "gemini", "gemini-2.5-pro");
+        check(
+            "--provider gemini",
+            &[("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")],
+            "gemini",
+            "gemini-2.5-pro",
+        );
         check("--provider openai-chat --base-url http://127.0.0.1:1/v1 --model m", &[], "openai-chat", "m");
     }
 

@@ -39,10 +39,14 @@ fn is_own(host: &str) -> bool {
 /// Whether a list names a host: `*`, the host itself, or a domain that it is in.
 fn lists(list: &str, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(|entry| {
-        let domain = entry.trim_start_matches("*.").trim_start_matches('.');
-        entry == "*" || host == domain || host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'))
-    })
+    list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(
+        |entry| {
+            let domain = entry.trim_start_matches("*.").trim_start_matches('.');
+            entry == "*"
+                || host == domain
+                || host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'))
+        },
+    )
 }
 
 #[cfg(test)]

@@ -120,7 +120,9 @@ pub(super) fn introduce(has_prompt: bool) {
     } else {
         output::say("This is the tour:");
     }
-    output::say("the model's words are a script; tools, files, rules and sandbox are real, in a temporary folder.");
+    output::say(
+        "the model's words are a script; tools, files, rules and sandbox are real, in a temporary folder.",
+    );
     output::say(&format!("\n» {PROMPT}"));
 }
 

@@ -114,11 +114,8 @@ pub struct Prices {
 impl RawRun {
     /// What types alone don't say.
     pub(crate) fn check(&self, at: super::jsonc::Spot) -> Result<(), Fault> {
-        let counts = [
-            ("maxTurns", self.max_turns),
-            ("maxTokens", self.max_tokens),
-            ("maxSeconds", self.max_seconds),
-        ];
+        let counts =
+            [("maxTurns", self.max_turns), ("maxTokens", self.max_tokens), ("maxSeconds", self.max_seconds)];
         let windows = Provider::ALL.into_iter().filter_map(|provider| self.of(provider)?.window_tokens);
         let windows = windows.map(|tokens| ("windowTokens", Some(tokens)));
         if let Some((key, _)) = counts.into_iter().chain(windows).find(|(_, given)| *given == Some(0)) {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use haft::{ErrorKind, ToolResult};
 use haft::event::What;
 use haft::view::{Change, Part, Progress};
+use haft::{ErrorKind, ToolResult};
 use haft_provider::Stop;
 use haft_provider::run::{Outcome, RunEvent, RunSink};
 use haft_provider::stream::Delta;
@@ -153,7 +153,8 @@ pub(super) fn needed(event: &RunEvent) {
                 }
                 What::Progress(Progress { fraction, message }) => {
                     let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
-                    let (percent, message) = (percent.unwrap_or_default(), message.as_deref().unwrap_or_default());
+                    let (percent, message) =
+                        (percent.unwrap_or_default(), message.as_deref().unwrap_or_default());
                     output::progress(&format!("{tool}{percent}{message}"));
                 }
                 What::Finished(_) => output::end_progress(),
@@ -172,7 +173,7 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
     let title = shortened(&title, TITLE_WIDTH);
     let summary = match result.error_kind() {
         Some(kind) => went_wrong(kind).to_owned(),
-        None => one_line(&view.summary.unwrap_or_default()),
+        None => shortened(&one_line(&view.summary.unwrap_or_default()), SUMMARY_WIDTH),
     };
     let name = result.tool_name();
     let mut shown = format!("  {mark} {name:NAME_WIDTH$} {title:TITLE_WIDTH$} {summary:SUMMARY_WIDTH$}");
@@ -184,7 +185,9 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
     }
     shown.truncate(shown.trim_end().len());
     match result.error() {
-        Some(error) => folded(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown),
+        Some(error) => {
+            folded(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown)
+        }
         None => view.body.iter().for_each(|part| body(part, &mut shown)),
     }
     if let Some(path) = result.offloaded_to() {
@@ -207,7 +210,9 @@ fn body(part: &Part, shown: &mut String) {
                 format!("{:5} {sign} {}", line.number, line.text)
             })
             .collect(),
-        Part::Text { text } | Part::Code { text, .. } => text.lines().map(|line| format!("| {line}")).collect(),
+        Part::Text { text } | Part::Code { text, .. } => {
+            text.lines().map(|line| format!("| {line}")).collect()
+        }
         _ => Vec::new(),
     };
     let most = if matches!(part, Part::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
@@ -281,7 +286,11 @@ fn took(outcome: &Outcome, elapsed: Duration) -> String {
         0 => String::new(),
         cached => format!(" ({} cached)", grouped(cached)),
     };
-    parts.push(format!("{} tokens in{cached}, {} out", grouped(usage.input_tokens), grouped(usage.output_tokens)));
+    parts.push(format!(
+        "{} tokens in{cached}, {} out",
+        grouped(usage.input_tokens),
+        grouped(usage.output_tokens)
+    ));
     if let Some(cost) = outcome.cost {
         parts.push(format!("cost {cost:.4}"));
     }
@@ -308,7 +317,10 @@ mod tests {
 
     #[test]
     fn numbers_and_titles_are_short() {
-        assert_eq!([grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
         assert_eq!(shortened("src/very/long/path.rs", 10), "…g/path.rs");
         assert_eq!(shortened("cargo test --all", 10), "cargo tes…");
         assert_eq!(shortened("short", 10), "short");
