@@ -65,7 +65,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         ));
     }
     Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output }
-        .to_the_end(&interrupts)
+        .finish(&interrupts)
 }
 
 /// How far a run may go: what flags say, else what settings say.
@@ -100,7 +100,7 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
         prompt: tour::PROMPT.to_owned(),
         form: args.output,
     };
-    let exit = play.to_the_end(interrupts)?;
+    let exit = play.finish(interrupts)?;
     // Before its folder is removed, nothing may run in it.
     session::close();
     if args.output == RunForm::Text && exit == Exit::Done {
@@ -122,7 +122,7 @@ struct Play {
 }
 
 impl Play {
-    fn to_the_end(self, interrupts: &Interrupts) -> Result<Exit, Usage> {
+    fn finish(self, interrupts: &Interrupts) -> Result<Exit, Usage> {
         let Play { session, model, provider, options, prompt, form } = self;
         let Session { engine, policy, hooks, tasks, workspace, id, .. } = session;
         let handle = Handle::new();
