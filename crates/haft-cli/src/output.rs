@@ -23,10 +23,10 @@ const PROGRESS_CHARS_MAX: usize = 79;
 /// Whether a line of progress is shown that has to be taken back.
 static PROGRESS: AtomicBool = AtomicBool::new(false);
 
-/// Shows how far something is, in place of what was shown so before; only on a terminal.
+/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back.
 pub(crate) fn progress(words: &str) {
     let mut err = io::stderr().lock();
-    if err.is_terminal() {
+    if err.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb") {
         let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
         PROGRESS.store(true, Ordering::Relaxed);
         let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());
@@ -63,16 +63,26 @@ pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
     if !shown.ends_with('\n') {
         shown.push('\n');
     }
-    // Past the buffer of the standard library, which doesn't tell how much was taken.
-    let mut rest = shown.as_bytes();
+    match write_all(&out, shown.as_bytes()) {
+        Ok(()) => Ok(()),
+        Err((error, begun)) => unwritten(&error, begun, reader),
+    }
+}
+
+/// Writes a part of a result to standard output as it is.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    write_all(&io::stdout().lock(), bytes).map_err(|(error, _)| error)
+}
+
+/// Writes past the buffer of the standard library, which doesn't tell how much was taken: an error says whether anything
+/// was.
+fn write_all(out: &io::StdoutLock<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
+    let mut rest = bytes;
     while !rest.is_empty() {
-        let written = match rustix::io::retry_on_intr(|| rustix::io::write(&out, rest)) {
-            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            written => written.map_err(io::Error::from),
-        };
-        match written {
+        match rustix::io::retry_on_intr(|| rustix::io::write(out, rest)) {
+            Ok(0) => return Err((io::ErrorKind::WriteZero.into(), rest.len() < bytes.len())),
             Ok(count) => rest = &rest[count..],
-            Err(error) => return unwritten(&error, rest.len() < shown.len(), reader),
+            Err(error) => return Err((error.into(), rest.len() < bytes.len())),
         }
     }
     Ok(())

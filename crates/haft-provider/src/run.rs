@@ -418,7 +418,10 @@ impl Run<'_> {
             Either::Second(Either::First(halt)) => Some(halt),
             Either::Second(Either::Second(())) => None,
         };
-        turn.interrupt();
+        let tools = turn.interrupt();
+        if !tools.is_empty() {
+            self.with.tell(|| RunEvent::Finishing { tools });
+        }
         if halt.is_none() {
             // Something said is no interrupt; one may still come.
             match either(results.as_mut(), self.halted()).await {

@@ -38,8 +38,10 @@ impl Run<'_> {
         if self.full == 0 && !options.summarise && !self.conversation.has_old_results(keep) {
             return None;
         }
-        if let Err(halt) = self.host(self.with.session.compacting(tokens)).await {
-            return Some(halt.into());
+        match self.host(self.with.session.compacting(tokens)).await {
+            Ok(true) => {}
+            Ok(false) => return (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull)),
+            Err(halt) => return Some(halt.into()),
         }
         if self.full <= 1 {
             let results = self.conversation.clear_old_results(keep);

@@ -12,7 +12,7 @@ use haft::{
 };
 use haft_provider::run::{Ended, Handle, Limit, Loop, PromptVerdict, RunEvent, RunOptions, Session};
 use haft_provider::stream::{Delta, Reader};
-use haft_provider::{Conversation, Incoming, Model, Prompt, Reply, Wire};
+use haft_provider::{Conversation, Incoming, Model, Prompt, Reply, Stop, Wire};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -229,8 +229,12 @@ impl Session for Deaf {
         self.answer(Place::Stopping)
     }
 
-    fn compacting(&self, _: u64) -> BoxFuture<'_, ()> {
-        self.answer(Place::Compacting)
+    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
+        let answer = self.answer::<()>(Place::Compacting);
+        Box::pin(async move {
+            answer.await;
+            true
+        })
     }
 }
 
@@ -370,9 +374,9 @@ async fn a_cleared_result_says_where_its_whole_is() {
 struct Counts(Arc<AtomicU64>);
 
 impl Session for Counts {
-    fn compacting(&self, _: u64) -> BoxFuture<'_, ()> {
+    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async {})
+        Box::pin(async { true })
     }
 }
 
@@ -538,4 +542,39 @@ async fn a_hundred_loops_side_by_side() {
     for run in runs {
         run.await.unwrap();
     }
+}
+
+/// A host that wants the conversation as it is.
+struct Keeps;
+
+impl Session for Keeps {
+    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+}
+
+/// As long as the conversation fits it stays as it is, if the host wants that; once it doesn't, the run ends.
+#[tokio::test]
+async fn a_host_keeps_the_conversation_as_it_is() {
+    let run = async |stop: &str| {
+        let script = json!({"turns": [{"text": "Long. ".repeat(50), "stop": stop}]});
+        let cleared = Arc::new(AtomicU64::new(0));
+        let seen = cleared.clone();
+        let events = Arc::new(move |event: RunEvent| {
+            if matches!(event, RunEvent::Cleared { .. } | RunEvent::Summarised { .. }) {
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut conversation = Conversation::new(Wire::Anthropic);
+        let outcome = Loop::new(Engine::new(Registry::new()), model(script, Wire::Anthropic))
+            .options(RunOptions::new().window_tokens(10))
+            .session(Arc::new(Keeps))
+            .events(events)
+            .run(&mut conversation, "a prompt that fills the small window more than enough")
+            .await;
+        assert_eq!(cleared.load(Ordering::Relaxed), 0);
+        outcome.ended
+    };
+    assert_eq!(run("end").await, Ended::Finished);
+    assert_eq!(run("context_full").await, Ended::Stopped(Stop::ContextFull));
 }
