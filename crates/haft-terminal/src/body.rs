@@ -17,13 +17,6 @@ pub(crate) struct Folded {
     pub(crate) hidden: usize,
 }
 
-/// Which end of something long is shown.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Keep {
-    Start,
-    End,
-}
-
 impl Folded {
     /// The lines, the last one saying how many are missing.
     pub(crate) fn with_count(mut self, indent: usize, hint: &str) -> Vec<Line> {
@@ -83,8 +76,8 @@ pub(crate) fn body(view: &View, columns: usize, most: usize) -> Folded {
     folded
 }
 
-/// The lines of a view's change, from its start or its end.
-pub(crate) fn change(view: &View, columns: usize, most: usize, keep: Keep) -> Vec<Line> {
+/// The last lines of a view's change.
+pub(crate) fn change_end(view: &View, columns: usize, most: usize) -> Vec<Line> {
     let lines: Vec<&DiffLine> = view
         .body
         .iter()
@@ -94,8 +87,8 @@ pub(crate) fn change(view: &View, columns: usize, most: usize, keep: Keep) -> Ve
         })
         .flatten()
         .collect();
-    let from = if keep == Keep::End { lines.len().saturating_sub(most) } else { 0 };
-    lines[from..].iter().take(most).map(|line| changed_cut(line, columns)).collect()
+    let from = lines.len().saturating_sub(most);
+    lines[from..].iter().map(|line| changed_line(line).cut(columns)).collect()
 }
 
 fn changed_line(line: &DiffLine) -> Line {
@@ -108,10 +101,6 @@ fn changed_line(line: &DiffLine) -> Line {
     shown.push(&format!("{sign} "), style);
     shown.push(&line.text, style);
     shown
-}
-
-fn changed_cut(line: &DiffLine, columns: usize) -> Line {
-    changed_line(line).cut(columns)
 }
 
 /// A changed line, whole: what is longer than a line goes on below, where the numbers are blank.

@@ -306,6 +306,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_keys_break_it(keys in proptest::collection::vec(key(), 0..60), columns in 4usize..20) {
             let mut editor = Editor::default();

@@ -358,6 +358,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..200) {
             let (mut decoder, mut keys) = (Decoder::default(), Vec::new());

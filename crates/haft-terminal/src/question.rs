@@ -296,6 +296,7 @@ impl Panel {
         lines.truncate(room);
         let above = lines.len();
         lines.append(&mut tail);
+        let lines = lines.into_iter().map(|line| line.cut(columns)).collect();
         (lines, cursor.map(|(row, column)| (row + above, column)))
     }
 

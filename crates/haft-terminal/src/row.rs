@@ -160,8 +160,7 @@ pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
             continue;
         };
         let mut to = from + 1;
-        while let Some((began, ended)) = rows.get(to).and_then(|row| ran(row)).filter(|run| run.0 < end) {
-            let _ = began;
+        while let Some((_, ended)) = rows.get(to).and_then(|row| ran(row)).filter(|run| run.0 < end) {
             end = end.max(ended);
             to += 1;
         }
@@ -316,9 +315,8 @@ impl Layout<'_> {
     fn under(&self, row: &Row, bracketed: bool) -> Vec<Line> {
         let columns = self.columns.line;
         match &row.state {
-            State::Writing(writing) if body::has_change(&row.view) => {
-                let _ = writing;
-                body::change(&row.view, columns, WRITING_LINES, body::Keep::End)
+            State::Writing(_) if body::has_change(&row.view) => {
+                body::change_end(&row.view, columns, WRITING_LINES)
             }
             State::Writing(writing) => {
                 let lines = writing.tail().unwrap_or_default();
@@ -418,10 +416,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "  ✓ Read    src/parser.rs       214 lines                               3 ms ┐",
-                "  ✓ Read    src/lexer.rs        214 lines                               3 ms │ 3 at once",
-                "  ✓ Grep    \"last_line\" in src  214 lines                               3 ms ┘",
-                "  ✓ Bash    cargo test          214 lines                               3 ms",
+                "  ✓ Read    src/parser.rs       214 lines                                3 ms ┐",
+                "  ✓ Read    src/lexer.rs        214 lines                                3 ms │ 3 at once",
+                "  ✓ Grep    \"last_line\" in src  214 lines                                3 ms ┘",
+                "  ✓ Bash    cargo test          214 lines                                3 ms",
             ]
         );
     }

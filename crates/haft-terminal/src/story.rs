@@ -77,7 +77,6 @@ pub(crate) struct Story {
     /// Since when the run goes on, and the phase.
     began: Option<Instant>,
     changed: Instant,
-    usage: Usage,
     turns: u64,
     /// What the user said that hasn't gone in yet.
     waiting: VecDeque<String>,
@@ -105,7 +104,6 @@ impl Story {
             phase: Phase::Idle,
             began: None,
             changed: now,
-            usage: Usage::default(),
             turns: 0,
             waiting: VecDeque::new(),
             hide_said: false,
@@ -141,10 +139,6 @@ impl Story {
 
     pub(crate) fn is_busy(&self) -> bool {
         self.phase != Phase::Idle
-    }
-
-    pub(crate) fn usage(&self) -> &Usage {
-        &self.usage
     }
 
     /// The finished lines since this was last asked.
@@ -206,10 +200,9 @@ impl Story {
             }
             RunEvent::Model(delta) => self.model(delta, now),
             RunEvent::Tool(event) => self.tool(event, now),
-            RunEvent::Replied { stop, usage, .. } => {
+            RunEvent::Replied { stop, .. } => {
                 self.end_text();
                 self.thinking.clear();
-                self.usage.add(&usage);
                 self.rows.retain(|row| !matches!(row.state, State::Writing(_)));
                 self.set_phase(Phase::Calls, now);
                 if matches!(stop, Stop::MaxTokens { .. } | Stop::Cut | Stop::ContextFull) {
@@ -427,7 +420,6 @@ impl Story {
         self.out.push(Line::of(&words, Style::DIM).cut(self.columns));
         self.last = Kind::Note;
         self.turns = 0;
-        self.usage = Usage::default();
         self.phase = Phase::Idle;
     }
 

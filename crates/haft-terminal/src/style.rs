@@ -172,14 +172,6 @@ impl Line {
         }
     }
 
-    /// The same line in another style, for what has none of its own.
-    pub(crate) fn in_style(mut self, style: Style) -> Line {
-        for span in self.spans.iter_mut().filter(|span| span.style == Style::PLAIN) {
-            span.style = style;
-        }
-        self
-    }
-
     /// The line without blanks at its end.
     pub(crate) fn trimmed(mut self) -> Line {
         while let Some(last) = self.spans.last_mut() {
@@ -310,8 +302,10 @@ impl Wrapping {
             self.used += word_width;
         } else {
             // Longer than any line, or of a script without blanks.
-            self.line.blanks(blanks);
-            self.used += blanks;
+            if self.used + blanks < self.columns {
+                self.line.blanks(blanks);
+                self.used += blanks;
+            }
             for span in &word.spans {
                 for (cluster, wide) in clusters(&span.text) {
                     if self.used + wide > self.columns {
@@ -367,6 +361,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_line_is_too_wide_and_no_word_is_lost(text in "[a-z日é\u{301} ]{0,80}", columns in 2usize..30, indent in 0usize..6) {
             let line = Line::plain(&text);

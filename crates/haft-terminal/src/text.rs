@@ -168,6 +168,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn nothing_unsafe_comes_out(text in any::<String>()) {
             let shown = safe(&text);

@@ -320,6 +320,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn whole_json_is_read_as_it_is(value in any_json()) {
             let wrapped = json!({"x": value});
