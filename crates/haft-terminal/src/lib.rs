@@ -19,6 +19,8 @@
 //!
 //! Starts no process, reads no environment and no settings: a host gives what is needed.
 
+#[doc(hidden)]
+pub mod bench;
 mod body;
 mod converse;
 mod edit;

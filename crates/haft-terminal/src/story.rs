@@ -5,7 +5,7 @@
 //! ended, so that one bracket holds them; text that the model writes meanwhile goes out before them. Knows no terminal:
 //! what is told here is the same on a screen and in a pipe.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,6 +71,8 @@ pub(crate) struct Story {
     rows: Vec<Row>,
     /// How many calls of this message are whole.
     ready: usize,
+    /// Calls of this turn that were put down: agent, turn, place. What is still told of them comes too late.
+    gone: HashSet<(Arc<str>, u64, usize)>,
     /// Counts events, to know what overlaps.
     at: u64,
     phase: Phase,
@@ -100,6 +102,7 @@ impl Story {
             thinking: String::new(),
             rows: Vec::new(),
             ready: 0,
+            gone: HashSet::new(),
             at: 0,
             phase: Phase::Idle,
             began: None,
@@ -291,6 +294,10 @@ impl Story {
         self.end_text();
         let index = self.ready;
         self.ready += 1;
+        // The engine has the call before this is told, and may be done with it.
+        if self.gone.contains(&("main".into(), 0, index)) {
+            return;
+        }
         let parsed;
         let input = match &call.input {
             CallInput::Value(value) => value,
@@ -300,10 +307,9 @@ impl Story {
             }
         };
         let view = self.view(&call.name, &Stage::Use { input, complete: true });
-        let known = self
-            .rows
-            .iter()
-            .rposition(|row| row.is_main() && row.number == Some(number) && row.index.is_none());
+        let known = self.rows.iter().rposition(|row| {
+            row.is_main() && (row.index == Some(index) || (row.number == Some(number) && row.index.is_none()))
+        });
         let at = known.unwrap_or_else(|| {
             let row = self.row(call.name.to_string(), State::Waiting, now);
             self.rows.push(Row { number: Some(number), ..row });
@@ -311,8 +317,11 @@ impl Story {
         });
         let row = &mut self.rows[at];
         row.index = Some(index);
+        row.number = Some(number);
         row.id = call.id.clone();
-        row.view = view;
+        if matches!(row.state, State::Writing(_) | State::Waiting | State::Asking) {
+            row.view = view;
+        }
         if matches!(row.state, State::Writing(_)) {
             row.state = State::Waiting;
             row.since = now;
@@ -337,13 +346,24 @@ impl Story {
                 && (main || row.turn == turn)
                 && !row.is_done()
         });
-        let at = found.unwrap_or_else(|| {
+        let turn = if main { 0 } else { turn };
+        if found.is_none() && self.gone.contains(&(agent.clone(), turn, call.index)) {
+            return;
+        }
+        // Calls get whole in the order of the message: one that isn't told of yet is the next that is written.
+        let written = || {
+            let mut open =
+                self.rows.iter().enumerate().filter(|(_, row)| row.is_main() && row.index.is_none());
+            open.nth(call.index.checked_sub(self.ready)?).map(|(at, _)| at)
+        };
+        let at = found.or_else(|| written().filter(|_| main)).unwrap_or_else(|| {
             let row = self.row(call.tool.to_string(), State::Waiting, now);
-            self.rows.push(Row { agent: agent.clone(), turn, index: Some(call.index), ..row });
+            self.rows.push(Row { agent: agent.clone(), turn, ..row });
             self.rows.len() - 1
         });
         let seen = self.at;
         let row = &mut self.rows[at];
+        row.index = Some(call.index);
         row.id = call.id.clone();
         match what {
             What::Asking => row.state = State::Asking,
@@ -434,6 +454,7 @@ impl Story {
         // Calls of other agents outlive the turns of this one.
         self.rows = kept.into_iter().filter(|row| !row.is_main()).collect();
         self.ready = 0;
+        self.gone.clear();
     }
 
     fn end_text(&mut self) {
@@ -478,6 +499,9 @@ impl Story {
         let all: Vec<&Row> = rows.iter().collect();
         let brackets = brackets(&all);
         self.begin(Kind::Calls);
+        for row in &rows {
+            self.gone.extend(row.index.map(|index| (row.agent.clone(), row.turn, index)));
+        }
         for (row, bracket) in rows.iter().zip(brackets) {
             self.out.extend(layout.row(row, bracket));
         }
@@ -576,7 +600,8 @@ impl Story {
         let is_open = |row: &&Row| !matches!(row.state, State::Asking) || asked != Some(&*row.id);
         let rows: Vec<&Row> = self.rows.iter().filter(is_open).collect();
         if !rows.is_empty() {
-            if !lines.is_empty() && self.text.is_some() {
+            let apart = if lines.is_empty() { self.last == Kind::Said } else { self.text.is_some() };
+            if apart {
                 lines.push(Line::default());
             }
             lines.extend(self.live_rows(&rows, now, spin, most.saturating_sub(lines.len().min(most / 2))));
@@ -635,18 +660,19 @@ impl Story {
     /// What the run is doing, in a few words; nothing while it isn't.
     pub(crate) fn doing(&self, now: Instant) -> Option<String> {
         let since = self.began.map_or(self.changed, |began| began);
-        let total = spent(now.saturating_duration_since(since));
+        let total = now.saturating_duration_since(since);
+        let total = if total.as_secs() == 0 { String::new() } else { format!(" · {}", spent(total)) };
         Some(match &self.phase {
             Phase::Idle => return None,
-            Phase::Asked => format!("waiting for the model · {total}"),
-            Phase::Thinking => format!("thinking · {total}"),
-            Phase::Writing => format!("the model writes · {total}"),
+            Phase::Asked => format!("waiting for the model{total}"),
+            Phase::Thinking => format!("thinking{total}"),
+            Phase::Writing => format!("the model writes{total}"),
             Phase::Calls => {
                 let running = self.rows.iter().filter(|row| row.is_running()).count();
                 match running {
-                    0 => format!("working · {total}"),
-                    1 => format!("1 call runs · {total}"),
-                    running => format!("{running} calls run · {total}"),
+                    0 => format!("working{total}"),
+                    1 => format!("1 call runs{total}"),
+                    running => format!("{running} calls run{total}"),
                 }
             }
             Phase::Retrying { until, words } => {

@@ -582,6 +582,8 @@ impl Ui {
     }
 
     fn draw(&mut self, now: Instant) -> io::Result<()> {
+        // A signal may come later than the size that it tells of.
+        self.resize()?;
         let finished = self.story.take();
         let live = self.compose(now);
         let mut out = String::new();

@@ -36,9 +36,8 @@ impl Ui {
         let above = self.story.live(now, spin, left.saturating_sub(middle.len() + 1), asked);
 
         let mut lines = above;
-        if !lines.is_empty() || !middle.is_empty() || self.story.has_told() {
-            lines.insert(0, Line::default());
-            lines.truncate(height.saturating_sub(input.len() + foot.len() + middle.len()).max(1));
+        if !lines.is_empty() || self.story.has_told() {
+            lines.push(Line::default());
         }
         let panel_at = lines.len();
         lines.extend(middle);
