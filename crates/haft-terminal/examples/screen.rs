@@ -187,7 +187,7 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
                 if left {
                     break;
                 }
-                remote.footer(format!("scripted · {} turns", outcome.turns));
+                remote.footer(format!("scripted · {}", outcome.ended.word()));
             }
             Typed::Command { name, .. } if name == "tools" => {
                 let names: Vec<String> =

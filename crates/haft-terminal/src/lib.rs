@@ -30,6 +30,8 @@ mod keys;
 pub mod limits;
 pub mod look;
 mod markdown;
+#[cfg(doctest)]
+mod pages;
 mod paint;
 mod plain;
 mod question;

@@ -291,7 +291,10 @@ impl Remote {
                     tty::restore();
                 }
                 let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
-                let message = panic.payload_as_str().unwrap_or("no message");
+                let payload = panic.payload();
+                let text = payload.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+                let message = text.unwrap_or("no message");
                 let words = format!("panicked: {message}{}", place.unwrap_or_default());
                 if own || !show(&words.chars().take(400).collect::<String>()) {
                     before(panic);

@@ -512,13 +512,12 @@ impl Story {
 
     /// A blank line where something of another kind begins; calls belong to the text before them.
     fn begin(&mut self, kind: Kind) {
-        let apart = match (self.last, kind) {
-            (Kind::Nothing, _) | (Kind::Text, Kind::Calls | Kind::Note) => false,
-            (Kind::Calls | Kind::Note, Kind::Calls | Kind::Note) => false,
-            (Kind::Said, Kind::Note) => false,
-            _ => true,
+        let together = match self.last {
+            Kind::Nothing => true,
+            Kind::Said => kind == Kind::Note,
+            Kind::Text | Kind::Calls | Kind::Note => matches!(kind, Kind::Calls | Kind::Note),
         };
-        if apart {
+        if !together {
             self.out.push(Line::default());
         }
         self.last = kind;
@@ -652,7 +651,7 @@ impl Story {
         });
         order.truncate(most.saturating_sub(1));
         order.sort_unstable();
-        let mut lines: Vec<Line> = order.iter().flat_map(|at| layout.row(&rows[*at], None)).collect();
+        let mut lines: Vec<Line> = order.iter().flat_map(|at| layout.row(rows[*at], None)).collect();
         lines.push(Line::of(&format!("  … {} more calls", rows.len() - order.len()), Style::DIM));
         lines
     }

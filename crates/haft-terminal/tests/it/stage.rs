@@ -115,12 +115,6 @@ impl Stage {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// All of it, with what scrolled away.
-    pub(crate) fn all(&self) -> String {
-        let output = self.tmux(&["capture-pane", "-p", "-S", "-"]);
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-    }
-
     /// Something of the terminal or the program in it, in tmux's own words.
     pub(crate) fn ask(&self, format: &str) -> String {
         let output = self.tmux(&["display-message", "-p", format]);
