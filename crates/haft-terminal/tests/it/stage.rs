@@ -76,6 +76,9 @@ impl Stage {
             program().display(),
             script.display(),
         );
+        self.type_("clear");
+        self.key("Enter");
+        self.until("an empty terminal", |screen| screen == "$");
         self.type_(&command);
         self.key("Enter");
     }
