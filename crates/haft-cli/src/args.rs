@@ -13,6 +13,8 @@ use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
+use crate::run::args::{RunArgs, ScriptArgs};
+
 /// The tool system of a language-model agent.
 #[derive(Debug, Parser)]
 #[command(
@@ -21,7 +23,7 @@ use haft_provider::Wire;
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n\n\
+    after_help = "Examples:\n  haft run \"why does the parser drop the last line?\"\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n\n\
                   Exit codes: 0 done, 1 the call got an error result, 2 wrong usage, unreadable input or settings, 130 interrupted;\n\
                   of `check` also 10 it would ask, 11 it would be denied.\n\
                   Standard output carries results only; everything else goes to standard error."
@@ -43,6 +45,10 @@ pub(crate) enum Command {
     Dispatch(DispatchArgs),
     /// Try what the sandbox needs, and say what is doubtful about the settings.
     Doctor(DoctorArgs),
+    /// Ask a model, run its calls, until it has an answer. Without a key, play a tour.
+    Run(RunArgs),
+    /// Serve a scripted model, for tests of any agent.
+    Script(ScriptArgs),
     /// Show what all settings say together, and which file says it.
     Settings(SettingsArgs),
     /// List the tools that a model would be offered.

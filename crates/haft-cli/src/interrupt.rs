@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft::{Cause, TurnHandle};
+use haft_provider::run::Handle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -25,7 +26,14 @@ pub(crate) struct Interrupts(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     heard: usize,
-    turn: Option<TurnHandle>,
+    whom: Option<Whom>,
+}
+
+/// Who is told.
+#[derive(Clone)]
+enum Whom {
+    Turn(TurnHandle),
+    Run(Handle),
 }
 
 impl Interrupts {
@@ -41,7 +49,12 @@ impl Interrupts {
 
     /// Interrupts go to this turn from now on, or end the program if there is none.
     pub(crate) fn tell(&self, turn: Option<TurnHandle>) {
-        self.state(|state| state.turn = turn);
+        self.state(|state| state.whom = turn.map(Whom::Turn));
+    }
+
+    /// The same for a whole run, which says itself what it waits for.
+    pub(crate) fn tell_run(&self, run: Option<Handle>) {
+        self.state(|state| state.whom = run.map(Whom::Run));
     }
 
     /// Whether the user interrupted.
@@ -50,20 +63,24 @@ impl Interrupts {
     }
 
     fn hear(&self, signal: i32) {
-        let (heard, turn) = self.state(|state| {
+        let (heard, whom) = self.state(|state| {
             state.heard = (state.heard + 1).max(if signal == SIGINT { 1 } else { 2 });
-            (state.heard, state.turn.clone())
+            (state.heard, state.whom.clone())
         });
-        match (heard, turn) {
-            (1, Some(turn)) => {
+        match (heard, whom) {
+            (1, Some(Whom::Run(run))) => run.interrupt(),
+            (1, Some(Whom::Turn(turn))) => {
                 let going_on = turn.interrupt();
                 if !going_on.is_empty() {
                     let tools = going_on.join(", ");
                     output::say(&format!("waiting for {tools} to finish; interrupt again to stop it"));
                 }
             }
-            (2, Some(turn)) => {
-                turn.cancel(Cause::User);
+            (2, Some(whom)) => {
+                match whom {
+                    Whom::Turn(turn) => turn.cancel(Cause::User),
+                    Whom::Run(run) => run.force(),
+                }
                 let late = || {
                     std::thread::sleep(GRACE);
                     end();

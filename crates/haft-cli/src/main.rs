@@ -17,6 +17,8 @@ mod hooks;
 mod interrupt;
 mod output;
 mod processes;
+mod run;
+mod script;
 mod session;
 mod settings;
 mod terminal;
@@ -67,6 +69,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
         Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
+        Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
+        Command::Script(args) => script::run(&args),
         Command::Settings(args) => settings::run(&args, &cli.common),
         Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),

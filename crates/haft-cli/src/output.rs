@@ -63,16 +63,26 @@ pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
     if !shown.ends_with('\n') {
         shown.push('\n');
     }
-    // Past the buffer of the standard library, which doesn't tell how much was taken.
-    let mut rest = shown.as_bytes();
+    match write_all(&out, shown.as_bytes()) {
+        Ok(()) => Ok(()),
+        Err((error, begun)) => unwritten(&error, begun, reader),
+    }
+}
+
+/// Writes a part of a result to standard output as it is.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    write_all(&io::stdout().lock(), bytes).map_err(|(error, _)| error)
+}
+
+/// Writes past the buffer of the standard library, which doesn't tell how much was taken: an error says whether anything
+/// was.
+fn write_all(out: &io::StdoutLock<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
+    let mut rest = bytes;
     while !rest.is_empty() {
-        let written = match rustix::io::retry_on_intr(|| rustix::io::write(&out, rest)) {
-            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            written => written.map_err(io::Error::from),
-        };
-        match written {
+        match rustix::io::retry_on_intr(|| rustix::io::write(out, rest)) {
+            Ok(0) => return Err((io::ErrorKind::WriteZero.into(), rest.len() < bytes.len())),
             Ok(count) => rest = &rest[count..],
-            Err(error) => return unwritten(&error, rest.len() < shown.len(), reader),
+            Err(error) => return Err((error.into(), rest.len() < bytes.len())),
         }
     }
     Ok(())

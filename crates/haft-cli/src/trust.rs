@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::args::{Common, Form, TrustArgs};
 use crate::output::{self, Reader, one_line};
+use crate::run::memory;
 use crate::{Exit, Usage, given, terminal};
 
 /// How wide the column with what an item says is at most; what is longer moves its place to the right.
@@ -29,11 +30,19 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     let store = store(&places)?;
     understood(&places, common)?;
     let inventory = trust::inspect(&places).map_err(|error| Usage(error.to_string()))?;
-    let mut judgement = store.judge(&places.cwd, &inventory);
+    let memory: Vec<String> = memory::of_project(&places).iter().map(|file| places.show(file)).collect();
+    let mut judgement = match store.judge(&places.cwd, &inventory) {
+        // What is there is for models to read, which needs a yes as well.
+        Judgement::Nothing if !memory.is_empty() => match store.changed_since(&places.cwd, &inventory) {
+            Some(_) => Judgement::Trusted,
+            None => Judgement::Untrusted(Untrusted::Never),
+        },
+        judgement => judgement,
+    };
 
     if args.output == Form::Text {
         // A yes is to what was seen, so all of it has to be.
-        output::result(&text(&places, &inventory, &judgement), Reader::Whole).or_else(stop)?;
+        output::result(&text(&places, &inventory, &memory, &judgement), Reader::Whole).or_else(stop)?;
     }
     let wanted = !judgement.is_trusted() && inventory.obstacles().is_empty();
     if wanted && says_yes(args, common, &inventory) {
@@ -44,7 +53,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
         output::say("trusted, until one of these changes");
     }
     if args.output == Form::Json {
-        let shown = Shown::of(&places, &inventory, &judgement);
+        let shown = Shown::of(&places, &inventory, memory, &judgement);
         let line = serde_json::to_string(&shown).expect("it has text keys");
         output::result(&line, Reader::Whole).or_else(stop)?;
     }
@@ -129,9 +138,9 @@ fn says_yes(args: &TrustArgs, common: &Common, inventory: &Inventory) -> bool {
 }
 
 /// All of it, what runs first.
-fn text(places: &Places, inventory: &Inventory, judgement: &Judgement) -> String {
+fn text(places: &Places, inventory: &Inventory, memory: &[String], judgement: &Judgement) -> String {
     let mut text = format!("workspace  {}\n", one_line(&places.cwd.display().to_string()));
-    if inventory.is_empty() {
+    if inventory.is_empty() && memory.is_empty() {
         text.push_str("trust      not needed: nothing in it runs or loosens anything\n");
         return text;
     }
@@ -156,6 +165,10 @@ fn text(places: &Places, inventory: &Inventory, judgement: &Judgement) -> String
         let place = if item.place == item.text { "" } else { &item.place };
         text.push_str(format!("  {:width$}   {place}", item.text).trim_end());
         text.push('\n');
+    }
+    if !memory.is_empty() {
+        text.push_str("\nread by models, as long as the workspace is trusted\n");
+        memory.iter().for_each(|file| text.push_str(&format!("  {}\n", one_line(file))));
     }
     text
 }
@@ -203,6 +216,8 @@ pub(crate) struct Shown {
     obstacles: Vec<String>,
     /// What the workspace would run or loosen.
     items: Vec<ShownItem>,
+    /// Files that models read once it is trusted; they may change.
+    memory: Vec<String>,
 }
 
 /// Whether what a workspace names counts.
@@ -234,7 +249,7 @@ struct ShownItem {
 }
 
 impl Shown {
-    fn of(places: &Places, inventory: &Inventory, judgement: &Judgement) -> Shown {
+    fn of(places: &Places, inventory: &Inventory, memory: Vec<String>, judgement: &Judgement) -> Shown {
         let items = inventory.items().iter().map(|item| ShownItem {
             kind: item.kind,
             text: item.text.clone(),
@@ -248,6 +263,7 @@ impl Shown {
             changes: changes(judgement),
             obstacles: inventory.obstacles().to_vec(),
             items: items.collect(),
+            memory,
         }
     }
 }

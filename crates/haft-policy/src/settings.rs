@@ -22,6 +22,7 @@ mod merge;
 mod places;
 mod protected;
 mod raw;
+mod run;
 mod sandbox;
 mod schema;
 
@@ -36,6 +37,7 @@ pub use merge::{
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
 pub use protected::{PROTECTED_FILES, PROTECTED_FOLDERS, Protected, Protection, UNPROTECTED_FOLDERS};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
+pub use run::{Prices, Provider, RunSettings};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;
 

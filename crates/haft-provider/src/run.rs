@@ -393,7 +393,10 @@ impl Run<'_> {
         if let Either::First(results) = either(results.as_mut(), stopped).await {
             return results;
         }
-        turn.interrupt();
+        let tools = turn.interrupt();
+        if !tools.is_empty() {
+            self.with.tell(|| RunEvent::Finishing { tools });
+        }
         // Something said is no interrupt; one may still come.
         if let Either::First(results) = either(results.as_mut(), handle.stop().cancelled()).await {
             return results;

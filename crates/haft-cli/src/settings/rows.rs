@@ -28,6 +28,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         mcp,
         classifier,
         repetition_guard,
+        run,
         warnings: _,
     } = &loaded.settings;
     let mut rows = Rows(Vec::new());
@@ -66,6 +67,9 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
             RepetitionGuard::After(turns) => json!(turns),
         };
         rows.add("repetitionGuard", value, source);
+    }
+    for (key, At { value, source }) in run.each() {
+        rows.add(&key, value, &source);
     }
     rows.0
 }

@@ -179,7 +179,7 @@ fn where_there_is_nothing_nobody_is_asked() {
 fn json_says_the_same() {
     let room = workspace();
     let shown = valid_in(&room, "trust.schema.json", &["trust", "--output", "json"], 1);
-    assert_eq!(keys(&shown), ["changes", "hash", "items", "obstacles", "state", "workspace"]);
+    assert_eq!(keys(&shown), ["changes", "hash", "items", "memory", "obstacles", "state", "workspace"]);
     assert_eq!(shown["state"], "untrusted");
     assert_eq!(shown["items"][0]["kind"], "hook");
     let yes = valid_in(&room, "trust.schema.json", &["trust", "--yes", "--output", "json"], 0);

@@ -519,5 +519,8 @@ fn check(raw: &RawSettings) -> Result<(), Fault> {
             return Err(Fault::new(classifier.at, "`timeoutMs` is at least 1"));
         }
     }
+    if let Some(run) = &raw.run {
+        run.value.check(run.at)?;
+    }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::layer::{Layer, Layers, Warning, bound, rules_of};
 use super::mcp::Server;
 use super::places::lexical;
 use super::raw::{Classifier, DeclaredEffects, RawServerMatch, RepetitionGuard};
+use super::run::RunSettings;
 use super::sandbox::{May, RawSandbox, Sandbox};
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub classifier: Option<At<Classifier>>,
     /// When a repeated call asks.
     pub repetition_guard: Option<At<RepetitionGuard>>,
+    /// The model that `haft run` asks.
+    pub run: RunSettings,
     /// What a person should know.
     pub warnings: Vec<Warning>,
 }
@@ -172,6 +175,7 @@ impl Layers {
         settings.mcp = merge.mcp();
         settings.classifier = merge.first(|layer| layer.raw.classifier.as_ref());
         settings.repetition_guard = merge.repetition_guard();
+        settings.run = merge.run();
         settings.warnings.append(&mut merge.warnings);
         bound(&mut settings.warnings);
         settings
@@ -520,6 +524,24 @@ impl<'a> Merge<'a> {
         }
         mcp.disabled = disabled;
         mcp
+    }
+
+    /// A workspace has no say in it: whoever sets the address gets the key.
+    fn run(&mut self) -> RunSettings {
+        let mut run = RunSettings::default();
+        for layer in self.all() {
+            let Some(given) = &layer.raw.run else { continue };
+            let source = layer.source(given.at);
+            if layer.is_workspaces() {
+                self.warn(
+                    source,
+                    "`run` counts in your own settings only: whoever sets an address gets the key",
+                );
+            } else {
+                run.add(given.value.clone(), source);
+            }
+        }
+        run
     }
 
     /// An untrusted workspace may make it ask sooner.

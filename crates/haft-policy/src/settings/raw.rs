@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::de::{Spanned, Table};
 use super::hook::RawGroup;
 use super::jsonc::Spot;
+use super::run::RawRun;
 use super::sandbox::RawSandbox;
 use haft::PermissionMode;
 
@@ -57,6 +58,8 @@ pub(crate) struct RawSettings {
     pub(crate) classifier: Option<Spanned<Classifier>>,
     /// In how many turns in a row the same call may come before it asks; `false` never asks. Default: 3.
     pub(crate) repetition_guard: Option<Spanned<RepetitionGuard>>,
+    /// The model that `haft run` asks. Not from a workspace.
+    pub(crate) run: Option<Spanned<RawRun>>,
 }
 
 /// Rules about calls, and the mode.

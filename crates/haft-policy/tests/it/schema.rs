@@ -40,6 +40,7 @@ const GOOD: &[&str] = &[
     r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["a"], "disabledMcpjsonServers": [], "allowedMcpServers": [{"serverName": "a"}], "deniedMcpServers": [{"serverCommand": ["a"]}, {"serverUrl": "u"}]}"#,
     r#"{"classifier": {"command": ["x"], "timeoutMs": 5}, "repetitionGuard": 2}"#,
     r#"{"repetitionGuard": false}"#,
+    r#"{"run": {"provider": "openai-chat", "openai-chat": {"model": "m", "baseUrl": "http://h/v1", "apiKey": "k", "windowTokens": 8000}, "anthropic": {}, "prices": {"m": {"input": 3, "output": 15.5, "cacheRead": 0.3}}, "maxTurns": 3, "maxTokens": 9, "maxSeconds": 60, "maxCost": 0.5}}"#,
 ];
 
 const BAD: &[&str] = &[
@@ -101,6 +102,12 @@ const BAD: &[&str] = &[
     r#"{"repetitionGuard": true}"#,
     r#"{"repetitionGuard": 1001}"#,
     r#"{"repetitionGuard": 2.5}"#,
+    r#"{"run": {"provider": "scripted"}}"#,
+    r#"{"run": {"maxTurns": 0}}"#,
+    r#"{"run": {"gemini": {"windowTokens": 0}}}"#,
+    r#"{"run": {"maxCost": -1}}"#,
+    r#"{"run": {"prices": {"m": {"input": 1}}}}"#,
+    r#"{"run": {"prices": {"m": {"input": 1, "output": -1}}}}"#,
 ];
 
 /// What loads with a warning is marked by an editor too.
@@ -115,6 +122,7 @@ const ODD: &[&str] = &[
     r#"{"sandbox": {"enabld": true}}"#,
     r#"{"sandbox": {"network": {"allow": []}}}"#,
     r#"{"classifier": {"command": ["x"], "timeout": 3}}"#,
+    r#"{"run": {"openai": {"baseURL": "x"}}}"#,
 ];
 
 #[test]

@@ -41,6 +41,11 @@ pub enum RunEvent {
         /// The results, in order.
         results: Vec<ToolResult>,
     },
+    /// Somebody interrupted, and these tools finish first. A second interrupt stops them too.
+    Finishing {
+        /// Their names.
+        tools: Vec<String>,
+    },
     /// Words of the user went in.
     Said(String),
     /// Old results were cleared to make room.
@@ -105,6 +110,7 @@ impl RunEvent {
                 let results: Vec<Value> = results.iter().map(result).collect();
                 json!({"type": "results", "turn": turn, "results": results})
             }
+            RunEvent::Finishing { tools } => json!({"type": "finishing", "tools": tools}),
             RunEvent::Said(text) => json!({"type": "user", "text": text}),
             RunEvent::Cleared { results } => json!({"type": "cleared", "results": results}),
             RunEvent::Summarised { summary } => json!({"type": "summarised", "summary": summary}),

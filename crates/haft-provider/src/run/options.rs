@@ -136,10 +136,11 @@ pub trait Session: Send + Sync + 'static {
         Box::pin(async { None })
     }
 
-    /// The conversation is about to be made shorter. `tokens` is about how much it has.
-    fn compacting(&self, tokens: u64) -> BoxFuture<'_, ()> {
+    /// The conversation is about to be made shorter. `tokens` is about how much it has. False keeps it as it is, as long
+    /// as it fits into the window.
+    fn compacting(&self, tokens: u64) -> BoxFuture<'_, bool> {
         let _ = tokens;
-        Box::pin(async {})
+        Box::pin(async { true })
     }
 
     /// All results of a message are there, before they go back. What is given is added for the model.

@@ -34,7 +34,10 @@ impl Run<'_> {
         if self.full == 0 && !is_near(tokens) {
             return None;
         }
-        self.with.session.compacting(tokens).await;
+        let may = self.with.session.compacting(tokens).await;
+        if !may {
+            return (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull));
+        }
         if self.full <= 1 {
             let note = |id: &str| cleared_note(self.offloaded.get(id).map(String::as_str));
             let results = self.conversation.clear_results(options.kept_results, note);

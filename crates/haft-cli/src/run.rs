@@ -1,0 +1,197 @@
+//! `haft run`: a model is asked, its calls are run, until it has an answer.
+//!
+//! The loop is `haft-provider`'s, the engine a session's; here both are put together. [`args`] is what can be said,
+//! [`provider`] who is asked, [`prompt`] and [`memory`] what the model is told, [`hooks`] the places where the user's hooks
+//! step in, [`show`] what is seen of it, [`tour`] what is played where there is no model.
+
+pub(crate) mod args;
+mod hooks;
+pub(crate) mod memory;
+mod prompt;
+pub(crate) mod provider;
+mod proxy;
+mod show;
+mod tour;
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::ports::Mode as _;
+use haft_policy::settings::RunSettings;
+use haft_provider::run::{Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
+use haft_provider::{Conversation, Model};
+
+use self::args::{RunArgs, RunForm};
+use self::hooks::{Fired, Notifying};
+use self::show::{Facts, Show};
+use self::tour::Tour;
+use crate::args::Common;
+use crate::interrupt::Interrupts;
+use crate::session::{self, Session};
+use crate::{Exit, Usage, output};
+
+/// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
+const WORKERS_MIN: usize = 2;
+/// The most: calls wait more than they work.
+const WORKERS_MAX: usize = 8;
+
+pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
+    if args.go_on || args.resume.is_some() {
+        return Err(Usage(
+            "nothing to continue: sessions are not kept yet; leave --continue and --resume out".into(),
+        ));
+    }
+    let interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let common = args.rules(common.clone());
+    let lookup = |name: &str| std::env::var_os(name);
+    if !provider::is_configured(args, &common, &lookup)? {
+        return tour(args, &common, &interrupts);
+    }
+    let session = session::open(&common)?;
+    let settings = &session.given.loaded.settings.run;
+    let chosen = provider::choose(args, settings, &session.id, &lookup)?;
+    let prompt = prompt::read(args.prompt.as_deref())?;
+    let memory = memory::read(&session.given, &common);
+    let mut options = limits(args, settings);
+    options.system = prompt::system(&session.workspace, memory, &args.append_system_prompt);
+    options.window_tokens = chosen.window_tokens;
+    options.prices = chosen.prices;
+    if options.max_cost.is_some() && options.prices.is_none() {
+        output::warning(&format!(
+            "`run.maxCost` limits nothing: your settings have no price for `{}` in `run.prices`",
+            output::one_line(chosen.model.name())
+        ));
+    }
+    Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output }
+        .to_the_end(&interrupts)
+}
+
+/// How far a run may go: what flags say, else what settings say.
+fn limits(args: &RunArgs, settings: &RunSettings) -> RunOptions {
+    let mut options = RunOptions::new();
+    options.max_turns = args.max_turns.map(|turns| turns.get() as u64).or_else(|| settings.max_turns());
+    options.max_tokens = settings.max_tokens();
+    options.max_time = settings.max_seconds().map(Duration::from_secs);
+    options.max_cost = settings.max_cost();
+    options
+}
+
+fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit, Usage> {
+    let tour = Tour::set_up()?;
+    tour::introduce(args.prompt.is_some());
+    let mut session = session::open_with(&tour.common(common), &|name| tour.variable(name))?;
+    if !session.confined {
+        tour::unconfined(common.no_sandbox);
+    }
+    let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !common.non_interactive;
+    if !asked {
+        session.engine = session.engine.ask(tour::Answers { cwd: session.workspace.cwd().to_owned() });
+    }
+    let mut options = RunOptions::new();
+    options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
+    options.system = prompt::system(&session.workspace, None, &[]);
+    let play = Play {
+        session,
+        model: tour::model(),
+        provider: "scripted",
+        options,
+        prompt: tour::PROMPT.to_owned(),
+        form: args.output,
+    };
+    let exit = play.to_the_end(interrupts)?;
+    // Before its folder is removed, nothing may run in it.
+    session::close();
+    if args.output == RunForm::Text && exit == Exit::Done {
+        output::say(
+            "that was the tour. With a key, or with `--base-url` of a server of yours, `haft run \"…\"` asks a model: docs/run.md",
+        );
+    }
+    Ok(exit)
+}
+
+/// Everything that one run needs.
+struct Play {
+    session: Session,
+    model: Arc<dyn Model>,
+    provider: &'static str,
+    options: RunOptions,
+    prompt: String,
+    form: RunForm,
+}
+
+impl Play {
+    fn to_the_end(self, interrupts: &Interrupts) -> Result<Exit, Usage> {
+        let Play { session, model, provider, options, prompt, form } = self;
+        let Session { engine, policy, hooks, tasks, workspace, id, .. } = session;
+        let handle = Handle::new();
+        let show = Show::pick(form, workspace.cwd(), &handle);
+        let engine = engine.events(ToolEvents::new(show.sink())).ports(|ports| {
+            let asker = ports.asker.take();
+            ports.asker = asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _);
+        });
+        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        let _ = engine.clean_results(session::RESULTS_KEPT);
+        show.begin(&Facts {
+            session: &id,
+            cwd: workspace.cwd(),
+            provider,
+            model: model.name(),
+            mode: policy.current().to_string(),
+            tools: engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect(),
+        });
+        let fired = Arc::new(Fired::new(hooks.clone()));
+        let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+        let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
+        let outcome = runtime.block_on(async {
+            let first = match fired.start(model.name()).await {
+                Ok(first) => first,
+                Err(reason) => return Err(reason),
+            };
+            let mut conversation = Conversation::new(model.wire());
+            if let Some(first) = first {
+                conversation.say(&first);
+            }
+            let agent = Loop::new(engine, model)
+                .options(options)
+                .events(show.sink())
+                .session(fired.clone())
+                .handle(handle.clone());
+            interrupts.tell_run(Some(handle));
+            let outcome = agent.run(&mut conversation, &prompt).await;
+            fired.end().await;
+            Ok(outcome)
+        });
+        interrupts.tell_run(None);
+        // A thread that a tool keeps busy is not waited for.
+        runtime.shutdown_background();
+        session::report_tasks(&tasks);
+        crate::hooks::report(&hooks);
+        match outcome {
+            Ok(outcome) => {
+                let shown = show.end(&outcome);
+                Ok(exit(&outcome, shown, interrupts))
+            }
+            Err(reason) => {
+                output::say(&format!("haft: a hook ended the session: {}", output::one_line(&reason)));
+                Ok(Exit::Failed)
+            }
+        }
+    }
+}
+
+fn exit(outcome: &Outcome, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
+    match shown {
+        _ if interrupts.any() => Exit::Interrupted,
+        Err(exit) => exit,
+        Ok(()) => match outcome.ended {
+            Ended::Finished => Exit::Done,
+            Ended::Interrupted => Exit::Interrupted,
+            _ => Exit::Failed,
+        },
+    }
+}

@@ -1,0 +1,135 @@
+//! The hooks of a session, fired where the loop lets its host step in.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::{BoxFuture, ToolResult};
+use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
+use haft_provider::run::{PromptVerdict, Session};
+
+use crate::output;
+
+/// The hooks of a run.
+pub(super) struct Fired {
+    hooks: Hooks,
+    /// Words of hooks that wait for the next words of the user.
+    waiting: Mutex<Vec<String>>,
+}
+
+impl Fired {
+    pub(super) fn new(hooks: Hooks) -> Fired {
+        Fired { hooks, waiting: Mutex::new(Vec::new()) }
+    }
+
+    /// The session begins. The first words that a hook puts into the user's mouth, or why it ends here.
+    pub(super) async fn start(&self, model: &str) -> Result<Option<String>, String> {
+        let start = self.hooks.session_start("startup", Some(model)).await;
+        let stop = start.outcome.stop.clone();
+        let context = said(start.outcome);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(context);
+        match stop {
+            Some(reason) => Err(reason),
+            None => Ok(start.initial_user_message),
+        }
+    }
+
+    /// The session ends.
+    pub(super) async fn end(&self) {
+        said(self.hooks.session_end("other").await);
+    }
+}
+
+impl Session for Fired {
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+        Box::pin(async move {
+            let prompt = self.hooks.user_prompt_submit(text).await;
+            let stop = prompt.outcome.stop.clone();
+            let context = said(prompt.outcome);
+            if let Some(reason) = prompt.blocked.map(|blocked| blocked.reason).or(stop) {
+                return PromptVerdict::block(reason);
+            }
+            let mut words = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            words.extend(context);
+            match words.is_empty() {
+                true => PromptVerdict::default(),
+                false => PromptVerdict::with(words.join("\n\n")),
+            }
+        })
+    }
+
+    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let input = StopInput::new(text);
+            let input = if again { input.kept_going() } else { input };
+            let stop = self.hooks.stop(&input).await;
+            said(stop.outcome);
+            stop.go_on.map(|blocked| blocked.reason)
+        })
+    }
+
+    fn compacting(&self, _tokens: u64) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let compact = self.hooks.pre_compact("auto", "").await;
+            said(compact.outcome);
+            match compact.blocked {
+                Some(blocked) => {
+                    output::warning(&format!(
+                        "the conversation is not made shorter: {}",
+                        output::one_line(&blocked.reason)
+                    ));
+                    false
+                }
+                None => true,
+            }
+        })
+    }
+
+    /// Hooks in the background may have words that wake the model.
+    fn answered<'a>(&'a self, _results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let mut words = Vec::new();
+            for report in self.hooks.take_reports() {
+                match report.wakes {
+                    true => words.push(format!("A hook says: {}", report.words)),
+                    false => output::warning(&format!("hook `{}`: {}", report.hook, report.words)),
+                }
+            }
+            (!words.is_empty()).then(|| words.join("\n\n"))
+        })
+    }
+}
+
+/// Says what is for the user; what is for the model is returned.
+fn said(outcome: SessionOutcome) -> Vec<String> {
+    outcome.messages.iter().for_each(|words| output::say(words));
+    outcome.warnings.iter().for_each(|words| output::warning(&output::one_line(words)));
+    outcome.context
+}
+
+/// Whoever asks the user, after hooks were told that the user is asked.
+pub(super) struct Notifying {
+    pub(super) asker: Arc<dyn Asker>,
+    pub(super) hooks: Hooks,
+}
+
+impl Notifying {
+    /// Beside the question, which waits for nobody.
+    fn notify(&self, message: String) {
+        let hooks = self.hooks.clone();
+        tokio::spawn(
+            async move { said(hooks.notification("permission_prompt", None, &message).await.outcome) },
+        );
+    }
+}
+
+impl Asker for Notifying {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        self.notify(format!("haft needs your permission to use {}", approval.tool));
+        self.asker.approve(approval)
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        self.notify(question.text.clone());
+        self.asker.question(question)
+    }
+}

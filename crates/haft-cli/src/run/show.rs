@@ -1,0 +1,91 @@
+//! Who is shown what happens in a run: lines for people, one JSON object at the end, or one for each event.
+//!
+//! This is the seam between a run and its readers. A run knows [`Show`] alone: it is told who runs, gets a sink for
+//! events, and hands the outcome over. Standard output carries results only: the answer's text, or JSON.
+
+mod plain;
+mod stream;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haft_provider::run::{Ended, Handle, Outcome, RunEvent, RunSink};
+use serde_json::{Value, json};
+
+use self::plain::Plain;
+use self::stream::Stream;
+use super::args::RunForm;
+use crate::Exit;
+use crate::output::{self, Reader};
+
+/// A run, as its first event tells of it.
+pub(super) struct Facts<'a> {
+    pub(super) session: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) provider: &'a str,
+    pub(super) model: &'a str,
+    pub(super) mode: String,
+    pub(super) tools: Vec<String>,
+}
+
+/// How a run is shown.
+pub(super) enum Show {
+    /// Lines on standard error while it runs, the answer on standard output.
+    Plain(Arc<Plain>),
+    /// One object on standard output, at the end.
+    Json,
+    /// One object a line on standard output, as things happen.
+    Stream(Arc<Stream>),
+}
+
+impl Show {
+    /// The way that flags ask for. A reader who goes away in the middle of a stream ends the run.
+    pub(super) fn pick(form: RunForm, cwd: &Path, handle: &Handle) -> Show {
+        match form {
+            RunForm::Text => Show::Plain(Arc::new(Plain::new(cwd))),
+            RunForm::Json => Show::Json,
+            RunForm::StreamJson => Show::Stream(Arc::new(Stream::start(handle.clone()))),
+        }
+    }
+
+    /// Says who runs.
+    pub(super) fn begin(&self, facts: &Facts<'_>) {
+        if let Show::Stream(stream) = self {
+            stream.line(&json!({
+                "type": "session", "session_id": facts.session, "cwd": facts.cwd.display().to_string(),
+                "provider": facts.provider, "model": facts.model, "permission_mode": facts.mode,
+                "tools": facts.tools,
+            }));
+        }
+    }
+
+    /// Where events go.
+    pub(super) fn sink(&self) -> Arc<dyn RunSink> {
+        match self {
+            Show::Plain(plain) => plain.clone(),
+            Show::Json => Arc::new(|event: RunEvent| plain::needed(&event)),
+            Show::Stream(stream) => stream.clone(),
+        }
+    }
+
+    /// Shows what came of it, and says on standard error why it ended, where the model didn't end it.
+    pub(super) fn end(&self, outcome: &Outcome) -> Result<(), Exit> {
+        let shown = match self {
+            Show::Plain(plain) => plain.end(outcome),
+            Show::Json => output::result(&line(&outcome.to_json()), Reader::Whole),
+            Show::Stream(stream) => {
+                let mut last = outcome.to_json();
+                last["type"] = "result".into();
+                stream.end(&last)
+            }
+        };
+        if !matches!(outcome.ended, Ended::Finished) {
+            output::say(&format!("haft: {}", output::one_line(&outcome.ended.to_string())));
+        }
+        shown
+    }
+}
+
+fn line(value: &Value) -> String {
+    value.to_string()
+}

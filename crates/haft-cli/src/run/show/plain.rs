@@ -1,0 +1,341 @@
+//! A run as plain lines: what pipes, CI and simple terminals get.
+//!
+//! A line is written when something is over, never rewritten. What the model says between its calls goes to standard
+//! error with them; its last words are the result and go to standard output.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use haft::event::What;
+use haft::view::{Change, Part, Progress};
+use haft::{ErrorKind, ToolResult};
+use haft_provider::Stop;
+use haft_provider::run::{Outcome, RunEvent, RunSink};
+use haft_provider::stream::Delta;
+
+use crate::Exit;
+use crate::output::{self, Reader, one_line};
+use crate::run::prompt::relative;
+
+/// How many lines of what a call shows are printed.
+const BODY_LINES_MAX: usize = 6;
+/// How many lines of a change are printed.
+const DIFF_LINES_MAX: usize = 40;
+/// How wide a line of it is at most, in characters.
+const BODY_CHARS_MAX: usize = 160;
+/// The columns of a call's line.
+const NAME_WIDTH: usize = 6;
+const TITLE_WIDTH: usize = 38;
+const SUMMARY_WIDTH: usize = 24;
+
+/// A run as plain lines.
+pub(crate) struct Plain {
+    cwd: PathBuf,
+    began: Instant,
+    said: Mutex<Said>,
+}
+
+/// What the model said and nobody was shown yet.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// The tools that were named as left out.
+    left_out: bool,
+    /// Words of the user so far; the first are known to whoever said them.
+    prompts: usize,
+}
+
+impl Plain {
+    pub(super) fn new(cwd: &Path) -> Plain {
+        Plain { cwd: cwd.to_owned(), began: Instant::now(), said: Mutex::default() }
+    }
+
+    fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
+        change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows what the model said so far as words between calls.
+    fn flush(&self) {
+        let text = self.said(|said| std::mem::take(&mut said.text));
+        let mut lines = text.trim().lines();
+        if let Some(first) = lines.next() {
+            output::say(&format!("\n● {first}"));
+            lines.for_each(|line| output::say(format!("  {line}").trim_end()));
+        }
+    }
+
+    fn delta(&self, delta: &Delta) {
+        match delta {
+            Delta::Text(text) => self.said(|said| said.text.push_str(text)),
+            // What is shown of a call comes after what was said before it.
+            Delta::CallBegun { .. } => self.flush(),
+            Delta::Restarted => self.said(|said| said.text.clear()),
+            Delta::Retrying { failure, attempt, wait } => output::say(&format!(
+                "  … {}; asked again in {:.1} s (attempt {attempt})",
+                one_line(&failure.to_string()),
+                wait.as_secs_f64()
+            )),
+            _ => {}
+        }
+    }
+
+    /// The answer on standard output, what it took on standard error.
+    pub(super) fn end(&self, outcome: &Outcome) -> Result<(), Exit> {
+        output::end_progress();
+        let text = self.said(|said| std::mem::take(&mut said.text));
+        if !text.trim().is_empty() {
+            output::say("");
+        }
+        let written = output::result(text.trim(), Reader::Sampler);
+        output::say(&format!("\n{}", took(outcome, self.began.elapsed())));
+        written
+    }
+}
+
+impl RunSink for Plain {
+    fn send(&self, event: RunEvent) {
+        match &event {
+            RunEvent::Asked { left_out, .. } => {
+                self.flush();
+                if !left_out.is_empty() && !self.said(|said| std::mem::replace(&mut said.left_out, true)) {
+                    output::warning(&format!("the provider can't take these tools: {}", left_out.join(", ")));
+                }
+            }
+            RunEvent::Model(delta) => self.delta(delta),
+            RunEvent::Replied { stop: Stop::Calls, .. } => self.flush(),
+            RunEvent::Tool(tool) => match &tool.what {
+                What::Finished(result) => {
+                    output::end_progress();
+                    output::say(&call(result, &self.cwd));
+                }
+                What::BackgroundFinished(result) => {
+                    output::say(&format!("{}   in the background", call(result, &self.cwd)));
+                }
+                _ => needed(&event),
+            },
+            RunEvent::Said(words) => {
+                let at = self.said(|said| {
+                    said.prompts += 1;
+                    said.prompts
+                });
+                if at > 1 {
+                    self.flush();
+                    output::say(&format!("\n» {}", one_line(words)));
+                }
+            }
+            _ => needed(&event),
+        }
+    }
+}
+
+/// What is said of an event in every form: that something is doubtful, or has to be waited for.
+pub(super) fn needed(event: &RunEvent) {
+    match event {
+        RunEvent::Finishing { tools } => {
+            let tools = tools.join(", ");
+            output::say(&format!("waiting for {tools} to finish; interrupt again to stop it"));
+        }
+        RunEvent::Cleared { results: 1 } => output::say("  … 1 old result was cleared to make room"),
+        RunEvent::Cleared { results } => {
+            output::say(&format!("  … {results} old results were cleared to make room"));
+        }
+        RunEvent::Summarised { .. } => {
+            output::say("  … the conversation was replaced by a summary of it to make room");
+        }
+        RunEvent::Tool(event) => {
+            let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
+            match &event.what {
+                What::Warning(words) => output::warning(&format!("{tool}{words}")),
+                What::Message(words) => output::say(&format!("{tool}{words}")),
+                What::BlocksThread { since } => {
+                    output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
+                }
+                What::Progress(Progress { fraction, message }) => {
+                    let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
+                    let (percent, message) =
+                        (percent.unwrap_or_default(), message.as_deref().unwrap_or_default());
+                    output::progress(&format!("{tool}{percent}{message}"));
+                }
+                What::Finished(_) => output::end_progress(),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A call that is over, and what came of it.
+fn call(result: &ToolResult, cwd: &Path) -> String {
+    let view = result.view();
+    let mark = if result.is_error() { '✗' } else { '✓' };
+    let title = one_line(&relative(Path::new(&view.title), cwd).display().to_string());
+    let title = shortened(&title, TITLE_WIDTH);
+    let summary = match result.error_kind() {
+        Some(kind) => went_wrong(kind).to_owned(),
+        None => shortened(&one_line(&view.summary.unwrap_or_default()), SUMMARY_WIDTH),
+    };
+    let name = result.tool_name();
+    let mut shown = format!("  {mark} {name:NAME_WIDTH$} {title:TITLE_WIDTH$} {summary:SUMMARY_WIDTH$}");
+    if !result.duration().is_zero() {
+        shown.push_str(&format!(" {:>7}", time(result.duration())));
+    }
+    if result.was_concurrent() {
+        shown.push_str("   beside others");
+    }
+    shown.truncate(shown.trim_end().len());
+    match result.error() {
+        Some(error) => {
+            folded(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown)
+        }
+        None => view.body.iter().for_each(|part| body(part, &mut shown)),
+    }
+    if let Some(path) = result.offloaded_to() {
+        shown.push_str(&format!("\n      too long for the model; the whole is in {}", path.display()));
+    }
+    shown
+}
+
+/// A change as its lines; other parts are folded more tightly.
+fn body(part: &Part, shown: &mut String) {
+    let lines: Vec<String> = match part {
+        Part::Diff { lines, .. } => lines
+            .iter()
+            .map(|line| {
+                let sign = match line.change {
+                    Change::Same => ' ',
+                    Change::Added => '+',
+                    Change::Removed => '-',
+                };
+                format!("{:5} {sign} {}", line.number, line.text)
+            })
+            .collect(),
+        Part::Text { text } | Part::Code { text, .. } => {
+            text.lines().map(|line| format!("| {line}")).collect()
+        }
+        _ => Vec::new(),
+    };
+    let most = if matches!(part, Part::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
+    folded(lines, most, shown);
+}
+
+/// Lines beneath a call; of too many the middle is left out.
+fn folded(lines: Vec<String>, most: usize, shown: &mut String) {
+    let left_out = lines.len().saturating_sub(most);
+    // One line that says that one line is left out takes as much room as the line.
+    let (left_out, head) = if left_out > 1 { (left_out + 1, most / 2) } else { (0, lines.len()) };
+    for (at, line) in lines.iter().enumerate() {
+        if at == head && left_out > 0 {
+            shown.push_str(&format!("\n      … {left_out} lines"));
+        }
+        if at < head || at >= head + left_out {
+            let cut: String = line.chars().take(BODY_CHARS_MAX).collect();
+            shown.push_str(&format!("\n      {}", cut.trim_end()));
+        }
+    }
+}
+
+/// What went wrong, in a word or two; the words of the error follow.
+fn went_wrong(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::UnknownTool => "no such tool",
+        ErrorKind::InvalidInput => "invalid input",
+        ErrorKind::Denied => "denied",
+        ErrorKind::Rejected => "you said no",
+        ErrorKind::Blocked => "blocked by a hook",
+        ErrorKind::HookFailed => "a hook failed",
+        ErrorKind::TimedOut => "took too long",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::NotInteractive => "needs a user",
+        _ => "failed",
+    }
+}
+
+/// The text in at most so many characters: the end of a path says more than its beginning.
+fn shortened(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    match text.contains(' ') {
+        true => text.chars().take(width - 1).chain(['…']).collect(),
+        false => std::iter::once('…').chain(text.chars().skip(count - width + 1)).collect(),
+    }
+}
+
+fn time(duration: Duration) -> String {
+    match duration.as_millis() {
+        ms if ms < 10_000 => format!("{ms} ms"),
+        ms => format!("{} s", ms / 1_000),
+    }
+}
+
+/// What a run took, on one line.
+fn took(outcome: &Outcome, elapsed: Duration) -> String {
+    let many = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        more => format!("{} {one}s", grouped(more as u64)),
+    };
+    let mut parts = vec![many(outcome.turns as usize, "turn"), many(outcome.calls.len(), "call")];
+    let denied = outcome.denials().count();
+    if denied > 0 {
+        parts.push(format!("{denied} denied"));
+    }
+    let usage = &outcome.usage;
+    let cached = match usage.cache_read_tokens {
+        0 => String::new(),
+        cached => format!(" ({} cached)", grouped(cached)),
+    };
+    parts.push(format!(
+        "{} tokens in{cached}, {} out",
+        grouped(usage.input_tokens),
+        grouped(usage.output_tokens)
+    ));
+    if let Some(cost) = outcome.cost {
+        parts.push(format!("cost {cost:.4}"));
+    }
+    parts.push(format!("{:.1} s", elapsed.as_secs_f64()));
+    parts.join(" · ")
+}
+
+/// A number with commas between its thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_titles_are_short() {
+        assert_eq!(
+            [grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(shortened("src/very/long/path.rs", 10), "…g/path.rs");
+        assert_eq!(shortened("cargo test --all", 10), "cargo tes…");
+        assert_eq!(shortened("short", 10), "short");
+    }
+
+    #[test]
+    fn the_middle_of_much_is_left_out() {
+        let fold = |count: usize| {
+            let mut shown = String::new();
+            folded((1..=count).map(|n| n.to_string()).collect(), 6, &mut shown);
+            shown.lines().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(fold(6), "1 2 3 4 5 6");
+        assert_eq!(fold(7), "1 2 3 4 5 6 7");
+        assert_eq!(fold(8), "1 2 3 … 3 lines 7 8");
+        assert_eq!(fold(20), "1 2 3 … 15 lines 19 20");
+    }
+}

@@ -1,0 +1,177 @@
+//! The tour: what `haft run` does where no model is configured.
+//!
+//! A script in place of the model, and everything else real: the pipeline, the tools, the files, the sandbox. It plays in
+//! a folder of its own, with settings and state of its own, which is gone afterwards: nothing of the user's is read,
+//! changed or left behind. Without a terminal the tour answers its own questions, and says so.
+
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::{Model, Wire};
+
+use crate::args::Common;
+use crate::output::{self, one_line};
+use crate::{Usage, hooks};
+
+const SCRIPT: &str = include_str!("tour/script.yaml");
+/// The files of the workspace.
+const FILES: [(&str, &str); 5] = [
+    ("README.md", include_str!("tour/files/README.md")),
+    ("src/count.sh", include_str!("tour/files/src/count.sh")),
+    ("tests/run.sh", include_str!("tour/files/tests/run.sh")),
+    ("data/tides.txt", include_str!("tour/files/data/tides.txt")),
+    (".haft/settings.json", include_str!("tour/files/.haft/settings.json")),
+];
+/// A file that is too long for a model.
+const LOG: &str = "log/requests.log";
+const LOG_LINES: usize = 2_000;
+/// What the user is taken to have said.
+pub(super) const PROMPT: &str = "Why does src/count.sh count one line too few? Fix it.";
+
+/// A workspace for the tour. Dropping it removes it.
+pub(super) struct Tour {
+    dir: PathBuf,
+}
+
+impl Tour {
+    /// Makes the workspace.
+    pub(super) fn set_up() -> Result<Tour, Usage> {
+        let dir = std::env::temp_dir().join(format!("haft-tour-{}", hooks::session_id()));
+        let tour = Tour { dir };
+        tour.write().map_err(|error| {
+            Usage(format!("the tour needs a folder in `{}`: {error}", std::env::temp_dir().display()))
+        })?;
+        Ok(tour)
+    }
+
+    fn write(&self) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        fs::DirBuilder::new().mode(0o700).create(&self.dir)?;
+        for dir in ["config", "state", "claude"] {
+            fs::create_dir(self.dir.join(dir))?;
+        }
+        let log: String = (1..=LOG_LINES)
+            .map(|n| format!("12:{:02}:{:02} request {n} took {} ms\n", n / 60 % 60, n % 60, n * 7 % 97))
+            .collect();
+        for (path, text) in FILES.into_iter().chain([(LOG, log.as_str())]) {
+            let path = self.work().join(path);
+            fs::create_dir_all(path.parent().unwrap_or(&self.dir))?;
+            fs::write(path, text)?;
+        }
+        Ok(())
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
+
+    /// The flags of the session: what the user said about how to run, and the tour's own folder.
+    pub(super) fn common(&self, given: &Common) -> Common {
+        Common {
+            cwd: Some(self.work()),
+            allow: vec!["Edit(src/**)".to_owned()],
+            schedule: given.schedule,
+            max_concurrency: given.max_concurrency,
+            no_sandbox: given.no_sandbox,
+            ..Common::default()
+        }
+    }
+
+    /// A variable of the environment, but for those that lead to the user's settings and state.
+    pub(super) fn variable(&self, name: &str) -> Option<std::ffi::OsString> {
+        let own = match name {
+            haft::env::HAFT_CONFIG_DIR => "config",
+            haft::env::HAFT_STATE_DIR => "state",
+            haft_policy::settings::CLAUDE_CONFIG_DIR => "claude",
+            _ => return std::env::var_os(name),
+        };
+        Some(self.dir.join(own).into_os_string())
+    }
+}
+
+impl Drop for Tour {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The model of the tour. It takes its time only where somebody watches.
+pub(super) fn model() -> Arc<dyn Model> {
+    let mut script = Script::parse(SCRIPT).expect("a test reads it");
+    if !io::stderr().is_terminal() {
+        script.stream = None;
+        script.turns.iter_mut().for_each(|turn| turn.delay_ms = 0);
+    }
+    Arc::new(ScriptedModel::new(script, Wire::Anthropic))
+}
+
+/// Says what comes, and why.
+pub(super) fn introduce(has_prompt: bool) {
+    output::say(
+        "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY), so there is no model to ask.",
+    );
+    if has_prompt {
+        output::say("your prompt is not answered. This is the tour instead:");
+    } else {
+        output::say("This is the tour:");
+    }
+    output::say(
+        "the model's words are a script; tools, files, rules and sandbox are real, in a temporary folder.",
+    );
+    output::say(&format!("\n» {PROMPT}"));
+}
+
+/// Says what is different where commands are not confined.
+pub(super) fn unconfined(flag: bool) {
+    let why = match flag {
+        true => "--no-sandbox was given",
+        false => "this machine can't confine commands (`haft doctor` says why)",
+    };
+    output::say(&format!(
+        "{why}: nothing but rules and answers holds the commands below, and more of them ask first."
+    ));
+}
+
+/// Answers for a user who isn't there.
+pub(super) struct Answers {
+    pub(super) cwd: PathBuf,
+}
+
+impl Asker for Answers {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        let title = super::prompt::relative(Path::new(&approval.view.title), &self.cwd).display().to_string();
+        output::say(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
+        output::say(&format!("      asks because {}", one_line(&approval.reason)));
+        output::say("      nobody is here to ask: the tour says yes, once");
+        Box::pin(async { Answer::Once })
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_can_be_read() {
+        let script = Script::parse(SCRIPT).unwrap();
+        assert!(script.turns.len() > 5);
+    }
+
+    #[test]
+    fn nothing_is_left_of_it() {
+        let tour = Tour::set_up().unwrap();
+        let dir = tour.dir.clone();
+        assert!(dir.join("work/src/count.sh").is_file());
+        drop(tour);
+        assert!(!dir.exists());
+    }
+}

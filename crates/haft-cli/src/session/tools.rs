@@ -1,0 +1,107 @@
+//! The tools of a session: those that are built in, and script tools.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft::results::Readers;
+use haft::{Registry, Snapshot};
+use haft_policy::settings::At;
+use haft_policy::source::Scope;
+use haft_tools::{Bash, scripts};
+
+use super::workspace::{real, reason};
+use crate::Usage;
+use crate::args::Common;
+use crate::given::Given;
+use crate::output;
+
+/// Script tools of a workspace.
+pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
+
+/// The shell with the limits of the environment, and what settings let run without the sandbox.
+pub(super) fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
+    let (usual, max) = haft::env::bash_timeouts(lookup).map_err(|error| Usage(error.to_string()))?;
+    let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
+    let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let sandbox = &given.loaded.settings.sandbox;
+    // Trust in a workspace doesn't go so far.
+    let users = |at: &At<bool>| at.value && !matches!(at.source.scope, Scope::Project | Scope::Local);
+    let bash = Bash::new()
+        .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(users))
+        .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
+    Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
+}
+
+/// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
+///
+/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
+/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
+pub(super) fn with_scripts(
+    mut registry: Registry,
+    common: &Common,
+    config: Option<&Path>,
+    given: &Given,
+) -> Result<Registry, Usage> {
+    let cwd = &given.places.cwd;
+    let users = config.map(|config| (config.join("tools"), "script:user"));
+    let trusted = given.loaded.judgement.is_trusted();
+    let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
+        match scripts::load(&dir) {
+            Ok(loaded) => registry = add(&registry, source, loaded),
+            // Not said by the user just now, so no reason to do nothing.
+            Err(error) => output::warning(&format!("`{}` can't be read: {}", dir.display(), reason(&error))),
+        }
+        seen.push(real(&dir));
+    }
+    for (at, named) in common.tools_dir.iter().enumerate() {
+        let dir = real(&cwd.join(named));
+        if seen.contains(&dir) {
+            continue;
+        }
+        let loaded = scripts::load(&dir).map_err(|error| {
+            let named = output::one_line(&named.display().to_string());
+            Usage(format!("--tools-dir `{named}`: {}; give a directory that exists", reason(&error)))
+        })?;
+        if loaded.tools.is_empty() && loaded.problems.is_empty() {
+            let named = output::one_line(&named.display().to_string());
+            output::warning(&format!(
+                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
+            ));
+        }
+        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded);
+        seen.push(dir);
+    }
+    Ok(registry)
+}
+
+/// The tools that could be loaded; of the others, why not.
+fn add(registry: &Registry, source: impl Into<Arc<str>>, loaded: scripts::Loaded) -> Registry {
+    let (registry, problems) = loaded.register(registry, source);
+    for problem in &problems {
+        output::warning(&format!("script tool left out: {problem}"));
+    }
+    registry
+}
+
+/// Says which tools are not called what they call themselves.
+pub(super) fn warn_of_clashes(snapshot: &Snapshot) {
+    for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
+        let (own, name) = (offer.tool().name(), offer.name());
+        let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));
+        let holder = holder.unwrap_or_default();
+        output::warning(&format!(
+            "two tools are called `{own}`{holder}; the one of {} is called `{name}`",
+            offer.origin()
+        ));
+    }
+}
+
+/// The tools that a preview may advise: those that there are.
+pub(super) fn readers(registry: &Registry) -> Readers {
+    let all = Readers::default();
+    let there = |name: &std::sync::Arc<str>| registry.entries().any(|entry| entry.tool().name() == &**name);
+    Readers { read: all.read.filter(there), search: all.search.filter(there) }
+}
