@@ -9,12 +9,13 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 8] = [
+const BENCHES: [(&str, &str); 9] = [
     ("haft", "core"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
     ("haft-sandbox", "start"),
     ("haft-sandbox", "work"),
+    ("haft-terminal", "screen"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),
     ("haft-cli", "start"),

@@ -19,7 +19,7 @@ use crate::converse::{Command, Typed};
 use crate::inbox::{Ask, Asked, Inbox, Note};
 use crate::limits::TYPED_MAX;
 use crate::story::Views;
-use crate::style::{Line, Look, Style};
+use crate::style::{Line, Look};
 use crate::text;
 use crate::tty::{self, Signals, Tty};
 use crate::ui::Ui;
@@ -312,7 +312,7 @@ static HOOK: Once = Once::new();
 /// if there is none: then they can be written as they always are.
 pub fn show(words: &str) -> bool {
     let inbox = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    let lines = text::lines(words).map(|line| Line::of(line, Style::WARNS)).collect();
+    let lines = text::lines(words).map(Line::plain).collect();
     inbox.is_some_and(|inbox| inbox.note(Note::Change(Change::Print(lines))))
 }
 
