@@ -469,7 +469,9 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
         true => body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)"),
         false => {
             let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
-            let mut shown = input_lines(&approval.input, &title, &marked_parts, columns, field_lines);
+            let said = [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
+            let said: Vec<&str> = said.into_iter().flatten().collect();
+            let mut shown = input_lines(&approval.input, &said, &marked_parts, columns, field_lines);
             if shown.len() > room {
                 let hidden = shown.len() - room.saturating_sub(1);
                 shown.truncate(room.saturating_sub(1));
@@ -483,8 +485,8 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
     lines
 }
 
-/// The fields of an input, those that the title doesn't say already.
-fn input_lines(input: &Value, title: &str, parts: &[&str], columns: usize, most: usize) -> Vec<Line> {
+/// The fields of an input, but for those that are said already.
+fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let single;
     let fields: Vec<(&str, &Value)> = match input {
@@ -503,7 +505,8 @@ fn input_lines(input: &Value, title: &str, parts: &[&str], columns: usize, most:
                 &written
             }
         };
-        if words == title {
+        // A title may have a sign before it.
+        if said.iter().any(|said| said.strip_suffix(words).is_some_and(|sign| sign.len() <= 2)) {
             continue;
         }
         let count = text::lines(words).count();

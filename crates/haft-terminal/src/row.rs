@@ -19,6 +19,8 @@ use crate::writing::Writing;
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Columns of a bar.
 const BAR: usize = 10;
+/// Columns of a title, where there is room: lines that are put down one by one should stand under each other too.
+const TITLE: usize = 26;
 /// Columns of the time.
 const TIME: usize = 8;
 /// Columns of a bracket with its words.
@@ -45,6 +47,8 @@ pub(crate) struct Row {
     pub(crate) progress: Progress,
     /// The last line of its output so far.
     pub(crate) said: Option<String>,
+    /// Why it failed, where it did.
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug)]
@@ -104,6 +108,7 @@ impl Row {
     pub(crate) fn finish(&mut self, result: &ToolResult, at: u64) {
         self.view = result.view();
         self.tool = result.tool_name().to_owned();
+        self.reason = result.error().map(|error| error.message().to_owned());
         self.ran = self.ran.map(|(from, to)| (from, to.or(Some(at))));
         let offloaded = result.offloaded_to().is_some();
         self.state = State::Done { mark: Mark::of(result), took: result.duration(), offloaded };
@@ -124,7 +129,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row>, screen: usize, cwd: &Path) -> Columns {
-        let (mut name, mut title) = (6, 12);
+        let (mut name, mut title) = (6, TITLE);
         for row in rows {
             name = name.max(text::width(&row.tool).min(20));
             title = title.max(text::width(&text::safe(&body::title(&row.view.title, cwd))));
@@ -272,7 +277,11 @@ impl Layout<'_> {
                 if shown.width() <= self.columns.summary {
                     return (shown, Vec::new());
                 }
-                let wrapped = shown.wrap(self.columns.line.saturating_sub(6).max(20), 0);
+                let columns = self.columns.line.saturating_sub(6).max(20);
+                let reason = row.reason.as_deref().unwrap_or(words);
+                let wrapped: Vec<Line> = text::lines(reason)
+                    .flat_map(|line| Line::of(line, Style::WARNS).wrap(columns, 0))
+                    .collect();
                 let hidden = wrapped.len().saturating_sub(REASON_LINES);
                 let lines = wrapped
                     .iter()
@@ -384,6 +393,7 @@ mod tests {
             ran,
             progress: Progress::default(),
             said: None,
+            reason: None,
         }
     }
 
@@ -416,10 +426,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "  ✓ Read    src/parser.rs       214 lines                                3 ms ┐",
-                "  ✓ Read    src/lexer.rs        214 lines                                3 ms │ 3 at once",
-                "  ✓ Grep    \"last_line\" in src  214 lines                                3 ms ┘",
-                "  ✓ Bash    cargo test          214 lines                                3 ms",
+                "  ✓ Read    src/parser.rs               214 lines                        3 ms ┐",
+                "  ✓ Read    src/lexer.rs                214 lines                        3 ms │ 3 at once",
+                "  ✓ Grep    \"last_line\" in src          214 lines                        3 ms ┘",
+                "  ✓ Bash    cargo test                  214 lines                        3 ms",
             ]
         );
     }
@@ -430,7 +440,7 @@ mod tests {
         one.progress = Progress { fraction: Some(0.6), message: Some("compiling 41/68".into()) };
         let shown = shown(&[one], 100);
         assert!(
-            shown[0].starts_with("  ⠹ Bash    cargo test parser  compiling 41/68  ▓▓▓▓▓▓░░░░"),
+            shown[0].starts_with("  ⠹ Bash    cargo test parser           compiling 41/68  ▓▓▓▓▓▓░░░░"),
             "{}",
             shown[0]
         );

@@ -401,6 +401,7 @@ impl Story {
         }
         self.end_text();
         if std::mem::take(&mut self.hide_said) {
+            self.last = Kind::Said;
             return;
         }
         self.begin(Kind::Said);
@@ -544,6 +545,7 @@ impl Story {
             ran: None,
             progress: Progress::default(),
             said: None,
+            reason: None,
         }
     }
 

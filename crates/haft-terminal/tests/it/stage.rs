@@ -1,6 +1,6 @@
-//! A terminal to play in: a tmux server of its own, a folder, and the example `screen` with a script.
+//! A terminal to play in: a tmux server of its own, with a shell in a folder of its own.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -19,18 +19,6 @@ pub(crate) fn has_tmux() -> bool {
         std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no tmux\n").unwrap();
     }
     has
-}
-
-/// The example, built by cargo with the tests.
-fn program() -> PathBuf {
-    let this = std::env::current_exe().unwrap();
-    let built = this.parent().and_then(Path::parent).unwrap().join("examples/screen");
-    assert!(
-        built.exists(),
-        "`cargo test -p haft-terminal` builds the example `screen`; {} is missing",
-        built.display()
-    );
-    built
 }
 
 impl Stage {
@@ -57,30 +45,18 @@ impl Stage {
         stage
     }
 
-    /// Runs the example with a script.
-    pub(crate) fn play(columns: usize, rows: usize, script: &str, words: &str) -> Stage {
-        let stage = Stage::open(columns, rows);
-        std::fs::write(stage.dir.path().join("script.yaml"), script).unwrap();
-        stage.run("", words);
-        stage
-    }
-
-    pub(crate) fn run(&self, environment: &str, words: &str) {
-        let folder = self.folder();
-        let history = self.dir.path().join("history");
-        let script = self.dir.path().join("script.yaml");
-        let command = format!(
-            "cd {}; clear; env -u CI -u NO_COLOR SCREEN_HISTORY={} {environment} {} {} {words}",
-            folder.display(),
-            history.display(),
-            program().display(),
-            script.display(),
-        );
+    /// Runs a command in the folder, on an empty terminal.
+    pub(crate) fn start(&self, command: &str) {
         self.type_("clear");
         self.key("Enter");
         self.until("an empty terminal", |screen| screen == "$");
-        self.type_(&command);
+        self.type_(&format!("cd {}; clear; env -u CI -u NO_COLOR {command}", self.folder().display()));
         self.key("Enter");
+    }
+
+    /// A file beside the folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// The folder that the program works in.

@@ -1,6 +1,28 @@
 use std::fs;
+use std::path::Path;
 
 use crate::stage::{Stage, has_tmux};
+
+/// Runs the example with a script, and words where there are any.
+fn play(columns: usize, rows: usize, script: &str, words: &str) -> Stage {
+    let stage = Stage::open(columns, rows);
+    fs::write(stage.beside("script.yaml"), script).unwrap();
+    run(&stage, "", words);
+    stage
+}
+
+fn run(stage: &Stage, environment: &str, words: &str) {
+    let this = std::env::current_exe().unwrap();
+    let program = this.parent().and_then(Path::parent).unwrap().join("examples/screen");
+    assert!(program.exists(), "`cargo test -p haft-terminal` builds the example `screen`");
+    let (script, history) = (stage.beside("script.yaml"), stage.beside("history"));
+    stage.start(&format!(
+        "SCREEN_HISTORY={} {environment} {} {} {words}",
+        history.display(),
+        program.display(),
+        script.display()
+    ));
+}
 
 /// Echo, lines and signals are as a shell wants them.
 #[track_caller]
@@ -31,9 +53,7 @@ fn a_run_is_watched_from_start_to_end() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::open(100, 30);
-    drop(stage);
-    let stage = Stage::play(100, 30, TWO, "");
+    let stage = play(100, 30, TWO, "");
     stage.see("shift-tab changes the mode");
     fs::write(stage.folder().join("a.txt"), "one\ntwo\n").unwrap();
     fs::write(stage.folder().join("b.txt"), "one\n").unwrap();
@@ -75,7 +95,7 @@ fn questions_are_answered_one_by_one() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::play(100, 30, ASKS, "go");
+    let stage = play(100, 30, ASKS, "go");
     let asked = stage.see("y once");
     assert!(asked.contains("? Write   new.txt"), "{asked}");
     assert!(asked.contains("writes") && asked.contains("new.txt"), "{asked}");
@@ -114,7 +134,7 @@ fn keys_that_were_typed_before_a_question_do_not_answer_it() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::play(90, 24, BOTH, "go");
+    let stage = play(90, 24, BOTH, "go");
     stage.see("look ");
     // The question appears while somebody types a message full of y.
     let yes = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
@@ -141,7 +161,7 @@ fn an_interrupt_asks_first_and_then_forces() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::play(100, 24, HOLDS, "go");
+    let stage = play(100, 24, HOLDS, "go");
     stage.until("both calls", |screen| screen.matches("look ").count() == 2);
     stage.key("C-c");
     let stopping = stage.see("still running: hold");
@@ -161,7 +181,7 @@ fn words_that_are_typed_while_calls_run_go_in_with_the_results() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::play(100, 24, HOLDS, "go");
+    let stage = play(100, 24, HOLDS, "go");
     stage.until("both calls", |screen| screen.matches("look ").count() == 2);
     stage.type_("rather look elsewhere");
     stage.key("Enter");
@@ -186,7 +206,7 @@ turns:
       - {name: question, input: {words: three}}
   - text: Done.
 ";
-    let stage = Stage::play(100, 24, script, "go");
+    let stage = play(100, 24, script, "go");
     stage.until("three questions", |screen| screen.contains("A all 3 once"));
     stage.type_("A");
     let done = stage.see("Done.");
@@ -203,7 +223,7 @@ turns:
   - text: First.
   - text: Second.
 ";
-    let stage = Stage::play(60, 24, script, "");
+    let stage = play(60, 24, script, "");
     stage.see("/help");
     stage.type_("/he");
     stage.key("Tab");
@@ -234,7 +254,7 @@ turns:
     stage.see("left");
     check_restored(&stage);
     // The history outlives the program.
-    stage.run("", "");
+    run(&stage, "", "");
     stage.see("/help");
     stage.key("Up");
     stage.key("Up");
@@ -257,7 +277,7 @@ fn an_input_streams_into_view_and_not_to_disk() {
         return;
     }
     let content: String = (0..1_500).map(|line| format!("line {line} of the file\\n")).collect();
-    let stage = Stage::play(90, 24, &LONG.replace("CONTENT", &content), "go");
+    let stage = play(90, 24, &LONG.replace("CONTENT", &content), "go");
     let writing = stage.until("what is being written", |screen| {
         screen.contains(" Write ") && screen.contains("of the file") && screen.contains("ctrl-c stops")
     });
@@ -275,7 +295,7 @@ fn another_size_keeps_the_screen_whole() {
     if !has_tmux() {
         return;
     }
-    let stage = Stage::play(100, 24, ASKS, "go");
+    let stage = play(100, 24, ASKS, "go");
     stage.see("y once");
     for (columns, rows) in [(50, 20), (120, 30), (40, 16), (100, 24)] {
         stage.resize(columns, rows);
@@ -302,7 +322,7 @@ turns:
       - {name: wait, input: {file: go}}
   - text: Done.
 ";
-    let stage = Stage::play(100, 24, script, "go");
+    let stage = play(100, 24, script, "go");
     let running = stage.until("the panic", |screen| {
         screen.contains("panicked: a tool that breaks") && screen.contains("look ")
     });
@@ -339,17 +359,17 @@ turns:
     tool_calls: [{name: shout, input: {words: hey}}]
   - text: Done.
 ";
-    let stage = Stage::play(80, 24, script, "go");
+    let stage = play(80, 24, script, "go");
     stage.see("2 turns");
     stage.key("C-d");
     stage.see("left");
     for environment in ["TERM=dumb", "CI=true"] {
-        stage.run(environment, "go");
+        run(&stage, environment, "go");
         let plain = stage.until("lines", |screen| screen.contains("2 turns") && !screen.contains("/help"));
         assert!(plain.contains("● Some bold words.") && plain.contains("✓ shout"), "{plain}");
         stage.until("the shell", |screen| screen.lines().last().is_some_and(|line| line.starts_with('$')));
     }
-    stage.run("NO_COLOR=1", "go");
+    run(&stage, "NO_COLOR=1", "go");
     stage.see("2 turns");
     let raw = stage.coloured();
     assert!(!raw.contains("\x1b["), "{raw:?}");
