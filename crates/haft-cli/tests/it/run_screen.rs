@@ -105,9 +105,11 @@ fn a_prompt_is_answered_and_that_is_all() {
     assert!(done.contains("● It is there.") && !done.contains("/help"), "the screen is gone: {done}");
     assert!(stage.folder().join("note.txt").exists());
     // Standard output that is no terminal gets the answer, and lines go to standard error.
-    start(&stage, "'write it down' > answer.txt; echo ended $?");
-    stage.see("ended");
-    assert!(!stage.screen().contains("/help"));
+    fs::remove_file(stage.folder().join("note.txt")).unwrap();
+    start(&stage, "--permission-mode acceptEdits 'write it down' > answer.txt; echo ended $?");
+    let lines = stage.see("ended 0");
+    assert!(lines.contains("✓ Write") && !lines.contains("It is"), "{lines}");
+    assert_eq!(fs::read_to_string(stage.folder().join("answer.txt")).unwrap(), "It is **there**.\n");
 }
 
 #[test]
