@@ -9,10 +9,12 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 9] = [
+const BENCHES: [(&str, &str); 11] = [
     ("haft", "core"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
+    ("haft-provider", "stream"),
+    ("haft-provider", "gap"),
     ("haft-sandbox", "start"),
     ("haft-sandbox", "work"),
     ("haft-terminal", "screen"),
@@ -29,7 +31,7 @@ pub(crate) fn run() -> Done {
         if !exists(&metadata, package, bench) {
             return Err(format!("there is no benchmark `{bench}` in the crate `{package}`"));
         }
-        let mut call = cargo(["bench", "--package", package, "--bench", bench]);
+        let mut call = cargo(["bench", "--all-features", "--package", package, "--bench", bench]);
         if (package, bench) == ("haft-tools", "files") {
             call = call.with_env("RG", &ripgrep(&metadata)?);
         }

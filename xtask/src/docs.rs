@@ -40,7 +40,7 @@ const PAGES: &[Page] = &[
         path: "docs/environment.md",
         source: "crates/haft/src/env.rs",
     },
-    Page { made: Made::Picture("cargo run --example turn"), path: "docs/turn.svg", source: "docs/turn.txt" },
+    Page { made: Made::Picture("haft run"), path: "docs/tour.svg", source: "docs/tour.txt" },
 ];
 
 pub(crate) fn run(action: Action) -> Done {

@@ -1,11 +1,8 @@
 //! A picture of a terminal, made from text: what a program printed, as the README shows it.
 //!
 //! The text is kept in the repository because a run takes its own time each time; the picture is made from it alone,
-//! so it can be checked like every other page. Only the first part of the text is drawn, up to the heading of the
-//! second. Colours stand for what a mark at the beginning of a line means; nothing in the text itself is obeyed.
+//! so it can be checked like every other page. Colours stand for what a mark at the beginning of a line means; nothing in the text itself is obeyed.
 
-/// Where the second part begins; the picture ends before it.
-const SECOND_PART: &str = "2  ";
 /// Longer lines are continued on the next, as a terminal would.
 const COLUMNS: usize = 116;
 /// How far a tab goes.
@@ -22,9 +19,8 @@ const STYLE: &str = "text { font: 12px ui-monospace, SFMono-Regular, Menlo, Cons
 
 /// Returns the picture of `command` and what it printed.
 pub(crate) fn picture(command: &str, printed: &str) -> String {
-    let first = printed.lines().take_while(|line| !line.starts_with(SECOND_PART));
     let mut lines: Vec<(&str, String)> = vec![("head", format!("$ {command}")), ("", String::new())];
-    for line in first {
+    for line in printed.lines() {
         let class = class(line);
         lines.extend(wrapped(&line.replace('\t', &" ".repeat(TAB))).into_iter().map(|part| (class, part)));
     }
@@ -55,8 +51,14 @@ pub(crate) fn picture(command: &str, printed: &str) -> String {
 /// The colour of a line, by what it begins with.
 fn class(line: &str) -> &'static str {
     let text = line.trim_start();
+    // A line of a change has its number first.
+    let changed = text.trim_start_matches(|c: char| c.is_ascii_digit());
     match text.chars().next() {
-        _ if !line.starts_with(' ') => "head",
+        Some('●') => "head",
+        Some('»' | '?') => "note",
+        Some(first) if first.is_ascii_digit() && changed.starts_with(" + ") => "good",
+        Some(first) if first.is_ascii_digit() && changed.starts_with(" - ") => "bad",
+        _ if !line.starts_with(' ') => "plain",
         Some('✓') => "good",
         Some('✗') => "bad",
         Some('[') => "note",
@@ -97,13 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_shows_the_first_part_and_nothing_is_obeyed() {
-        let svg = picture("run <it>", "1  First\n\n   ✓ a & b\n\n2  Second\n   ✗ c\n");
+    fn a_picture_shows_lines_by_their_marks_and_obeys_nothing() {
+        let svg = picture("run <it>", "● First\n\n   ✓ a & b\n   4 - old\n   4 + new\n");
         assert!(
             svg.contains(">$ run &lt;it&gt;<") && svg.contains("class=\"good\">   ✓ a &amp; b<"),
             "{svg}"
         );
-        assert!(!svg.contains("Second"), "{svg}");
-        assert_eq!(svg.matches("<text").count(), 3);
+        assert!(
+            svg.contains("class=\"bad\">   4 - old<") && svg.contains("class=\"good\">   4 + new<"),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("<text").count(), 5);
     }
 }

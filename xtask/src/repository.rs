@@ -125,7 +125,7 @@ fn forgotten_test_modules(files: &[File]) -> Vec<String> {
     findings
 }
 
-const README_COMMANDS: [&str; 2] = ["cargo run --example turn", "cargo xtask test"];
+const README_COMMANDS: [&str; 2] = ["cargo run -- run", "cargo xtask test"];
 
 /// The README says how to see the project at work, and how to check it.
 fn readme_commands(files: &[File]) -> Vec<String> {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_readme_names_both_commands() {
-        check(readme_commands, &[("README.md", "cargo xtask test\ncargo run --example turn")], &[]);
+        check(readme_commands, &[("README.md", "cargo xtask test\ncargo run -- run")], &[]);
         check(readme_commands, &[("README.md", "cargo xtask test")], &["README.md"]);
         check(readme_commands, &[("docs/README.md", "cargo xtask test, cargo xtask prove")], &["README.md"]);
     }

@@ -23,10 +23,10 @@ const PROGRESS_CHARS_MAX: usize = 79;
 /// Whether a line of progress is shown that has to be taken back.
 static PROGRESS: AtomicBool = AtomicBool::new(false);
 
-/// Shows how far something is, in place of what was shown so before; only on a terminal.
+/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back.
 pub(crate) fn progress(words: &str) {
     let mut err = io::stderr().lock();
-    if err.is_terminal() {
+    if err.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb") {
         let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
         PROGRESS.store(true, Ordering::Relaxed);
         let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         ));
     }
     Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output, look }
-        .to_the_end(&interrupts)
+        .finish(&interrupts)
 }
 
 /// How far a run may go: what flags say, else what settings say.
@@ -111,7 +111,7 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
         form: args.output,
         look: live::look(args.output, common, &|name| std::env::var_os(name)),
     };
-    let exit = play.to_the_end(interrupts)?;
+    let exit = play.finish(interrupts)?;
     // Before its folder is removed, nothing may run in it.
     session::close();
     if args.output == RunForm::Text && exit == Exit::Done {
@@ -136,7 +136,7 @@ struct Play {
 }
 
 impl Play {
-    fn to_the_end(mut self, interrupts: &Interrupts) -> Result<Exit, Usage> {
+    fn finish(mut self, interrupts: &Interrupts) -> Result<Exit, Usage> {
         if let Some(look) = self.look {
             match live::open(&self, look) {
                 Ok(screen) => return self.on(screen, interrupts),

@@ -45,6 +45,7 @@ pub struct Client {
 struct Http {
     url: String,
     headers: HeaderMap,
+    key: Option<String>,
     proxy: Option<String>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -68,7 +69,8 @@ impl Client {
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         let accept = if options.stream { "text/event-stream" } else { "application/json" };
         headers.insert("accept", HeaderValue::from_static(accept));
-        let http = Http { url, headers, proxy: endpoint.proxy.clone(), client: OnceLock::new() };
+        let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
+        let http = Http { url, headers, key, proxy, client: OnceLock::new() };
         Ok(Client {
             line: Arc::new(Line::new(endpoint.wire, http)),
             endpoint: Arc::new(endpoint),
@@ -165,7 +167,11 @@ impl Http {
                 _ => None,
             };
             let (status, after) = (response.status().as_u16(), after(header));
-            let (body, _) = read(response, ERROR_BYTES_MAX).await;
+            let (mut body, _) = read(response, ERROR_BYTES_MAX).await;
+            // Words of an error are shown, and some servers repeat what they were sent.
+            if let Some(key) = &self.key {
+                body = body.replace(key.as_str(), "(the key)");
+            }
             return Ok(Answer::Refused { status, body, after, again });
         }
         let kind = header("content-type").unwrap_or_default();

@@ -3,7 +3,9 @@
 //! It is kept in the provider's form and not in one of ours, because what a model sent has to come back unchanged:
 //! signatures, encrypted reasoning, blocks that nobody here knows. So a conversation belongs to one wire.
 
-use haft::Blob;
+use std::collections::HashMap;
+
+use haft::{Blob, ToolResult};
 use serde_json::{Map, Value, json};
 
 use crate::reply::Reply;
@@ -20,6 +22,8 @@ const OPAQUE_CHARS: u64 = 6_000;
 pub struct Conversation {
     wire: Wire,
     items: Vec<Value>,
+    /// Where the whole of long results is, by call.
+    offloaded: HashMap<String, String>,
 }
 
 /// A part of what the user says.
@@ -35,12 +39,12 @@ pub enum UserPart {
 impl Conversation {
     /// An empty conversation by this wire.
     pub fn new(wire: Wire) -> Conversation {
-        Conversation { wire, items: Vec::new() }
+        Conversation::from_items(wire, Vec::new())
     }
 
     /// A conversation that was kept: its items as [`items`](Conversation::items) gave them.
     pub fn from_items(wire: Wire, items: Vec<Value>) -> Conversation {
-        Conversation { wire, items }
+        Conversation { wire, items, offloaded: HashMap::new() }
     }
 
     /// The wire that it belongs to.
@@ -129,6 +133,22 @@ impl Conversation {
         self.items.extend(reply.items().iter().cloned());
     }
 
+    /// The same without a copy: the reply's items are here from now on.
+    pub(crate) fn take(&mut self, reply: &mut Reply) {
+        assert_eq!(reply.wire(), self.wire, "a conversation belongs to one wire");
+        self.items.append(&mut reply.items);
+    }
+
+    /// Remembers where the whole of long results is, for the time when they are cleared.
+    pub(crate) fn remember(&mut self, results: &[ToolResult]) {
+        for result in results {
+            // Calls without an id can't be told apart later.
+            if let Some(path) = result.offloaded_to().filter(|_| !result.call_id().is_empty()) {
+                self.offloaded.insert(result.call_id().to_owned(), path.display().to_string());
+            }
+        }
+    }
+
     /// Adds the answer to a reply's calls, as [`Reply::answer`] made it.
     pub fn answer(&mut self, answer: Value) {
         match answer {
@@ -166,6 +186,37 @@ impl Conversation {
     /// the call's id. Results that are shorter than their note stay. Returns how many were cleared.
     pub fn clear_results(&mut self, keep: usize, note: impl Fn(&str) -> String) -> usize {
         let wire = self.wire;
+        let old = self.old_results(keep, note);
+        let cleared = old.len();
+        for (result, words) in old {
+            result[result_keys(wire).1] = match wire {
+                Wire::Gemini => json!({"output": words}),
+                _ => Value::String(words),
+            };
+            if let Some(fields) = result.as_object_mut() {
+                // Gemini keeps pictures beside the response.
+                fields.remove("parts");
+            }
+        }
+        cleared
+    }
+
+    /// The same, with notes that say where the whole of a result is, if it is anywhere.
+    pub(crate) fn clear_old_results(&mut self, keep: usize) -> usize {
+        let offloaded = std::mem::take(&mut self.offloaded);
+        let cleared = self.clear_results(keep, |id| cleared_note(offloaded.get(id)));
+        self.offloaded = offloaded;
+        cleared
+    }
+
+    /// Whether there is anything that could be cleared so.
+    pub(crate) fn has_old_results(&mut self, keep: usize) -> bool {
+        !self.old_results(keep, |_| cleared_note(None)).is_empty()
+    }
+
+    /// The results that may be cleared and are long enough that it helps, with what they would say.
+    fn old_results(&mut self, keep: usize, note: impl Fn(&str) -> String) -> Vec<(&mut Value, String)> {
+        let wire = self.wire;
         let mut results: Vec<&mut Value> = Vec::new();
         for item in &mut self.items {
             match wire {
@@ -183,34 +234,29 @@ impl Conversation {
             }
         }
         let old = results.len().saturating_sub(keep);
-        let mut cleared = 0;
-        for result in results.into_iter().take(old) {
-            let (id, content) = match wire {
-                Wire::Anthropic => ("tool_use_id", "content"),
-                Wire::OpenAi => ("call_id", "output"),
-                Wire::OpenAiChat => ("tool_call_id", "content"),
-                Wire::Gemini => ("id", "response"),
-            };
+        let (id, content) = result_keys(wire);
+        let old = results.into_iter().take(old);
+        old.filter_map(|result| {
             let words = note(result[id].as_str().unwrap_or_default());
-            let shown = match wire {
-                Wire::Gemini => json!({"output": words}),
-                _ => Value::String(words.clone()),
-            };
-            if result[content].to_string().len() > words.len() + 64 {
-                result[content] = shown;
-                if let Some(fields) = result.as_object_mut() {
-                    // Gemini keeps pictures beside the response.
-                    fields.remove("parts");
-                }
-                cleared += 1;
-            }
-        }
-        cleared
+            let gains = result[content].to_string().len() > words.len() + 64;
+            gains.then_some((result, words))
+        })
+        .collect()
+    }
+}
+
+/// The fields of a result that hold the call's id and what came of it.
+fn result_keys(wire: Wire) -> (&'static str, &'static str) {
+    match wire {
+        Wire::Anthropic => ("tool_use_id", "content"),
+        Wire::OpenAi => ("call_id", "output"),
+        Wire::OpenAiChat => ("tool_call_id", "content"),
+        Wire::Gemini => ("id", "response"),
     }
 }
 
 /// What a result says that had to make room.
-pub(crate) fn cleared_note(offloaded: Option<&str>) -> String {
+fn cleared_note(offloaded: Option<&String>) -> String {
     match offloaded {
         Some(path) => format!("[cleared to make room; the whole output is in {path}]"),
         None => format!("[cleared to make room; call the tool again if it is needed; {}]", encode::CLEARED),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use haft::BoxFuture;
 use serde_json::Value;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::retry::RetryPolicy;
@@ -24,7 +25,7 @@ use self::breaker::Breaker;
 #[cfg(feature = "http")]
 pub(crate) use self::retry::after;
 use crate::Wire;
-use crate::limits::RETRY_AFTER_SECONDS_MAX;
+use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
 use crate::model::Incoming;
 use crate::reply::{Failure, FailureKind, Reply, Stop};
 use crate::stream::{Delta, Reader, whole};
@@ -70,11 +71,27 @@ pub(crate) struct Line {
     pub(crate) wire: Wire,
     pub(crate) transport: Box<dyn Transport>,
     breaker: Mutex<Breaker>,
+    /// Streams whose message is over and whose end has not come yet. They end with the line.
+    draining: Mutex<JoinSet<()>>,
 }
 
 impl Line {
     pub(crate) fn new(wire: Wire, transport: impl Transport) -> Line {
-        Line { wire, transport: Box::new(transport), breaker: Mutex::new(Breaker::new()) }
+        let (transport, breaker) = (Box::new(transport), Mutex::new(Breaker::new()));
+        Line { wire, transport, breaker, draining: Mutex::default() }
+    }
+
+    /// Takes what is left of a stream whose message is over: a connection can be used again only once its answer was
+    /// read to the end. Mostly that is there already; if it isn't soon, it is waited for elsewhere.
+    async fn drain(&self, mut rest: Box<dyn Chunks>) {
+        let mut rest = Box::pin(async move { while let Ok(true) = rest.next(&mut |_| {}).await {} });
+        if timeout(Duration::from_millis(DRAIN_MS), rest.as_mut()).await.is_ok() {
+            // Whoever keeps the connection sees it before the next request looks for one.
+            return tokio::task::yield_now().await;
+        }
+        let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        while draining.try_join_next().is_some() {}
+        draining.spawn(async move { drop(timeout(Duration::from_secs(DRAIN_SECONDS_MAX), rest).await) });
     }
 
     fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
@@ -162,7 +179,11 @@ impl Exchange {
                             }
                             if self.reader.is_over() {
                                 self.line.breaker().succeeded();
-                                self.state = State::Over;
+                                if let State::Streaming(rest) =
+                                    std::mem::replace(&mut self.state, State::Over)
+                                {
+                                    self.line.drain(rest).await;
+                                }
                                 return false;
                             }
                             if out.len() > before {
@@ -289,15 +310,10 @@ fn refusal(status: u16, body: &str) -> Failure {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     // Gemini wraps its error in a list where a stream was asked for.
     let parsed = parsed.get(0).unwrap_or(&parsed);
-    let error = parsed.get("error").unwrap_or(parsed);
-    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    let word = [text("code"), text("status"), text("type")].into_iter().find(|word| !word.is_empty());
-    let message = match (text("message"), error.as_str()) {
-        ("", Some(words)) => words,
-        ("", None) if !parsed.is_object() => body.trim(),
-        (words, _) => words,
-    };
-    Failure::said(Some(status), word.unwrap_or_default(), message)
+    match parsed.get("error").unwrap_or(parsed) {
+        Value::Null => Failure::said(Some(status), "", body.trim()),
+        error => Failure::of(Some(status), error),
+    }
 }
 
 #[cfg(test)]

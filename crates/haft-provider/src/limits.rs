@@ -76,6 +76,11 @@ pub const BREAKER_REST_SECONDS: u64 = 30;
 pub const CONNECT_SECONDS_MAX: u64 = 30;
 /// How long a stream may say nothing, in seconds. Models that think say nothing for minutes.
 pub const SILENCE_SECONDS_MAX: u64 = 600;
+/// How long the loop waits for the end of an answer after its message is over, in milliseconds.
+pub const DRAIN_MS: u64 = 5;
+/// How long the end of an answer is waited for after its message is over, in seconds, so that its connection can be used
+/// again.
+pub const DRAIN_SECONDS_MAX: u64 = 5;
 
 /// The longest script, in bytes.
 pub const SCRIPT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -102,6 +107,8 @@ pub const CUT_CALLS_MAX: u32 = 3;
 pub const BROKEN_MAX: u32 = 3;
 /// How often in a row whoever watches the end may ask the model to go on.
 pub const CONTINUES_MAX: u32 = 20;
+/// How long calls that can't be cancelled may go on after the time of a run is over, in seconds. Then they are stopped.
+pub const OVERTIME_SECONDS_MAX: u64 = 10;
 /// How many messages of the user wait while something runs; more are refused.
 pub const WAITING_MESSAGES_MAX: usize = 64;
 /// How many of the newest results keep their content when room is made, where nothing else is said.

@@ -17,29 +17,19 @@ use crate::limits::FAILURE_CHARS_MAX;
 /// is always something that the provider takes again, with [`answer`](Reply::answer) right after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    message: Message,
-    items: Vec<Value>,
-    stop: Stop,
-    usage: Usage,
-    text: String,
-    model: Option<String>,
+    pub(crate) message: Message,
+    pub(crate) items: Vec<Value>,
+    pub(crate) stop: Stop,
+    pub(crate) usage: Usage,
+    pub(crate) text: String,
+    pub(crate) model: Option<String>,
 }
 
 impl Reply {
-    pub(crate) fn new(
-        message: Message,
-        items: Vec<Value>,
-        stop: Stop,
-        usage: Usage,
-        text: String,
-        model: Option<String>,
-    ) -> Reply {
-        Reply { message, items, stop, usage, text, model }
-    }
-
     /// A reply without anything in it.
     pub(crate) fn nothing(wire: Wire, stop: Stop) -> Reply {
-        Reply::new(Message::new(wire), Vec::new(), stop, Usage::default(), String::new(), None)
+        let (message, usage) = (Message::new(wire), Usage::default());
+        Reply { message, items: Vec::new(), stop, usage, text: String::new(), model: None }
     }
 
     pub(crate) fn with_message(mut self, message: Message) -> Reply {
@@ -298,6 +288,19 @@ impl Failure {
         Failure { status, ..Failure::new(kind, shown) }
     }
 
+    /// A failure from a provider's error, in whichever of their forms: the words are a `message` or all there is, the
+    /// kind is a `code`, a `status` or a `type`, and a `code` that is a number is the HTTP status.
+    pub(crate) fn of(status: Option<u16>, error: &Value) -> Failure {
+        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+        let kind = ["code", "status", "type"].into_iter().map(text).find(|word| !word.is_empty());
+        let words = match (text("message"), error.as_str()) {
+            ("", Some(words)) => words,
+            (words, _) => words,
+        };
+        Failure::said(status.or(code), kind.unwrap_or_default(), words)
+    }
+
     /// Whether the same request may succeed later.
     pub fn is_passing(&self) -> bool {
         matches!(
@@ -316,14 +319,17 @@ fn kind_of(status: Option<u16>, word: &str, message: &str) -> FailureKind {
     let words = message.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    if has(&["context_length_exceeded", "context_window"])
+    // A request that is too large gets smaller in the same way.
+    if has(&["context_length_exceeded", "context_window", "exceed_context", "request_too_large"])
         || says(&[
             "prompt is too long",
-            "maximum context length",
             "context window",
             "context length",
-            "input token count",
-            "exceeds the available context size",
+            "context limit",
+            "context size",
+            "input token count (",
+            "input is too long",
+            "reduce the length of the messages",
         ])
     {
         return FailureKind::ContextFull;
@@ -412,6 +418,47 @@ mod tests {
         check(Some(502), "", "<html>", FailureKind::Server);
         check(None, "server_error", "", FailureKind::Server);
         check(None, "invalid_request_error", "bad", FailureKind::BadRequest);
+    }
+
+    #[test]
+    fn a_full_window_in_each_providers_words() {
+        for (status, word, message) in [
+            // Anthropic
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+            (
+                400,
+                "invalid_request_error",
+                "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+            ),
+            (413, "request_too_large", "Request exceeds the maximum size"),
+            // OpenAI and Azure
+            (400, "context_length_exceeded", "Your input exceeds the context window of this model."),
+            (400, "", "This model's maximum context length is 128000 tokens."),
+            // Gemini
+            (
+                400,
+                "INVALID_ARGUMENT",
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            ),
+            // vLLM, llama.cpp, Groq, Bedrock
+            (
+                400,
+                "BadRequestError",
+                "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+            ),
+            (
+                400,
+                "exceed_context_size_error",
+                "the request exceeds the available context size, try increasing it",
+            ),
+            (400, "invalid_request_error", "Please reduce the length of the messages or completion."),
+            (400, "ValidationException", "Input is too long for requested model."),
+        ] {
+            check(Some(status), word, message, FailureKind::ContextFull);
+        }
+        let metric = "Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000";
+        check(Some(429), "RESOURCE_EXHAUSTED", metric, FailureKind::RateLimited);
+        check(Some(400), "invalid_request_error", "max_tokens: 99 > 8192", FailureKind::BadRequest);
     }
 
     #[test]

@@ -32,8 +32,8 @@ mod options;
 mod outcome;
 mod room;
 
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
 use tokio::time::{Instant, sleep_until};
@@ -48,7 +48,7 @@ use self::options::Nobody;
 use self::room::Quiet;
 use crate::conversation::Conversation;
 use crate::definitions::{Definitions, Tools};
-use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, PAUSES_MAX};
+use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
 use crate::model::{Model, Prompt};
 use crate::reply::{FailureKind, Reply, Stop, Usage};
 use crate::stream::Delta;
@@ -155,7 +155,7 @@ impl Loop {
             last: Usage::default(),
             last_items: 0,
             calls: Vec::new(),
-            offloaded: HashMap::new(),
+            words: Vec::new(),
             deadline: self.options.max_time.map(|time| Instant::now() + time),
             pauses: 0,
             cut_calls: 0,
@@ -184,8 +184,8 @@ struct Run<'a> {
     last: Usage,
     last_items: usize,
     calls: Vec<(ToolCall, ToolResult)>,
-    /// Where the whole of long results is, by call.
-    offloaded: HashMap<String, String>,
+    /// What the user said since the model spoke last.
+    words: Vec<String>,
     deadline: Option<Instant>,
     pauses: u32,
     cut_calls: u32,
@@ -204,19 +204,45 @@ enum Halt {
     Time,
 }
 
+impl From<Halt> for Ended {
+    fn from(halt: Halt) -> Ended {
+        match halt {
+            Halt::Interrupt => Ended::Interrupted,
+            Halt::Time => Ended::Limit(Limit::Time),
+        }
+    }
+}
+
 impl Run<'_> {
+    /// Waits for the host, unless somebody stops the run: no host can hold it.
+    async fn host<T>(&self, answer: impl Future<Output = T>) -> Result<T, Halt> {
+        match either(answer, self.halted()).await {
+            Either::First(answer) => Ok(answer),
+            Either::Second(halt) => Err(halt),
+        }
+    }
+
     /// Lets words of the user in, if the host does.
     async fn say(&mut self, text: &str) -> Option<Ended> {
-        let verdict = self.with.session.prompt(text).await;
+        let verdict = match self.host(self.with.session.prompt(text)).await {
+            Ok(verdict) => verdict,
+            Err(halt) => return Some(halt.into()),
+        };
         if let Some(reason) = verdict.blocked {
             return Some(Ended::Blocked(reason));
         }
-        self.conversation.say(text);
+        self.put(text);
         if let Some(context) = verdict.context {
-            self.conversation.say(&context);
+            self.put(&context);
         }
         self.with.tell(|| RunEvent::Said(text.to_owned()));
         None
+    }
+
+    /// Puts words into the conversation; should it be summarised before the model has read them, they stay.
+    fn put(&mut self, words: &str) {
+        self.conversation.say(words);
+        self.words.push(words.to_owned());
     }
 
     /// Turn after turn.
@@ -253,11 +279,10 @@ impl Run<'_> {
         if self.continues == CONTINUES_MAX {
             return false;
         }
-        let Some(words) = self.with.session.stopping(&self.text, self.continues > 0).await else {
-            return false;
-        };
+        let asked = self.with.session.stopping(&self.text, self.continues > 0);
+        let Ok(Some(words)) = self.host(asked).await else { return false };
         self.continues += 1;
-        self.conversation.say(&words);
+        self.put(&words);
         self.with.tell(|| RunEvent::Said(words));
         true
     }
@@ -291,7 +316,7 @@ impl Run<'_> {
             RunEvent::Asked { turn: number, left_out }
         });
         let mut pushed = Vec::new();
-        let (reply, halt) = self
+        let (mut reply, mut halt) = self
             .listen(self.conversation, &tools, Quiet::No, |call| {
                 turn.push(call.clone());
                 pushed.push(call);
@@ -307,7 +332,7 @@ impl Run<'_> {
             self.last = reply.usage().clone();
         }
         if !reply.text().is_empty() {
-            reply.text().clone_into(&mut self.text);
+            self.text = std::mem::take(&mut reply.text);
         }
         let broke = matches!(reply.stop(), Stop::Cut | Stop::Failed(_) | Stop::Interrupted);
         let results = match pushed.is_empty() {
@@ -318,18 +343,21 @@ impl Run<'_> {
                     // The message has no valid end: what has not begun never will.
                     handle.interrupt();
                 }
-                self.settle(turn.finish(), &handle).await
+                let (results, halted) = self.settle(turn.finish(), &handle).await;
+                halt = halt.or(halted);
+                results
             }
         };
         let cut = match halt {
             None if broke => Some(
-                "the connection was lost before the message was complete; make the call again if it is still needed",
+                "cancelled: the connection was lost before the message was complete; make the call again if it is still needed",
             ),
-            Some(Halt::Time) => Some("the time of this run was over"),
+            Some(Halt::Time) => Some("cancelled: the time for this run was over; the user did not interrupt"),
             _ => None,
         };
-        self.answer(&reply, pushed, results, cut).await;
-        self.next(&reply, halt)
+        let is_kept = !reply.items().is_empty();
+        self.answer(&mut reply, pushed, results, cut).await;
+        self.next(&reply, is_kept, halt)
     }
 
     /// Takes what the model says until its message is over, or somebody stops it.
@@ -377,69 +405,74 @@ impl Run<'_> {
     }
 
     /// Waits for the results. An interrupt, a word of the user or the end of the time stops what may be stopped; a
-    /// second interrupt stops everything.
+    /// second interrupt, or some seconds more, stop everything.
     async fn settle(
         &self,
         results: impl Future<Output = Vec<ToolResult>>,
         turn: &TurnHandle,
-    ) -> Vec<ToolResult> {
+    ) -> (Vec<ToolResult>, Option<Halt>) {
         let handle = &self.with.handle;
         let mut results = std::pin::pin!(results);
-        let stopped = async {
-            match either(self.halted(), handle.news()).await {
-                Either::First(_) | Either::Second(()) => {}
-            }
+        let mut halt = match either(results.as_mut(), either(self.halted(), handle.news())).await {
+            Either::First(results) => return (results, None),
+            Either::Second(Either::First(halt)) => Some(halt),
+            Either::Second(Either::Second(())) => None,
         };
-        if let Either::First(results) = either(results.as_mut(), stopped).await {
-            return results;
-        }
         let tools = turn.interrupt();
         if !tools.is_empty() {
             self.with.tell(|| RunEvent::Finishing { tools });
         }
-        // Something said is no interrupt; one may still come.
-        if let Either::First(results) = either(results.as_mut(), handle.stop().cancelled()).await {
-            return results;
+        if halt.is_none() {
+            // Something said is no interrupt; one may still come.
+            match either(results.as_mut(), self.halted()).await {
+                Either::First(results) => return (results, None),
+                Either::Second(halted) => halt = Some(halted),
+            }
+            turn.interrupt();
         }
-        turn.interrupt();
-        if let Either::First(results) = either(results.as_mut(), handle.forced().cancelled()).await {
-            return results;
+        let over = async {
+            match self.deadline {
+                Some(deadline) => sleep_until(deadline + Duration::from_secs(OVERTIME_SECONDS_MAX)).await,
+                None => std::future::pending().await,
+            }
+        };
+        match either(results.as_mut(), either(handle.forced().cancelled(), over)).await {
+            Either::First(results) => return (results, halt),
+            Either::Second(Either::First(_)) => turn.cancel(Cause::User),
+            Either::Second(Either::Second(())) => turn.cancel(Cause::Shutdown),
         }
-        turn.cancel(Cause::User);
-        results.await
+        (results.await, halt)
     }
 
-    /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why calls that
-    /// were cancelled were, where it wasn't the user.
+    /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why calls were
+    /// cancelled, where it wasn't the user.
     async fn answer(
         &mut self,
-        reply: &Reply,
+        reply: &mut Reply,
         pushed: Vec<ToolCall>,
         results: Vec<ToolResult>,
         cut: Option<&str>,
     ) {
-        for result in &results {
-            // Calls without an id can't be told apart later.
-            if let Some(path) = result.offloaded_to().filter(|_| !result.call_id().is_empty()) {
-                self.offloaded.insert(result.call_id().to_owned(), path.display().to_string());
-            }
-        }
         let extra = match results.is_empty() {
             true => None,
-            false => self.with.session.answered(&results).await,
+            false => self.host(self.with.session.answered(&results)).await.unwrap_or_default(),
         };
         let instead = |result: &ToolResult| {
-            let cancelled = result.error_kind() == Some(ErrorKind::Cancelled)
-                && result.error().and_then(|error| error.cause()) == Some(Cause::User);
-            cut.filter(|_| cancelled).map(|words| format!("{} was not run: {words}", result.tool_name()))
+            let (cut, error) = (cut?, result.error()?);
+            let cause = error.cause().filter(|cause| matches!(cause, Cause::User | Cause::Shutdown))?;
+            (error.kind() == ErrorKind::Cancelled).then(|| error.message().replace(cause.words(), cut))
         };
-        self.conversation.reply(reply);
+        if !reply.items().is_empty() {
+            self.words.clear();
+        }
+        self.conversation.take(reply);
         self.last_items = self.conversation.items().len();
         if reply.asks() {
             self.conversation.answer(reply.message().answer_or(&results, instead));
+            self.conversation.remember(&results);
         }
         if let Some(extra) = extra {
-            self.conversation.say(&extra);
+            self.put(&extra);
         }
         if !results.is_empty() {
             let turn = self.turns;
@@ -450,10 +483,9 @@ impl Run<'_> {
     }
 
     /// What follows from a reply.
-    fn next(&mut self, reply: &Reply, halt: Option<Halt>) -> Option<Ended> {
+    fn next(&mut self, reply: &Reply, is_kept: bool, halt: Option<Halt>) -> Option<Ended> {
         match halt {
-            Some(Halt::Interrupt) => return Some(Ended::Interrupted),
-            Some(Halt::Time) => return Some(Ended::Limit(Limit::Time)),
+            Some(halt) => return Some(halt.into()),
             None if self.with.handle.is_interrupted() => return Some(Ended::Interrupted),
             None => {}
         }
@@ -486,9 +518,8 @@ impl Run<'_> {
             Stop::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
             // Room is made before the model is asked again.
             _ if is_full => {
-                if !reply.items().is_empty() && !reply.asks() {
-                    self.conversation
-                        .say("Your message was cut off because the window was full. Go on from there.");
+                if is_kept && !reply.asks() {
+                    self.put("Your message was cut off because the window was full. Go on from there.");
                 }
                 None
             }

@@ -19,7 +19,7 @@ mod sse;
 
 use haft::ToolCall;
 
-use self::draft::Draft;
+use self::draft::{Draft, Read};
 use self::sse::{Bad, Splitter};
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
 use crate::reply::{Failure, FailureKind, Reply, Usage};
@@ -91,7 +91,7 @@ pub enum Delta {
 /// let reply = reader.finish(&mut deltas);
 /// assert_eq!((reply.text(), reply.stop()), ("Hello", &Stop::End));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reader {
     splitter: Splitter,
     draft: Draft,
@@ -99,7 +99,21 @@ pub struct Reader {
     bytes: u64,
 }
 
-#[derive(Debug, Clone)]
+/// What knows the events of one provider.
+trait Assemble {
+    /// Takes an event's data.
+    fn event(&mut self, data: &str, draft: &mut Draft) -> Read;
+
+    /// Takes a whole response, one that wasn't streamed: for some wires what a stream has one of after the other.
+    fn whole(&mut self, body: &str, draft: &mut Draft) -> Read {
+        self.event(body, draft)
+    }
+
+    /// Gives the message as it is sent back.
+    fn items(&mut self, draft: &mut Draft) -> Vec<serde_json::Value>;
+}
+
+#[derive(Debug, Clone, PartialEq)]
 enum Assembler {
     Anthropic(anthropic::Blocks),
     OpenAi(openai::Items),
@@ -117,31 +131,12 @@ impl Assembler {
         }
     }
 
-    fn event(&mut self, data: &str, draft: &mut Draft, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    fn inner(&mut self) -> &mut dyn Assemble {
         match self {
-            Assembler::Anthropic(blocks) => blocks.event(data, draft, out),
-            Assembler::OpenAi(items) => items.event(data, draft, out),
-            Assembler::OpenAiChat(chunks) => chunks.event(data, draft, out),
-            Assembler::Gemini(parts) => parts.event(data, draft, out),
-        }
-    }
-
-    fn whole(&mut self, body: &str, draft: &mut Draft, out: &mut Vec<Delta>) -> Result<(), Failure> {
-        match self {
-            Assembler::Anthropic(blocks) => blocks.whole(body, draft, out),
-            Assembler::OpenAi(items) => items.whole(body, draft, out),
-            Assembler::OpenAiChat(chunks) => chunks.whole(body, draft, out),
-            // A response is what a stream has one of after the other.
-            Assembler::Gemini(parts) => parts.event(body, draft, out),
-        }
-    }
-
-    fn items(self, draft: &mut Draft) -> Vec<serde_json::Value> {
-        match self {
-            Assembler::Anthropic(blocks) => blocks.items(draft),
-            Assembler::OpenAi(items) => items.items(draft),
-            Assembler::OpenAiChat(chunks) => chunks.items(draft),
-            Assembler::Gemini(parts) => parts.items(draft),
+            Assembler::Anthropic(blocks) => blocks,
+            Assembler::OpenAi(items) => items,
+            Assembler::OpenAiChat(chunks) => chunks,
+            Assembler::Gemini(parts) => parts,
         }
     }
 }
@@ -170,20 +165,12 @@ impl Reader {
         if draft.is_over() {
             return;
         }
-        let split = splitter.feed(bytes, |data| Self::event(assembler, draft, data, out));
-        if let Err(Bad) = split {
+        std::mem::swap(out, &mut draft.out);
+        if let Err(Bad) = splitter.feed(bytes, |data| event(assembler, draft, data)) {
             let words = format!("the stream has a line longer than {STREAM_LINE_BYTES_MAX} bytes");
             draft.fail(Failure::new(FailureKind::TooLarge, words));
         }
-    }
-
-    fn event(assembler: &mut Assembler, draft: &mut Draft, data: &str, out: &mut Vec<Delta>) {
-        if draft.is_over() {
-            return;
-        }
-        if let Err(failure) = assembler.event(data, draft, out) {
-            draft.fail(failure);
-        }
+        std::mem::swap(out, &mut draft.out);
     }
 
     /// Whether the message has ended; nothing that follows is read.
@@ -215,18 +202,39 @@ impl Reader {
     /// answered.
     pub fn finish(mut self, out: &mut Vec<Delta>) -> Reply {
         let Reader { splitter, draft, assembler, .. } = &mut self;
+        std::mem::swap(out, &mut draft.out);
         splitter.finish(|data| {
             // The last line of a stream that was cut may be half an event, which is not worth an error of its own.
             let is_whole =
                 data.trim_end().ends_with('}') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
-            if is_whole || data == "[DONE]" {
-                Self::event(assembler, draft, data, out);
+            if is_whole || data == DONE {
+                event(assembler, draft, data);
             }
         });
-        self.draft.end_of_bytes();
-        let items = self.assembler.items(&mut self.draft);
-        self.draft.into_reply(items)
+        std::mem::swap(out, &mut draft.out);
+        reply(self.draft, self.assembler)
     }
+}
+
+/// What some streams say after their last event.
+const DONE: &str = "[DONE]";
+
+fn event(assembler: &mut Assembler, draft: &mut Draft, data: &str) {
+    if draft.is_over() {
+        return;
+    }
+    if data == DONE {
+        draft.close();
+    } else if let Err(failure) = assembler.inner().event(data, draft) {
+        draft.fail(failure);
+    }
+}
+
+/// What came, as a reply.
+fn reply(mut draft: Draft, mut assembler: Assembler) -> Reply {
+    draft.end_of_bytes();
+    let items = assembler.inner().items(&mut draft);
+    draft.into_reply(items)
 }
 
 /// Reads a whole response, one that wasn't streamed.
@@ -235,14 +243,12 @@ impl Reader {
 /// A body that is no response of this wire.
 pub fn whole(wire: Wire, body: &str) -> Result<Reply, Failure> {
     let malformed = |bad: BadMessage| Failure::new(FailureKind::Malformed, bad.to_string());
-    let (mut draft, mut assembler, mut out) = (Draft::new(wire), Assembler::new(wire), Vec::new());
-    assembler.whole(body, &mut draft, &mut out)?;
+    let (mut draft, mut assembler) = (Draft::new(wire), Assembler::new(wire));
+    assembler.inner().whole(body, &mut draft)?;
     if let Some(failure) = draft.failure() {
         return Err(failure.clone());
     }
-    draft.end_of_bytes();
-    let items = assembler.items(&mut draft);
-    let reply = draft.into_reply(items);
+    let reply = reply(draft, assembler);
     // The reader of messages sees inputs as they were written, which a stream's events can't always show.
     let message = match reply.items().is_empty() {
         true => return Ok(reply),

@@ -99,7 +99,7 @@ pub use result::{ErrorJson, ResultJson, ToolResult};
 pub use results::OffloadStore;
 pub use results::ResultLimit::{self, Chars, Unlimited};
 pub use tool::{
-    AnyTool, BadTool, DynamicTool, Exposure, FnTool, Guard, GuardDenied, Interrupt, IntoTools, ListedClass,
-    NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
+    AnyTool, BadTool, Breaker, DynamicTool, Exposure, FnTool, Guard, GuardDenied, Interrupt, IntoTools,
+    ListedClass, NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
 };
 pub use view::{Stage, View};

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
+use crate::tool::breaker::Circuit;
 use crate::tool::{AnyTool, BadTool, IntoTools};
 
 pub use assemble::{Assembly, Gates, Withheld};
@@ -45,6 +46,8 @@ pub struct Entry {
     number: u32,
     /// One for all agents that share the registry.
     pub(crate) gate: Option<Arc<Semaphore>>,
+    /// The same.
+    pub(crate) circuit: Option<Arc<Circuit>>,
     name: Arc<str>,
     fingerprint: OnceLock<[u8; 32]>,
 }
@@ -53,16 +56,17 @@ impl Entry {
     fn new(tool: AnyTool, origin: Origin) -> Arc<Entry> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let gate = tool.spec().concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
+        let circuit = tool.spec().breaker.map(|policy| Arc::new(Circuit::new(policy)));
         let name = Arc::from(tool.name());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Entry { tool, origin, number, gate, name, fingerprint: OnceLock::new() })
+        Arc::new(Entry { tool, origin, number, gate, circuit, name, fingerprint: OnceLock::new() })
     }
 
     /// The same tool under another name.
     fn renamed(&self, name: Arc<str>) -> Arc<Entry> {
-        let Entry { tool, origin, number, gate, .. } = self;
-        let (tool, origin, gate) = (tool.clone(), origin.clone(), gate.clone());
-        Arc::new(Entry { tool, origin, number: *number, gate, name, fingerprint: OnceLock::new() })
+        let Entry { tool, origin, number, gate, circuit, .. } = self;
+        let (tool, origin, gate, circuit) = (tool.clone(), origin.clone(), gate.clone(), circuit.clone());
+        Arc::new(Entry { tool, origin, number: *number, gate, circuit, name, fingerprint: OnceLock::new() })
     }
 
     /// The tool.

@@ -7,6 +7,7 @@
 //!
 //! Everything that a tool leaves out fails closed: unknown effects, permission required, not beside others.
 
+pub(crate) mod breaker;
 mod closure;
 pub(crate) mod erased;
 mod spec;
@@ -24,6 +25,7 @@ use crate::error::ToolError;
 use crate::future::Nothing;
 use crate::view::{Stage, View};
 
+pub use breaker::Breaker;
 pub use closure::{DynamicTool, FnTool, dynamic_tool, tool};
 pub use erased::{AnyTool, BadTool, IntoTools};
 pub use spec::{

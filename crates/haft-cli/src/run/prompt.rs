@@ -84,7 +84,7 @@ fn today() -> String {
 
 /// The day so many days after the first of January 1970, in the calendar of today.
 fn date(days: u64) -> String {
-    let leap = |year: u64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    let leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let (mut year, mut left) = (1970, days);
     while left >= if leap(year) { 366 } else { 365 } {
         left -= if leap(year) { 366 } else { 365 };

@@ -105,7 +105,9 @@ pub(super) fn model() -> Arc<dyn Model> {
     let mut script = Script::parse(SCRIPT).expect("a test reads it");
     if !io::stderr().is_terminal() {
         script.stream = None;
-        script.turns.iter_mut().for_each(|turn| turn.delay_ms = 0);
+        for turn in &mut script.turns {
+            (turn.stream, turn.delay_ms) = (None, 0);
+        }
     }
     Arc::new(ScriptedModel::new(script, Wire::Anthropic))
 }

@@ -147,7 +147,7 @@ pub(crate) fn seen(room: &Room, with: impl FnOnce(&str) -> Command) -> Seen {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        let answer = r#"{"type":"error","error":{"type":"invalid_request_error","message":"seen"}}"#;
+        let answer = r#"{"type":"error","error":{"type":"invalid_request_error","message":"seen with sk-very-secret"}}"#;
         write!(
             stream,
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
@@ -177,7 +177,7 @@ fn a_key_goes_to_the_server_and_nowhere_else() {
         let seen = seen(&room, |url| asking(&room, url, &["--output", form, "--model", "m-1"]));
         assert!(seen.head.contains("x-api-key: sk-very-secret"), "{}", seen.head);
         assert_eq!(seen.body["model"], "m-1");
-        assert!(seen.ran.stderr.contains("seen"), "{}", seen.ran.stderr);
+        assert!(seen.ran.stderr.contains("seen with (the key)"), "{}", seen.ran.stderr);
         assert!(!seen.body.to_string().contains("secret"));
         assert!(!seen.ran.stdout.contains("secret") && !seen.ran.stderr.contains("secret"), "{:?}", seen.ran);
     }

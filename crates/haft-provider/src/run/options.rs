@@ -18,7 +18,7 @@ pub struct RunOptions {
     pub max_turns: Option<u64>,
     /// How many tokens everything may cost together.
     pub max_tokens: Option<u64>,
-    /// How long it may take. What runs then is interrupted.
+    /// How long it may take. What runs then is interrupted; what can't be has ten seconds more.
     pub max_time: Option<Duration>,
     /// How much money it may cost, where prices are known.
     pub max_cost: Option<f64>,
@@ -85,6 +85,14 @@ impl RunOptions {
         self
     }
 
+    /// How much money it may cost at these prices.
+    #[must_use]
+    pub fn max_cost(mut self, cost: f64, prices: Prices) -> RunOptions {
+        self.max_cost = Some(cost);
+        self.prices = Some(prices);
+        self
+    }
+
     /// How many tokens fit into the model's window.
     #[must_use]
     pub fn window_tokens(mut self, tokens: u64) -> RunOptions {
@@ -121,7 +129,8 @@ impl Prices {
 
 /// Where a host may step into a run. Everything defaults to doing nothing.
 ///
-/// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt doesn't wait.
+/// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
+/// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
 pub trait Session: Send + Sync + 'static {
     /// The user's words are about to go in: at the beginning, and whenever something was said in between.
     fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {

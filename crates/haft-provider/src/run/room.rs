@@ -3,8 +3,8 @@
 //! Clearing comes first because it costs nothing and loses the least: a result can be had again by calling again, or read
 //! where its whole was kept. A summary costs a request and loses what it leaves out.
 
-use super::{Ended, Run, RunEvent};
-use crate::conversation::{Conversation, cleared_note};
+use super::{Ended, Halt, Run, RunEvent};
+use crate::conversation::Conversation;
 use crate::definitions::Tools;
 use crate::limits::SUMMARY_CHARS_MAX;
 use crate::reply::{Stop, Usage};
@@ -34,13 +34,17 @@ impl Run<'_> {
         if self.full == 0 && !is_near(tokens) {
             return None;
         }
-        let may = self.with.session.compacting(tokens).await;
-        if !may {
-            return (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull));
+        let keep = options.kept_results;
+        if self.full == 0 && !options.summarise && !self.conversation.has_old_results(keep) {
+            return None;
+        }
+        match self.host(self.with.session.compacting(tokens)).await {
+            Ok(true) => {}
+            Ok(false) => return (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull)),
+            Err(halt) => return Some(halt.into()),
         }
         if self.full <= 1 {
-            let note = |id: &str| cleared_note(self.offloaded.get(id).map(String::as_str));
-            let results = self.conversation.clear_results(options.kept_results, note);
+            let results = self.conversation.clear_old_results(keep);
             if results > 0 {
                 self.last = Usage::default();
                 self.with.tell(|| RunEvent::Cleared { results });
@@ -50,29 +54,43 @@ impl Run<'_> {
             }
         }
         // Twice is enough to see that a summary doesn't help either.
-        if options.summarise && self.full <= 2 && self.summarise(tools).await {
-            return None;
+        if options.summarise && self.full <= 2 {
+            match self.summarise(tools).await {
+                Ok(true) => return None,
+                Ok(false) => {}
+                Err(halt) => return Some(halt.into()),
+            }
         }
         (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull))
     }
 
-    /// Replaces the conversation by a summary of it. False if there is none to be had.
-    async fn summarise(&mut self, tools: &Tools) -> bool {
+    /// Replaces the conversation by a summary of it, and what the user said that nobody has answered yet. False if
+    /// there is none to be had.
+    async fn summarise(&mut self, tools: &Tools) -> Result<bool, Halt> {
         let mut asked = self.conversation.clone();
+        if self.full > 0 {
+            // The provider takes no more, and the question comes on top.
+            asked.clear_old_results(0);
+        }
         asked.say(SUMMARISE);
         let (reply, halt) = self.listen(&asked, tools, Quiet::Yes, |_| {}).await;
         self.usage.add(reply.usage());
-        let is_whole =
-            halt.is_none() && matches!(reply.stop(), Stop::End | Stop::Sequence | Stop::MaxTokens { .. });
+        if let Some(halt) = halt {
+            return Err(halt);
+        }
+        let is_whole = matches!(reply.stop(), Stop::End | Stop::Sequence | Stop::MaxTokens { .. });
         if !is_whole || reply.text().trim().is_empty() {
-            return false;
+            return Ok(false);
         }
         let summary: String = reply.text().chars().take(SUMMARY_CHARS_MAX).collect();
         *self.conversation = Conversation::new(asked.wire());
         self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
+        for words in &self.words {
+            self.conversation.say(words);
+        }
         self.last = Usage::default();
         self.with.tell(|| RunEvent::Summarised { summary });
-        true
+        Ok(true)
     }
 }
 

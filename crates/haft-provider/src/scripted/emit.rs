@@ -87,7 +87,7 @@ pub(super) fn whole(wire: Wire, said: &Said) -> Value {
 
 /// An error in the middle of a stream.
 pub(super) fn error_frame(wire: Wire, kind: Option<&str>, words: &str) -> String {
-    let kind = kind.unwrap_or("api_error");
+    let kind = kind.unwrap_or(if wire == Wire::Gemini { "INTERNAL" } else { "api_error" });
     match wire {
         Wire::Anthropic => {
             named("error", &json!({"type": "error", "error": {"type": kind, "message": words}}))
@@ -99,9 +99,7 @@ pub(super) fn error_frame(wire: Wire, kind: Option<&str>, words: &str) -> String
         Wire::OpenAiChat => {
             plain(&json!({"error": {"message": words, "type": kind, "param": null, "code": null}}))
         }
-        Wire::Gemini => {
-            plain(&json!({"error": {"code": 500, "message": words, "status": kind.to_uppercase()}}))
-        }
+        Wire::Gemini => plain(&json!({"error": {"code": 500, "message": words, "status": kind}})),
     }
 }
 

@@ -194,12 +194,20 @@ fn refusal(wire: Wire, error: &Injected) -> Act {
 
 /// An error as each provider words it.
 pub(super) fn error_body(wire: Wire, status: u16, kind: Option<&str>, words: &str) -> String {
-    let kind = kind.unwrap_or(match status {
-        401 | 403 => "authentication_error",
-        404 => "not_found_error",
-        429 => "rate_limit_error",
-        529 => "overloaded_error",
-        500.. => "api_error",
+    let kind = kind.unwrap_or(match (wire, status) {
+        (Wire::Gemini, 401) => "UNAUTHENTICATED",
+        (Wire::Gemini, 403) => "PERMISSION_DENIED",
+        (Wire::Gemini, 404) => "NOT_FOUND",
+        (Wire::Gemini, 429) => "RESOURCE_EXHAUSTED",
+        (Wire::Gemini, 503 | 529) => "UNAVAILABLE",
+        (Wire::Gemini, 504) => "DEADLINE_EXCEEDED",
+        (Wire::Gemini, 500..) => "INTERNAL",
+        (Wire::Gemini, _) => "INVALID_ARGUMENT",
+        (_, 401 | 403) => "authentication_error",
+        (_, 404) => "not_found_error",
+        (_, 429) => "rate_limit_error",
+        (_, 529) => "overloaded_error",
+        (_, 500..) => "api_error",
         _ => "invalid_request_error",
     });
     match wire {
@@ -207,7 +215,7 @@ pub(super) fn error_body(wire: Wire, status: u16, kind: Option<&str>, words: &st
         Wire::OpenAi | Wire::OpenAiChat => {
             json!({"error": {"message": words, "type": kind, "param": null, "code": null}})
         }
-        Wire::Gemini => json!({"error": {"code": status, "message": words, "status": kind.to_uppercase()}}),
+        Wire::Gemini => json!({"error": {"code": status, "message": words, "status": kind}}),
     }
     .to_string()
 }

@@ -6,22 +6,27 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::Delta;
-use super::draft::{Draft, field, input_value, is_blank, is_object, malformed, merge, parsed};
+use super::Assemble;
+use super::draft::{
+    Draft, Object, Read, Spans, count, field, input_value, is_blank, is_object, malformed, merge, parsed,
+    taken,
+};
 use crate::reply::{Failure, Stop, Usage};
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Blocks {
     blocks: BTreeMap<u64, Block>,
     /// The end as the beginning said it: so it is with messages that were not written piece by piece.
-    said: Map<String, Value>,
+    said: Object,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Block {
-    value: Map<String, Value>,
+    value: Object,
+    /// The text, of blocks of text.
+    text: Spans,
     /// The input as text, of calls of any kind.
     input: String,
     call: Option<usize>,
@@ -34,223 +39,61 @@ impl Block {
     }
 }
 
-impl Blocks {
-    pub(super) fn event(
-        &mut self,
-        data: &str,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
+impl Assemble for Blocks {
+    fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
         let mut event = parsed(data)?;
         match field(&event, "type") {
             "message_start" => {
                 if draft.has_started() {
-                    draft.restart(out)?;
+                    draft.restart()?;
                     *self = Blocks::default();
                 }
-                match event.remove("message") {
-                    Some(Value::Object(message)) => self.start(message, draft, out),
-                    _ => Err(malformed("a `message_start` without a message")),
-                }
+                self.start(inner(&mut event, "message")?, draft)
             }
-            "content_block_start" => match event.remove("content_block") {
-                Some(Value::Object(block)) => self.begin(index(&event)?, block, draft, out),
-                _ => Err(malformed("a `content_block_start` without a block")),
-            },
-            "content_block_delta" => match event.remove("delta") {
-                Some(Value::Object(delta)) => self.grow(index(&event)?, delta, draft, out),
-                _ => Err(malformed("a `content_block_delta` without a delta")),
-            },
-            "content_block_stop" => self.close(index(&event)?, draft, out),
+            "content_block_start" => {
+                let block = inner(&mut event, "content_block")?;
+                self.begin(index(&event)?, block, draft)
+            }
+            "content_block_delta" => {
+                let delta = inner(&mut event, "delta")?;
+                self.grow(index(&event)?, delta, draft)
+            }
+            "content_block_stop" => self.close(index(&event)?, draft),
             "message_delta" => {
-                update(&mut event, draft, out);
+                update(&event, draft);
                 if let Some(delta) = event.get("delta").and_then(Value::as_object) {
-                    self.stop(delta, draft, out);
+                    self.stop(delta, draft);
                 }
                 Ok(())
             }
             "message_stop" => {
-                let said = std::mem::take(&mut self.said);
-                self.stop(&said, draft, out);
-                draft.stop(Stop::End, out);
+                self.stop_as_said(draft);
+                draft.stop(Stop::End);
                 draft.close();
                 Ok(())
             }
-            "error" => {
-                let error = event.get("error").and_then(Value::as_object);
-                let (kind, message) =
-                    error.map_or(("", ""), |error| (field(error, "type"), field(error, "message")));
-                Err(Failure::said(None, kind, message))
-            }
+            "error" => Err(Failure::of(None, event.get("error").unwrap_or_default())),
             _ => Ok(()),
         }
     }
 
-    /// A whole message at once.
-    pub(super) fn whole(
-        &mut self,
-        body: &str,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
+    fn whole(&mut self, body: &str, draft: &mut Draft) -> Read {
         let message = parsed(body)?;
         if field(&message, "type") == "error" {
-            return self.event(body, draft, out);
+            return self.event(body, draft);
         }
-        self.start(message, draft, out)?;
-        let said = std::mem::take(&mut self.said);
-        self.stop(&said, draft, out);
+        self.start(message, draft)?;
+        self.stop_as_said(draft);
         Ok(())
     }
 
-    fn start(
-        &mut self,
-        mut message: Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        draft.start(message.get("model").and_then(Value::as_str), out);
-        update(&mut message, draft, out);
-        for key in ["stop_reason", "stop_details"] {
-            self.said.extend(message.remove(key).map(|value| (key.to_owned(), value)));
-        }
-        let Some(Value::Array(content)) = message.remove("content") else { return Ok(()) };
-        for (at, block) in (0..).zip(content) {
-            let Value::Object(block) = block else { return Err(malformed("a block that is no object")) };
-            let shown = match field(&block, "type") {
-                "text" => Some((field(&block, "text").to_owned(), false)),
-                "thinking" => Some((field(&block, "thinking").to_owned(), true)),
-                _ => None,
-            };
-            let input = block.get("input").map(Value::to_string);
-            self.begin(at, block, draft, out)?;
-            match shown {
-                Some((text, false)) => draft.text(&text, out)?,
-                Some((text, true)) => draft.thinking(&text, out)?,
-                None => {}
-            }
-            if let (Some(block), Some(input)) = (self.blocks.get_mut(&at), input) {
-                block.input = input;
-            }
-            self.close(at, draft, out)?;
-        }
-        Ok(())
-    }
-
-    fn begin(
-        &mut self,
-        at: u64,
-        value: Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        draft.start(None, out);
-        draft.part()?;
-        draft.keep(size(&value))?;
-        let mut call = None;
-        if field(&value, "type") == "tool_use" {
-            let (id, name) = (field(&value, "id"), field(&value, "name"));
-            if id.is_empty() || name.is_empty() {
-                return Err(malformed("a `tool_use` without an id or a name"));
-            }
-            call = Some(draft.begin(id, name, out)?);
-        }
-        let block = Block { value, input: String::new(), call, closed: false };
-        match self.blocks.insert(at, block) {
-            None => Ok(()),
-            Some(_) => Err(malformed("two blocks with one index")),
-        }
-    }
-
-    fn grow(
-        &mut self,
-        at: u64,
-        mut delta: Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        let Some(block) = self.blocks.get_mut(&at).filter(|block| !block.closed) else {
-            return Err(malformed("a delta of a block that isn't open"));
-        };
-        match field(&delta, "type") {
-            "input_json_delta" => {
-                let json = field(&delta, "partial_json");
-                block.input.push_str(json);
-                match block.call {
-                    Some(call) => draft.input(call, json, out)?,
-                    None => draft.keep(json.len())?,
-                }
-                return Ok(());
-            }
-            "text_delta" => draft.text(field(&delta, "text"), out)?,
-            "thinking_delta" => draft.thinking(field(&delta, "thinking"), out)?,
-            "citations_delta" => {
-                draft.keep(size(&delta))?;
-                if let Some(citation) = delta.remove("citation") {
-                    match block.value.get_mut("citations") {
-                        Some(Value::Array(citations)) => citations.push(citation),
-                        _ => drop(block.value.insert("citations".to_owned(), json!([citation]))),
-                    }
-                }
-                return Ok(());
-            }
-            _ => draft.keep(size(&delta))?,
-        }
-        delta.remove("type");
-        merge(&mut block.value, delta);
-        Ok(())
-    }
-
-    fn close(&mut self, at: u64, draft: &mut Draft, out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let Some(block) = self.blocks.get_mut(&at).filter(|block| !block.closed) else {
-            return Err(malformed("the end of a block that isn't open"));
-        };
-        block.closed = true;
-        // Some blocks come with their input whole.
-        if block.input.is_empty()
-            && let Some(input) = block.value.get("input").filter(|input| **input != json!({}))
-        {
-            block.input = input.to_string();
-        }
-        if let Some(call) = block.call {
-            let (id, name) = (field(&block.value, "id"), field(&block.value, "name"));
-            draft.end_call(call, id, name, &block.input, out);
-        }
-        Ok(())
-    }
-
-    fn stop(&mut self, delta: &Map<String, Value>, draft: &mut Draft, out: &mut Vec<Delta>) {
-        let stop = match field(delta, "stop_reason") {
-            "" => return,
-            "end_turn" => Stop::End,
-            "tool_use" => Stop::Calls,
-            "stop_sequence" => Stop::Sequence,
-            "pause_turn" => Stop::Paused,
-            "max_tokens" => Stop::MaxTokens { in_call: self.open_call() },
-            "model_context_window_exceeded" => Stop::ContextFull,
-            "refusal" => {
-                let why = delta.get("stop_details").and_then(|details| details.get("explanation"));
-                Stop::Refused { why: why.and_then(Value::as_str).map(str::to_owned) }
-            }
-            other => Stop::Other(other.to_owned()),
-        };
-        draft.stop(stop, out);
-    }
-
-    /// Whether the last block is a call that isn't whole.
-    fn open_call(&self) -> bool {
-        let last = self.blocks.values().next_back();
-        last.is_some_and(|block| block.call.is_some() && !(block.closed && is_object(&block.input)))
-    }
-
-    /// The message as it is sent back.
-    pub(super) fn items(self, draft: &mut Draft) -> Vec<Value> {
+    fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
         let whole = draft.is_whole();
         let paused = draft.stop_reason() == Some(&Stop::Paused);
         let mut content: Vec<Value> = Vec::with_capacity(self.blocks.len());
-        for mut block in self.blocks.into_values() {
+        for mut block in std::mem::take(&mut self.blocks).into_values() {
             let keep = match block.kind() {
-                "text" => !is_blank(block.value.get("text")),
+                "text" => !draft.is_blank(&block.text),
                 "thinking" => block.closed && !is_blank(block.value.get("signature")),
                 "tool_use" if !block.closed && whole => {
                     // Cut off by the end of the message: answered, not run.
@@ -265,6 +108,9 @@ impl Blocks {
             };
             if !keep {
                 continue;
+            }
+            if !block.text.is_empty() {
+                block.value.insert("text".to_owned(), draft.text_of(&block.text).into());
             }
             if block.value.contains_key("input") {
                 let cut = whole && draft.stop_reason().is_some_and(Stop::cuts) && !is_object(&block.input);
@@ -283,6 +129,130 @@ impl Blocks {
     }
 }
 
+impl Blocks {
+    fn start(&mut self, mut message: Object, draft: &mut Draft) -> Read {
+        draft.start(message.get("model"));
+        update(&message, draft);
+        for key in ["stop_reason", "stop_details"] {
+            self.said.extend(message.remove(key).map(|value| (key.to_owned(), value)));
+        }
+        let Some(Value::Array(content)) = message.remove("content") else { return Ok(()) };
+        for (at, block) in (0..).zip(content) {
+            let Value::Object(block) = block else { return Err(malformed("a block that is no object")) };
+            self.begin(at, block, draft)?;
+            self.close(at, draft)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, at: u64, mut value: Object, draft: &mut Draft) -> Read {
+        draft.start(None);
+        draft.part()?;
+        let (mut text, mut call) = (Spans::default(), None);
+        match field(&value, "type") {
+            "tool_use" => {
+                let (id, name) = (field(&value, "id"), field(&value, "name"));
+                if id.is_empty() || name.is_empty() {
+                    return Err(malformed("a `tool_use` without an id or a name"));
+                }
+                call = Some(draft.begin(id, name)?);
+            }
+            "text" => draft.text(&taken(&mut value, "text"), &mut text)?,
+            "thinking" => draft.thinking(field(&value, "thinking"))?,
+            _ => {}
+        }
+        draft.keep(size(&value))?;
+        let block = Block { value, text, input: String::new(), call, closed: false };
+        match self.blocks.insert(at, block) {
+            None => Ok(()),
+            Some(_) => Err(malformed("two blocks with one index")),
+        }
+    }
+
+    /// The block with this index, while it grows.
+    fn open(&mut self, at: u64) -> Result<&mut Block, Failure> {
+        let open = self.blocks.get_mut(&at).filter(|block| !block.closed);
+        open.ok_or_else(|| malformed("an event of a block that isn't open"))
+    }
+
+    fn grow(&mut self, at: u64, mut delta: Object, draft: &mut Draft) -> Read {
+        let block = self.open(at)?;
+        match field(&delta, "type") {
+            "input_json_delta" => {
+                let json = field(&delta, "partial_json");
+                block.input.push_str(json);
+                return match block.call {
+                    Some(call) => draft.input(call, json),
+                    None => draft.keep(json.len()),
+                };
+            }
+            "text_delta" if block.kind() == "text" => {
+                return draft.text(field(&delta, "text"), &mut block.text);
+            }
+            "thinking_delta" => draft.thinking(field(&delta, "thinking"))?,
+            "citations_delta" => {
+                draft.keep(size(&delta))?;
+                if let Some(citation) = delta.remove("citation") {
+                    match block.value.get_mut("citations") {
+                        Some(Value::Array(citations)) => citations.push(citation),
+                        _ => drop(block.value.insert("citations".to_owned(), json!([citation]))),
+                    }
+                }
+                return Ok(());
+            }
+            _ => draft.keep(size(&delta))?,
+        }
+        delta.remove("type");
+        merge(&mut block.value, delta);
+        Ok(())
+    }
+
+    fn close(&mut self, at: u64, draft: &mut Draft) -> Read {
+        let block = self.open(at)?;
+        block.closed = true;
+        // Some blocks come with their input whole.
+        if block.input.is_empty()
+            && let Some(input) = block.value.get("input").filter(|input| **input != json!({}))
+        {
+            block.input = input.to_string();
+        }
+        if let Some(call) = block.call {
+            let (id, name) = (field(&block.value, "id"), field(&block.value, "name"));
+            draft.end_call(call, id, name, &block.input);
+        }
+        Ok(())
+    }
+
+    fn stop_as_said(&mut self, draft: &mut Draft) {
+        let said = std::mem::take(&mut self.said);
+        self.stop(&said, draft);
+    }
+
+    fn stop(&mut self, delta: &Object, draft: &mut Draft) {
+        let stop = match field(delta, "stop_reason") {
+            "" => return,
+            "end_turn" => Stop::End,
+            "tool_use" => Stop::Calls,
+            "stop_sequence" => Stop::Sequence,
+            "pause_turn" => Stop::Paused,
+            "max_tokens" => Stop::MaxTokens { in_call: self.open_call() },
+            "model_context_window_exceeded" => Stop::ContextFull,
+            "refusal" => {
+                let why = delta.get("stop_details").and_then(|details| details.get("explanation"));
+                Stop::Refused { why: why.and_then(Value::as_str).map(str::to_owned) }
+            }
+            other => Stop::Other(other.to_owned()),
+        };
+        draft.stop(stop);
+    }
+
+    /// Whether the last block is a call that isn't whole.
+    fn open_call(&self) -> bool {
+        let last = self.blocks.values().next_back();
+        last.is_some_and(|block| block.call.is_some() && !(block.closed && is_object(&block.input)))
+    }
+}
+
 /// A block that can't be a message's last.
 fn hangs(block: &Value) -> bool {
     matches!(
@@ -291,15 +261,21 @@ fn hangs(block: &Value) -> bool {
     )
 }
 
-fn index(event: &Map<String, Value>) -> Result<u64, Failure> {
-    event
-        .get("index")
-        .and_then(Value::as_u64)
-        .ok_or_else(|| malformed("an event of a block without an index"))
+/// The object that an event is about.
+fn inner(event: &mut Object, key: &str) -> Result<Object, Failure> {
+    match event.remove(key) {
+        Some(Value::Object(inner)) => Ok(inner),
+        _ => Err(malformed(&format!("a `{}` without a `{key}`", field(event, "type")))),
+    }
+}
+
+fn index(event: &Object) -> Result<u64, Failure> {
+    let index = event.get("index").and_then(Value::as_u64);
+    index.ok_or_else(|| malformed("an event of a block without an index"))
 }
 
 /// About how many bytes a value takes.
-fn size(value: &Map<String, Value>) -> usize {
+fn size(value: &Object) -> usize {
     fn of(value: &Value) -> usize {
         match value {
             Value::String(text) => text.len(),
@@ -312,23 +288,21 @@ fn size(value: &Map<String, Value>) -> usize {
 }
 
 /// Brings the usage up to date; counts that aren't said again stay.
-fn update(event: &mut Map<String, Value>, draft: &mut Draft, out: &mut Vec<Delta>) {
-    let Some(Value::Object(said)) = event.get("usage") else { return };
-    let count = |key: &str| said.get(key).and_then(Value::as_u64);
+fn update(event: &Object, draft: &mut Draft) {
+    let Some(said) = event.get("usage").filter(|usage| usage.is_object()) else { return };
     let before = &draft.usage;
-    let read = count("cache_read_input_tokens").unwrap_or(before.cache_read_tokens);
-    let written = count("cache_creation_input_tokens").unwrap_or(before.cache_write_tokens);
-    let fresh = count("input_tokens").unwrap_or_else(|| {
-        before.input_tokens.saturating_sub(before.cache_read_tokens.saturating_add(before.cache_write_tokens))
-    });
-    let details = said.get("output_tokens_details");
-    let thinking = details.and_then(|details| details.get("thinking_tokens")).and_then(Value::as_u64);
+    let now = |key: &str, before: u64| if said[key].is_u64() { count(Some(said), key) } else { before };
+    let read = now("cache_read_input_tokens", before.cache_read_tokens);
+    let written = now("cache_creation_input_tokens", before.cache_write_tokens);
+    let cached = before.cache_read_tokens.saturating_add(before.cache_write_tokens);
+    let fresh = now("input_tokens", before.input_tokens.saturating_sub(cached));
+    let thinking = said["output_tokens_details"]["thinking_tokens"].as_u64();
     let usage = Usage {
         input_tokens: fresh.saturating_add(read).saturating_add(written),
-        output_tokens: count("output_tokens").unwrap_or(before.output_tokens),
+        output_tokens: now("output_tokens", before.output_tokens),
         cache_read_tokens: read,
         cache_write_tokens: written,
         thinking_tokens: thinking.unwrap_or(before.thinking_tokens),
     };
-    draft.usage(usage, out);
+    draft.usage(usage);
 }

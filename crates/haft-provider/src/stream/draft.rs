@@ -1,10 +1,14 @@
-//! What all assemblers share: the calls of the message, its end, its bounds.
+//! What all assemblers share: the calls of the message, its end, its bounds, and who is told.
+//!
+//! The answer's text is kept here, once: parts of the message know where theirs lies in it, so that an answer of many
+//! megabytes takes its own size in memory and not a multiple of it.
 //!
 //! A call goes one of three ways: it is *ready* (its input is a whole JSON object, or the message ended well and the
 //! model wrote what it wrote), *refused* (it can be answered but not run, because it was cut off or has no JSON form), or
 //! it is *dropped* with the rest of a stream that broke, and is then in no history.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use haft::ToolCall;
 use serde::de::IgnoredAny;
@@ -16,8 +20,15 @@ use crate::decode::Message;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
 use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
 
-#[derive(Debug, Clone)]
+/// A JSON object.
+pub(super) type Object = Map<String, Value>;
+/// How reading something ends.
+pub(super) type Read = Result<(), Failure>;
+
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
+    /// What was said since it was last taken.
+    pub(super) out: Vec<Delta>,
     message: Message,
     held: Vec<Held>,
     begun: usize,
@@ -39,7 +50,7 @@ pub(super) struct Draft {
 }
 
 /// A call that waits for the end of the message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Held {
     call: usize,
     id: String,
@@ -50,6 +61,7 @@ struct Held {
 impl Draft {
     pub(super) fn new(wire: Wire) -> Draft {
         Draft {
+            out: Vec::new(),
             message: Message::new(wire),
             held: Vec::new(),
             begun: 0,
@@ -72,22 +84,24 @@ impl Draft {
     ///
     /// # Errors
     /// A call got ready already: it may have been run.
-    pub(super) fn restart(&mut self, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    pub(super) fn restart(&mut self) -> Read {
         if self.ready > 0 {
             let words = "the stream began a second message after the first had calls";
             return Err(Failure::new(FailureKind::Malformed, words));
         }
-        *self = Draft::new(self.message.wire());
-        out.push(Delta::Restarted);
+        let out = std::mem::take(&mut self.out);
+        *self = Draft { out, ..Draft::new(self.message.wire()) };
+        self.out.push(Delta::Restarted);
         Ok(())
     }
 
-    pub(super) fn start(&mut self, model: Option<&str>, out: &mut Vec<Delta>) {
-        if let Some(model) = model.filter(|model| !model.is_empty()) {
+    /// The message began; `model` is who writes it, where that is said.
+    pub(super) fn start(&mut self, model: Option<&Value>) {
+        if let Some(model) = model.and_then(Value::as_str).filter(|model| !model.is_empty()) {
             self.model = Some(model.to_owned());
         }
         if !std::mem::replace(&mut self.started, true) {
-            out.push(Delta::Started { model: self.model.clone() });
+            self.out.push(Delta::Started { model: self.model.clone() });
         }
     }
 
@@ -96,7 +110,7 @@ impl Draft {
     }
 
     /// Counts what is kept.
-    pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn keep(&mut self, bytes: usize) -> Read {
         self.kept += bytes;
         if self.kept > REPLY_BYTES_MAX {
             let words = format!("the message has more than {REPLY_BYTES_MAX} bytes");
@@ -106,7 +120,7 @@ impl Draft {
     }
 
     /// Counts a part of the message.
-    pub(super) fn part(&mut self) -> Result<(), Failure> {
+    pub(super) fn part(&mut self) -> Read {
         self.parts += 1;
         if self.parts > REPLY_PARTS_MAX {
             let words = format!("the message has more than {REPLY_PARTS_MAX} parts");
@@ -115,59 +129,72 @@ impl Draft {
         Ok(())
     }
 
-    pub(super) fn text(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    /// More of the answer, which is a part's: `spans` says from now on that it lies there.
+    pub(super) fn text(&mut self, text: &str, spans: &mut Spans) -> Read {
         if !text.is_empty() {
             self.keep(text.len())?;
+            let begin = self.text.len();
             self.text.push_str(text);
-            out.push(Delta::Text(text.to_owned()));
+            spans.push(begin..self.text.len());
+            self.out.push(Delta::Text(text.to_owned()));
         }
         Ok(())
     }
 
-    pub(super) fn thinking(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    /// The text of a part.
+    pub(super) fn text_of(&self, spans: &Spans) -> String {
+        spans.0.iter().map(|span| &self.text[span.clone()]).collect()
+    }
+
+    /// Whether there is nothing to read in the text of a part.
+    pub(super) fn is_blank(&self, spans: &Spans) -> bool {
+        spans.0.iter().all(|span| self.text[span.clone()].trim().is_empty())
+    }
+
+    pub(super) fn thinking(&mut self, text: &str) -> Read {
         if !text.is_empty() {
             self.keep(text.len())?;
             self.saw_thinking = true;
-            out.push(Delta::Thinking(text.to_owned()));
+            self.out.push(Delta::Thinking(text.to_owned()));
         }
         Ok(())
     }
 
     /// A call began; gives its number.
-    pub(super) fn begin(&mut self, id: &str, name: &str, out: &mut Vec<Delta>) -> Result<usize, Failure> {
+    pub(super) fn begin(&mut self, id: &str, name: &str) -> Result<usize, Failure> {
         if self.begun == REPLY_CALLS_MAX {
             let words = format!("the message has more than {REPLY_CALLS_MAX} calls");
             return Err(Failure::new(FailureKind::TooLarge, words));
         }
         let call = self.begun;
         self.begun += 1;
-        out.push(Delta::CallBegun { call, id: id.to_owned(), name: name.to_owned() });
+        self.out.push(Delta::CallBegun { call, id: id.to_owned(), name: name.to_owned() });
         Ok(call)
     }
 
-    pub(super) fn input(&mut self, call: usize, json: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    pub(super) fn input(&mut self, call: usize, json: &str) -> Read {
         if !json.is_empty() {
             self.keep(json.len())?;
-            out.push(Delta::CallInput { call, json: json.to_owned() });
+            self.out.push(Delta::CallInput { call, json: json.to_owned() });
         }
         Ok(())
     }
 
     /// The end of a call's block. It is ready if its input is a whole object; otherwise it waits.
-    pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str, out: &mut Vec<Delta>) {
+    pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str) {
         if self.held.is_empty() && is_object(input) {
-            self.run(call, id, name, input, out);
+            self.run(call, id, name, input);
         } else {
             let (id, name, input) = (id.to_owned(), name.to_owned(), input.to_owned());
             self.held.push(Held { call, id, name, input });
         }
     }
 
-    fn run(&mut self, call: usize, id: &str, name: &str, input: &str, out: &mut Vec<Delta>) {
+    fn run(&mut self, call: usize, id: &str, name: &str, input: &str) {
         self.ready += 1;
         self.answered.insert(call);
         self.message.call(id, name, input);
-        out.push(Delta::CallReady { call, ready: ToolCall::new(id, name, input) });
+        self.out.push(Delta::CallReady { call, ready: ToolCall::new(id, name, input) });
     }
 
     /// A call that can be answered but not run: the message ended inside of it.
@@ -192,7 +219,7 @@ impl Draft {
     }
 
     /// The message's end with its reason: calls that waited are ready now, unless this is where they were cut off.
-    pub(super) fn stop(&mut self, stop: Stop, out: &mut Vec<Delta>) {
+    pub(super) fn stop(&mut self, stop: Stop) {
         if self.stop.is_some() {
             return;
         }
@@ -200,7 +227,7 @@ impl Draft {
         for Held { call, id, name, input } in held {
             if is_object(&input) || !stop.cuts() {
                 let input = if input.trim().is_empty() { "{}" } else { &input };
-                self.run(call, &id, &name, input, out);
+                self.run(call, &id, &name, input);
             } else {
                 self.refuse_cut(call, &id, &name);
             }
@@ -249,10 +276,10 @@ impl Draft {
         self.failure.as_ref()
     }
 
-    pub(super) fn usage(&mut self, usage: Usage, out: &mut Vec<Delta>) {
+    pub(super) fn usage(&mut self, usage: Usage) {
         if usage != self.usage {
             self.usage = usage.clone();
-            out.push(Delta::Usage(usage));
+            self.out.push(Delta::Usage(usage));
         }
     }
 
@@ -267,7 +294,30 @@ impl Draft {
             (None, Some(failure)) => Stop::Failed(failure),
             (None, None) => Stop::Cut,
         };
-        Reply::new(self.message, items, stop, self.usage, self.text, self.model)
+        let Draft { message, usage, text, model, .. } = self;
+        Reply { message, items, stop, usage, text, model }
+    }
+}
+
+/// Where a part's text lies in the answer's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Spans(Vec<Range<usize>>);
+
+impl Spans {
+    fn push(&mut self, span: Range<usize>) {
+        match self.0.last_mut() {
+            Some(last) if last.end == span.start => last.end = span.end,
+            _ => self.0.push(span),
+        }
+    }
+
+    /// Adds another part's.
+    pub(super) fn extend(&mut self, other: Spans) {
+        other.0.into_iter().for_each(|span| self.push(span));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -294,7 +344,7 @@ pub(super) fn input_text(text: &str) -> String {
 }
 
 /// An event as JSON.
-pub(super) fn parsed(data: &str) -> Result<Map<String, Value>, Failure> {
+pub(super) fn parsed(data: &str) -> Result<Object, Failure> {
     match serde_json::from_str(data) {
         Ok(Value::Object(event)) => Ok(event),
         Ok(_) => Err(malformed("an event that is no object")),
@@ -307,7 +357,7 @@ pub(super) fn malformed(what: &str) -> Failure {
 }
 
 /// Adds one object's fields to another's: texts grow, lists grow, everything else is replaced.
-pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+pub(super) fn merge(into: &mut Object, from: Object) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
             (Some(Value::String(before)), Value::String(more)) => before.push_str(&more),
@@ -322,8 +372,30 @@ pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
 }
 
 /// A text field, empty where there is none.
-pub(super) fn field<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
+pub(super) fn field<'v>(object: &'v Object, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Takes a text field out of an object; empty where there is none.
+pub(super) fn taken(object: &mut Object, key: &str) -> String {
+    match object.remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+/// Arguments as text: some servers have them as a value.
+pub(super) fn arguments(given: Option<&Value>) -> String {
+    match given {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A number of a usage, 0 where it isn't said.
+pub(super) fn count(said: Option<&Value>, key: &str) -> u64 {
+    said.and_then(|said| said.get(key)).and_then(Value::as_u64).unwrap_or_default()
 }
 
 pub(super) fn is_blank(value: Option<&Value>) -> bool {

@@ -3,48 +3,39 @@
 //! Parts are kept as they came. Pieces of text are joined only where neither has anything beside its text: a part with
 //! a signature has to come back as it is.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::Delta;
-use super::draft::{Draft, field, malformed, parsed};
+use super::Assemble;
+use super::draft::{Draft, Object, Read, Spans, count, field, malformed, parsed, taken};
 use crate::reply::{Failure, FailureKind, Stop, Usage};
 use crate::{Wire, decode};
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Parts {
     parts: Vec<Part>,
 }
 
-/// A part, and the number of the call in it.
-#[derive(Debug, Clone)]
+/// A part, the number of the call in it, and its text, which is in the value only where it is a thought.
+#[derive(Debug, Clone, PartialEq)]
 struct Part {
-    value: Map<String, Value>,
+    value: Object,
     call: Option<usize>,
+    text: Option<Spans>,
 }
 
-impl Parts {
-    pub(super) fn event(
-        &mut self,
-        data: &str,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        if data == "[DONE]" {
-            draft.close();
-            return Ok(());
-        }
+impl Assemble for Parts {
+    fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
         let mut chunk = parsed(data)?;
-        if let Some(Value::Object(error)) = chunk.get("error") {
-            let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-            return Err(Failure::said(code, field(error, "status"), field(error, "message")));
+        if let Some(error) = chunk.get("error").filter(|error| error.is_object()) {
+            return Err(Failure::of(None, error));
         }
-        draft.start(chunk.get("modelVersion").and_then(Value::as_str), out);
-        if let Some(usage) = chunk.get("usageMetadata").and_then(Value::as_object) {
-            draft.usage(usage_of(usage), out);
+        draft.start(chunk.get("modelVersion"));
+        if let Some(usage) = chunk.get("usageMetadata").filter(|usage| usage.is_object()) {
+            draft.usage(usage_of(usage));
         }
         let blocked = chunk.get("promptFeedback").map(|feedback| feedback["blockReason"].clone());
         if let Some(Value::String(reason)) = blocked {
-            draft.stop(Stop::Refused { why: Some(reason) }, out);
+            draft.stop(Stop::Refused { why: Some(reason) });
             return Ok(());
         }
         let candidate = chunk.get_mut("candidates").and_then(|candidates| candidates.get_mut(0));
@@ -69,17 +60,17 @@ impl Parts {
             if part.get("functionCall").is_some_and(|call| !call.is_null()) {
                 let Some(asked) = asked.next() else { return Err(malformed("a call that can't be read")) };
                 let (id, name, input) = asked;
-                let call = draft.begin(&id, &name, out)?;
+                let call = draft.begin(&id, &name)?;
                 number = Some(call);
                 match input {
                     Some(input) => {
-                        draft.input(call, &input, out)?;
-                        draft.end_call(call, &id, &name, &input, out);
+                        draft.input(call, &input)?;
+                        draft.end_call(call, &id, &name, &input);
                     }
                     None => draft.refuse_cut(call, &id, &name),
                 }
             }
-            self.add(part, number, draft, out)?;
+            self.add(part, number, draft)?;
         }
         if reason == "MALFORMED_FUNCTION_CALL" {
             // There is nothing in the message; asked again, the model mostly does better.
@@ -88,58 +79,74 @@ impl Parts {
         }
         if !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED" {
             let message = candidate.get("finishMessage").and_then(Value::as_str).map(str::to_owned);
-            draft.stop(stop(&reason, message, self.parts.last()), out);
+            draft.stop(stop(&reason, message, self.parts.last()));
         }
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        part: Map<String, Value>,
-        call: Option<usize>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        let thought = part.get("thought") == Some(&Value::Bool(true));
-        let text = field(&part, "text");
-        match thought {
-            true => draft.thinking(text, out)?,
-            false => draft.text(text, out)?,
+    fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for mut part in std::mem::take(&mut self.parts) {
+            if let Some(text) = part.text {
+                part.value.insert("text".to_owned(), draft.text_of(&text).into());
+            }
+            let nothing = field(&part.value, "text").is_empty()
+                && part.value.len() == 1
+                && part.value.contains_key("text");
+            if !nothing && part.call.is_none_or(|call| draft.answers(call)) {
+                parts.push(Value::Object(part.value));
+            }
         }
-        let is_plain = |part: &Map<String, Value>| {
-            part.get("text").is_some_and(Value::is_string)
-                && part.keys().all(|key| matches!(key.as_str(), "text" | "thought"))
-        };
-        if is_plain(&part)
-            && let Some(Part { value: last, .. }) = self.parts.last_mut()
-            && is_plain(last)
-            && (last.get("thought") == Some(&Value::Bool(true))) == thought
-            && let Some(Value::String(before)) = last.get_mut("text")
-        {
-            before.push_str(text);
-            return Ok(());
-        }
-        draft.part()?;
-        draft.keep(64)?;
-        self.parts.push(Part { value: part, call });
-        Ok(())
-    }
-
-    /// The content as it is sent back.
-    pub(super) fn items(self, draft: &mut Draft) -> Vec<Value> {
-        let is_kept = |part: &Part| {
-            let text = part.value.get("text").and_then(Value::as_str);
-            let nothing = text == Some("") && part.value.len() == 1;
-            !nothing && part.call.is_none_or(|call| draft.answers(call))
-        };
-        let parts: Vec<Value> =
-            self.parts.into_iter().filter(is_kept).map(|part| Value::Object(part.value)).collect();
         let is_answer = |part: &Value| part["thought"] != Value::Bool(true);
         match parts.iter().any(is_answer) {
             true => vec![json!({"role": "model", "parts": parts})],
             false => Vec::new(),
         }
     }
+}
+
+impl Parts {
+    fn add(&mut self, mut value: Object, call: Option<usize>, draft: &mut Draft) -> Read {
+        let is_plain = |part: &Object| part.keys().all(|key| matches!(key.as_str(), "text" | "thought"));
+        let has_text = value.get("text").is_some_and(Value::is_string);
+        let thought = is_thought(&value);
+        let mut text = None;
+        match thought {
+            true => draft.thinking(field(&value, "text"))?,
+            false if has_text => {
+                let mut spans = Spans::default();
+                draft.text(&taken(&mut value, "text"), &mut spans)?;
+                text = Some(spans);
+            }
+            false => {}
+        }
+        if has_text
+            && is_plain(&value)
+            && let Some(last) = self.parts.last_mut()
+            && is_plain(&last.value)
+            && is_thought(&last.value) == thought
+        {
+            match (&mut last.text, text.take(), last.value.get_mut("text")) {
+                (Some(before), Some(more), _) => {
+                    before.extend(more);
+                    return Ok(());
+                }
+                (None, None, Some(Value::String(before))) => {
+                    before.push_str(field(&value, "text"));
+                    return Ok(());
+                }
+                (_, more, _) => text = more,
+            }
+        }
+        draft.part()?;
+        draft.keep(64)?;
+        self.parts.push(Part { value, call, text });
+        Ok(())
+    }
+}
+
+fn is_thought(part: &Object) -> bool {
+    part.get("thought") == Some(&Value::Bool(true))
 }
 
 fn stop(reason: &str, message: Option<String>, last: Option<&Part>) -> Stop {
@@ -152,8 +159,8 @@ fn stop(reason: &str, message: Option<String>, last: Option<&Part>) -> Stop {
     }
 }
 
-fn usage_of(said: &Map<String, Value>) -> Usage {
-    let count = |key: &str| said.get(key).and_then(Value::as_u64).unwrap_or_default();
+fn usage_of(said: &Value) -> Usage {
+    let count = |key: &str| count(Some(said), key);
     let thinking = count("thoughtsTokenCount");
     Usage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),

@@ -5,99 +5,142 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::Delta;
-use super::draft::{Draft, field, input_text, is_object, malformed, parsed};
+use super::Assemble;
+use super::draft::{
+    Draft, Object, Read, Spans, arguments, count, field, input_text, is_object, malformed, parsed,
+};
 use crate::decode::OPENAI_OTHERS;
 use crate::reply::{Failure, Stop, Usage};
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Items {
     items: BTreeMap<u64, Item>,
     refused: bool,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Item {
     call: Option<usize>,
     /// The text of a message so far.
-    text: String,
-    done: Option<Map<String, Value>>,
+    text: Spans,
+    done: Option<Object>,
 }
 
+/// The end of a response without its output, which is as long as everything that came before it.
+#[derive(Deserialize, Serialize)]
+struct Ending {
+    r#type: String,
+    response: EndingResponse,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct EndingResponse {
+    model: Value,
+    status: Value,
+    usage: Value,
+    error: Value,
+    incomplete_details: Value,
+}
+
+/// An event from which so many bytes on the output of the end isn't read again.
+const LONG_BYTES: usize = 64 * 1024;
+
 impl Items {
-    pub(super) fn event(
-        &mut self,
-        data: &str,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        if data == "[DONE]" {
-            draft.close();
-            return Ok(());
+    /// An event's fields.
+    fn parsed(&self, data: &str) -> Result<Object, Failure> {
+        if data.len() > LONG_BYTES
+            && self.has_done()
+            && let Ok(ending) = serde_json::from_str::<Ending>(data)
+            && let Ok(Value::Object(event)) = serde_json::to_value(ending)
+        {
+            return Ok(event);
         }
-        let mut event = parsed(data)?;
+        parsed(data)
+    }
+}
+
+impl Assemble for Items {
+    fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
+        let mut event = self.parsed(data)?;
         match field(&event, "type") {
             "response.created" | "response.in_progress" | "response.queued" => {
-                let model = event.get("response").and_then(|response| response.get("model"));
-                draft.start(model.and_then(Value::as_str), out);
+                draft.start(event.get("response").and_then(|response| response.get("model")));
                 Ok(())
             }
             "response.output_item.added" => match event.remove("item") {
-                Some(Value::Object(item)) => self.add(place(&event)?, &item, draft, out),
+                Some(Value::Object(item)) => self.add(place(&event)?, &item, draft),
                 _ => Err(malformed("an added item that is no object")),
             },
             "response.output_text.delta" => {
-                let text = field(&event, "delta");
-                draft.text(text, out)?;
-                self.at(place(&event)?, draft)?.text.push_str(text);
-                Ok(())
+                let item = self.at(place(&event)?, draft)?;
+                draft.text(field(&event, "delta"), &mut item.text)
             }
             "response.refusal.delta" => {
                 self.refused = true;
-                draft.text(field(&event, "delta"), out)
+                // What was refused is told, and kept only as the item has it when it is done.
+                draft.text(field(&event, "delta"), &mut Spans::default())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                draft.thinking(field(&event, "delta"), out)
+                draft.thinking(field(&event, "delta"))
             }
             "response.function_call_arguments.delta" => {
                 let call = self.at(place(&event)?, draft)?.call;
-                call.map_or(Ok(()), |call| draft.input(call, field(&event, "delta"), out))
+                call.map_or(Ok(()), |call| draft.input(call, field(&event, "delta")))
             }
             "response.output_item.done" => match event.remove("item") {
-                Some(Value::Object(item)) => self.done(place(&event)?, item, draft, out),
+                Some(Value::Object(item)) => self.done(place(&event)?, item, draft),
                 _ => Err(malformed("a done item that is no object")),
             },
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 match event.remove("response") {
-                    Some(Value::Object(response)) => self.end(response, draft, out),
+                    Some(Value::Object(response)) => self.end(response, draft),
                     _ => Err(malformed("an end without the response")),
                 }
             }
-            "error" => {
-                let error = event.get("error").and_then(Value::as_object).unwrap_or(&event);
-                Err(failed(error))
-            }
+            "error" => Err(match event.remove("error") {
+                Some(error @ Value::Object(_)) => Failure::of(None, &error),
+                _ => Failure::of(None, &Value::Object(event)),
+            }),
             _ => Ok(()),
         }
     }
 
-    /// A whole response at once.
-    pub(super) fn whole(
-        &mut self,
-        body: &str,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
+    fn whole(&mut self, body: &str, draft: &mut Draft) -> Read {
         let response = parsed(body)?;
-        if !response.contains_key("output") {
-            let error = response.get("error").and_then(Value::as_object);
-            return Err(error.map_or_else(|| malformed("no `output`"), failed));
+        match (response.contains_key("output"), response.get("error")) {
+            (true, _) => self.end(response, draft),
+            (false, Some(error @ Value::Object(_))) => Err(Failure::of(None, error)),
+            (false, _) => Err(malformed("no `output`")),
         }
-        self.end(response, draft, out)
     }
 
+    fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
+        let mut items: Vec<Value> = Vec::with_capacity(self.items.len());
+        for item in std::mem::take(&mut self.items).into_values() {
+            match item.done {
+                // Not whole, and the stream broke.
+                Some(_) if item.call.is_some_and(|call| !draft.answers(call)) => {}
+                Some(done) if field(&done, "type") == "message" && is_empty(&done) => {}
+                Some(done) => items.push(Value::Object(done)),
+                None if !draft.is_blank(&item.text) => {
+                    items.push(json!({"role": "assistant", "content": draft.text_of(&item.text)}));
+                }
+                None => {}
+            }
+        }
+        // Thinking that nothing follows is refused.
+        while items.last().is_some_and(|item| item["type"] == "reasoning") {
+            items.pop();
+        }
+        items
+    }
+}
+
+impl Items {
     fn at(&mut self, place: u64, draft: &mut Draft) -> Result<&mut Item, Failure> {
         if !self.items.contains_key(&place) {
             draft.part()?;
@@ -105,29 +148,17 @@ impl Items {
         Ok(self.items.entry(place).or_default())
     }
 
-    fn add(
-        &mut self,
-        place: u64,
-        value: &Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        draft.start(None, out);
+    fn add(&mut self, place: u64, value: &Object, draft: &mut Draft) -> Read {
+        draft.start(None);
         let item = self.at(place, draft)?;
         if field(value, "type") == "function_call" && item.call.is_none() {
-            item.call = Some(draft.begin(field(value, "call_id"), field(value, "name"), out)?);
+            item.call = Some(draft.begin(field(value, "call_id"), field(value, "name"))?);
         }
         Ok(())
     }
 
-    fn done(
-        &mut self,
-        place: u64,
-        mut value: Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        self.add(place, &value, draft, out)?;
+    fn done(&mut self, place: u64, mut value: Object, draft: &mut Draft) -> Read {
+        self.add(place, &value, draft)?;
         let item = self.at(place, draft)?;
         if item.done.is_some() {
             return Err(malformed("an item that is done twice"));
@@ -143,12 +174,7 @@ impl Items {
             match (kind, item.call) {
                 ("function_call", Some(call)) if unfinished => draft.refuse_cut(call, id, name),
                 ("function_call", Some(call)) => {
-                    let given = match value.get("arguments") {
-                        None | Some(Value::Null) => String::new(),
-                        Some(Value::String(text)) => text.clone(),
-                        Some(other) => other.to_string(),
-                    };
-                    draft.end_call(call, id, name, &given, out);
+                    draft.end_call(call, id, name, &arguments(value.get("arguments")));
                 }
                 _ => draft.refuse_custom(id, name),
             }
@@ -156,61 +182,52 @@ impl Items {
             draft.pass_over(kind);
         }
         if kind == "function_call" {
-            let text = match value.get("arguments") {
-                Some(Value::String(text)) if unfinished && !is_object(text) => "{}".to_owned(),
-                Some(Value::String(text)) => input_text(text),
-                Some(Value::Object(given)) => Value::Object(given.clone()).to_string(),
-                _ => "{}".to_owned(),
-            };
+            let text = arguments(value.get("arguments"));
+            let text = if unfinished && !is_object(&text) { "{}".to_owned() } else { input_text(&text) };
             value.insert("arguments".to_owned(), text.into());
         }
         item.done = Some(value);
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        mut response: Map<String, Value>,
-        draft: &mut Draft,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        draft.start(response.get("model").and_then(Value::as_str), out);
-        if let Some(usage) = response.get("usage").and_then(Value::as_object) {
-            draft.usage(usage_of(usage), out);
+    fn end(&mut self, mut response: Object, draft: &mut Draft) -> Read {
+        draft.start(response.get("model"));
+        if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {
+            draft.usage(usage_of(usage, "input_tokens", "output_tokens"));
         }
-        if let Some(error) = response.get("error").and_then(Value::as_object) {
-            return Err(failed(error));
+        if let Some(error) = response.get("error").filter(|error| error.is_object()) {
+            return Err(Failure::of(None, error));
         }
-        let Some(Value::Array(output)) = response.remove("output") else {
-            self.stop(&response, draft, out);
-            return Ok(());
+        let output = match response.remove("output") {
+            // Servers that stream no items have them here. Others count places differently here and there.
+            Some(Value::Array(output)) if !self.has_done() => output,
+            _ => Vec::new(),
         };
-        // Servers that stream no items have them here. Others count places differently here and there.
-        if self.items.values().any(|item| item.done.is_some()) {
-            self.stop(&response, draft, out);
-            return Ok(());
-        }
         for (place, value) in (0..).zip(output) {
             let Value::Object(value) = value else { return Err(malformed("an item that is no object")) };
             if self.items.get(&place).is_none_or(|item| item.text.is_empty()) {
+                // The item is done, so its text is kept in it.
+                let mut told = Spans::default();
                 for part in value.get("content").and_then(Value::as_array).into_iter().flatten() {
                     match part["type"].as_str() {
-                        Some("output_text") => draft.text(part["text"].as_str().unwrap_or_default(), out)?,
+                        Some("output_text") => {
+                            draft.text(part["text"].as_str().unwrap_or_default(), &mut told)?
+                        }
                         Some("refusal") => {
                             self.refused = true;
-                            draft.text(part["refusal"].as_str().unwrap_or_default(), out)?;
+                            draft.text(part["refusal"].as_str().unwrap_or_default(), &mut told)?;
                         }
                         _ => {}
                     }
                 }
             }
-            self.done(place, value, draft, out)?;
+            self.done(place, value, draft)?;
         }
-        self.stop(&response, draft, out);
+        self.stop(&response, draft);
         Ok(())
     }
 
-    fn stop(&mut self, response: &Map<String, Value>, draft: &mut Draft, out: &mut Vec<Delta>) {
+    fn stop(&mut self, response: &Object, draft: &mut Draft) {
         let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
         let stop = match (field(response, "status"), reason.and_then(Value::as_str)) {
             (_, Some("max_output_tokens")) => Stop::MaxTokens { in_call: self.open_call() },
@@ -220,8 +237,12 @@ impl Items {
             ("completed" | "", None) => Stop::End,
             (other, None) => Stop::Other(other.to_owned()),
         };
-        draft.stop(stop, out);
+        draft.stop(stop);
         draft.close();
+    }
+
+    fn has_done(&self) -> bool {
+        self.items.values().any(|item| item.done.is_some())
     }
 
     fn open_call(&self) -> bool {
@@ -230,57 +251,25 @@ impl Items {
             item.call.is_some() && item.done.as_ref().is_none_or(|done| field(done, "status") == "incomplete")
         })
     }
-
-    /// The items as they are sent back.
-    pub(super) fn items(self, draft: &mut Draft) -> Vec<Value> {
-        let mut items: Vec<Value> = Vec::with_capacity(self.items.len());
-        for item in self.items.into_values() {
-            match item.done {
-                // Not whole, and the stream broke.
-                Some(_) if item.call.is_some_and(|call| !draft.answers(call)) => {}
-                Some(done) if field(&done, "type") == "message" && is_empty(&done) => {}
-                Some(done) => items.push(Value::Object(done)),
-                None if !item.text.trim().is_empty() => {
-                    items.push(json!({"role": "assistant", "content": item.text}));
-                }
-                None => {}
-            }
-        }
-        // Thinking that nothing follows is refused.
-        while items.last().is_some_and(|item| item["type"] == "reasoning") {
-            items.pop();
-        }
-        items
-    }
 }
 
-fn is_empty(message: &Map<String, Value>) -> bool {
+fn is_empty(message: &Object) -> bool {
     message.get("content").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-fn place(event: &Map<String, Value>) -> Result<u64, Failure> {
+fn place(event: &Object) -> Result<u64, Failure> {
     let place = event.get("output_index").and_then(Value::as_u64);
     place.ok_or_else(|| malformed("an event of an item without its place"))
 }
 
-fn failed(error: &Map<String, Value>) -> Failure {
-    let kind = match field(error, "code") {
-        "" => field(error, "type"),
-        code => code,
-    };
-    Failure::said(None, kind, field(error, "message"))
-}
-
-fn usage_of(said: &Map<String, Value>) -> Usage {
-    let count = |key: &str| said.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let detail = |of: &str, key: &str| {
-        said.get(of).and_then(|details| details.get(key)).and_then(Value::as_u64).unwrap_or_default()
-    };
+/// OpenAI's usage. Its two wires have other names for the same: `input_tokens` with `input_tokens_details`, and so on.
+pub(super) fn usage_of(said: &Value, input: &str, output: &str) -> Usage {
+    let detail = |of: &str, key: &str| count(said.get(format!("{of}_details")), key);
     Usage {
-        input_tokens: count("input_tokens"),
-        output_tokens: count("output_tokens"),
-        cache_read_tokens: detail("input_tokens_details", "cached_tokens"),
-        cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
-        thinking_tokens: detail("output_tokens_details", "reasoning_tokens"),
+        input_tokens: count(Some(said), input),
+        output_tokens: count(Some(said), output),
+        cache_read_tokens: detail(input, "cached_tokens"),
+        cache_write_tokens: detail(input, "cache_write_tokens"),
+        thinking_tokens: detail(output, "reasoning_tokens"),
     }
 }

@@ -1,14 +1,15 @@
 //! Server-sent events, split by hand: the `data` of each event, whatever chunks the bytes come in.
 //!
 //! The names of events are not needed: every provider repeats them inside of the data. One buffer holds the line that
-//! is not whole yet and one the data of the event, both bounded; a line that lies whole in the bytes is not copied.
+//! is not whole yet and one the data of the event, both bounded; a line that lies whole in the bytes is not copied, and
+//! one that came in many pieces becomes the data of its event as it is.
 
 /// A line or an event that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bad;
 
 /// Splits a stream of bytes into events.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Splitter {
     line: Vec<u8>,
     data: Vec<u8>,
@@ -17,6 +18,16 @@ pub(super) struct Splitter {
     after_return: bool,
     begun: bool,
     max: usize,
+}
+
+/// A line of a stream.
+enum Line {
+    /// An empty one, which ends an event.
+    End,
+    /// Data, from this byte of the line on.
+    Data(usize),
+    /// Something that isn't needed.
+    Other,
 }
 
 impl Splitter {
@@ -43,11 +54,8 @@ impl Splitter {
             if self.line.is_empty() {
                 self.take(&bytes[..end], &mut give)?;
             } else {
-                let mut line = std::mem::take(&mut self.line);
-                line.extend_from_slice(&bytes[..end]);
-                self.take(&line, &mut give)?;
-                line.clear();
-                self.line = line;
+                self.line.extend_from_slice(&bytes[..end]);
+                self.take_line(&mut give)?;
             }
             bytes = &bytes[end + 1..];
         }
@@ -56,27 +64,56 @@ impl Splitter {
 
     /// Says that no more bytes come: an event that lacks its last line ends is given as it is.
     pub(super) fn finish(&mut self, mut give: impl FnMut(&str)) {
-        let line = std::mem::take(&mut self.line);
-        if self.take(&line, &mut give).is_ok() {
+        if self.take_line(&mut give).is_ok() {
             self.dispatch(&mut give);
         }
     }
 
+    /// Takes the line that is kept.
+    fn take_line(&mut self, give: &mut impl FnMut(&str)) -> Result<(), Bad> {
+        let mut line = std::mem::take(&mut self.line);
+        match self.read(&line) {
+            Line::Data(at) if !self.has_data && line.len() < self.max => {
+                line.drain(..at);
+                (self.data, self.has_data) = (line, true);
+                Ok(())
+            }
+            found => self.add(found, &line, give),
+        }
+    }
+
     fn take(&mut self, line: &[u8], give: &mut impl FnMut(&str)) -> Result<(), Bad> {
+        let found = self.read(line);
+        self.add(found, line, give)
+    }
+
+    /// What a line is.
+    fn read(&mut self, line: &[u8]) -> Line {
+        let whole = line.len();
         let line = match std::mem::replace(&mut self.begun, true) {
             false => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
             true => line,
         };
         if line.is_empty() {
-            self.dispatch(give);
-            return Ok(());
+            return Line::End;
         }
-        let Some(rest) = line.strip_prefix(b"data") else { return Ok(()) };
-        let value = match rest.strip_prefix(b":") {
-            Some(value) => value.strip_prefix(b" ").unwrap_or(value),
+        let Some(rest) = line.strip_prefix(b"data") else { return Line::Other };
+        match rest.strip_prefix(b":") {
+            Some(value) => Line::Data(whole - value.strip_prefix(b" ").unwrap_or(value).len()),
             // The field without a value; anything longer is another field.
-            None if rest.is_empty() => rest,
-            None => return Ok(()),
+            None if rest.is_empty() => Line::Data(whole),
+            None => Line::Other,
+        }
+    }
+
+    fn add(&mut self, found: Line, line: &[u8], give: &mut impl FnMut(&str)) -> Result<(), Bad> {
+        let value = match found {
+            Line::Data(at) => &line[at..],
+            Line::End => {
+                self.dispatch(give);
+                return Ok(());
+            }
+            Line::Other => return Ok(()),
         };
         if self.data.len() + value.len() >= self.max {
             return Err(Bad);

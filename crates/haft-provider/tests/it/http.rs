@@ -74,6 +74,34 @@ async fn every_wire_streamed_and_not() {
     }
 }
 
+/// Turn after turn over the same connection: the end of an answer is read, also where it comes after the message's.
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let mut turns = vec![json!({"tool_calls": [{"name": "echo"}]}); 20];
+    turns.push(json!({"text": "done"}));
+    let script = json!({"turns": turns});
+    let server = server(&script).await;
+    for wire in Wire::ALL {
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let (address, behind) = (listener.local_addr().unwrap(), server.address());
+        let accepted: Arc<Mutex<usize>> = Arc::default();
+        let count = accepted.clone();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                *count.lock().unwrap() += 1;
+                let mut real = TcpStream::connect(behind).await.unwrap();
+                tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut real).await });
+            }
+        });
+        let base_url = server.base_url(wire).replace(&behind.to_string(), &address.to_string());
+        let (outcome, _) = run(client(base_url, wire, true), &Arc::default()).await;
+        assert_eq!((outcome.ended, outcome.turns), (Ended::Finished, 21), "{wire}");
+        // On a busy machine a request may be faster than the end of the answer before it.
+        let accepted = *accepted.lock().unwrap();
+        assert!(accepted < 10, "{wire}: {accepted}");
+    }
+}
+
 #[tokio::test]
 async fn errors_are_tried_again_and_told() {
     let script =

@@ -232,7 +232,7 @@ async fn a_lost_connection_after_a_call_never_runs_it_twice() {
         };
         let script = json!({"turns": [
             {"tool_calls": calls, "error": {"disconnect": true, "after_events": after, "times": 1}},
-            {"text": "I see.", "expect": [{"result": 0, "equals": "one"}, {"result": 1, "is_error": true, "contains": "write was not run: the connection was lost"}]},
+            {"text": "I see.", "expect": [{"result": 0, "equals": "one"}, {"result": 1, "is_error": true, "contains": "write was not run; cancelled: the connection was lost"}]},
         ]});
         let mut conversation = Conversation::new(wire);
         let outcome = Loop::new(engine, model(script, wire)).run(&mut conversation, "go").await;
@@ -585,21 +585,4 @@ async fn events_are_json() {
         assert!(kinds.contains(&kind.to_owned()), "{kind} in {kinds:?}");
     }
     assert_eq!(kinds.last().unwrap(), "ended");
-}
-
-/// Many loops share one model and know nothing of each other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_loops_at_once() {
-    let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"tool_calls": [{"name": "echo"}]}, {"text": "done"}]});
-    let model = Arc::new(model(script, Wire::Anthropic));
-    let runs: Vec<_> = (0..50)
-        .map(|_| {
-            let agent = Loop::new(engine(), model.clone());
-            tokio::spawn(async move { agent.run(&mut Conversation::new(Wire::Anthropic), "go").await })
-        })
-        .collect();
-    for run in runs {
-        let outcome = run.await.unwrap();
-        assert_eq!((outcome.text.as_str(), outcome.calls.len()), ("done", 2));
-    }
 }

@@ -5,11 +5,13 @@ mod corpus;
 mod decode;
 mod definitions;
 mod encode;
+mod held;
 #[cfg(feature = "http")]
 mod http;
 mod loops;
 mod requests;
 mod scripts;
+mod sdk;
 mod shared;
 mod streams;
 mod streams_made;

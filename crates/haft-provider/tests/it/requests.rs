@@ -35,7 +35,7 @@ fn conversation(wire: Wire) -> Conversation {
         }
         Wire::Gemini => {
             json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
-            {"text": "I look."}, {"functionCall": {"id": "a", "name": "Read", "args": {}}, "thoughtSignature": "s"}, {"functionCall": {"id": "b", "name": "Grep", "args": {}}}]}}]})
+            {"text": "I look."}, {"functionCall": {"id": "a", "name": "Read", "args": {}}, "thoughtSignature": "c2ln"}, {"functionCall": {"id": "b", "name": "Grep", "args": {}}}]}}]})
         }
     };
     let reply = whole(wire, &reply.to_string()).unwrap();
@@ -45,7 +45,7 @@ fn conversation(wire: Wire) -> Conversation {
     conversation
 }
 
-fn body(wire: Wire, options: &RequestOptions) -> Value {
+pub(crate) fn body(wire: Wire, options: &RequestOptions) -> Value {
     let system: [Arc<str>; 2] = ["You help.".into(), "Be brief.".into()];
     let (conversation, tools) = (conversation(wire), tools(wire));
     let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };

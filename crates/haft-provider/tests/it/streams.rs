@@ -1,11 +1,15 @@
 //! Recorded streams through the reader: whole, in every split, cut off at every byte.
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 
 use haft::{CallInput, ToolCall};
+use haft_provider::endpoint::Endpoint;
+use haft_provider::scripted::{Script, serve};
 use haft_provider::stream::{Delta, Reader, whole};
-use haft_provider::{Reply, Stop, Wire};
+use haft_provider::{Conversation, Prompt, Reply, RequestOptions, Stop, Tools, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -16,6 +20,41 @@ pub(crate) struct Recorded {
     pub(crate) name: String,
     pub(crate) wire: Wire,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// A message with everything in it by every wire, as the scripted server says it: recordings lack some wires.
+pub(crate) fn made() -> Vec<Recorded> {
+    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "u"}]);
+    let script = json!({"stream": {"chunk_chars": 5}, "turns": [{"thinking": "I think.", "text": "Só, I look.", "tool_calls": calls}]});
+    let script = Script::parse(&script.to_string()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(serve(script, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let said = |wire: Wire| {
+        let mut conversation = Conversation::new(wire);
+        conversation.say("go");
+        let prompt = Prompt { system: &[], conversation: &conversation, tools: &Tools::none() };
+        let body = RequestOptions::new("m").body(&prompt);
+        let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
+        let path = url.splitn(4, '/').last().unwrap();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /{path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, mut chunks) = answer.split_once("\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        while let Some((size, rest)) = chunks.split_once("\r\n") {
+            let size = usize::from_str_radix(size, 16).unwrap();
+            bytes.extend_from_slice(&rest.as_bytes()[..size]);
+            chunks = &rest[size + 2..];
+        }
+        Recorded { name: format!("made {wire}"), wire, bytes }
+    };
+    Wire::ALL.into_iter().map(said).collect()
 }
 
 /// Every recorded message. A file may hold several, one after the other.
@@ -174,18 +213,61 @@ fn a_stream_and_its_whole_response_are_one() {
     assert!(compared > 10 || data("llm-streams").is_none(), "{compared}");
 }
 
+/// Streams in two halves, split at any byte: the same message and the same deltas, in the same order. Shown event by event:
+/// after each, a reader that got it in two halves is where one is that got it whole, so all that follows is the same.
+/// Returns at how many bytes.
+fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usize {
+    let (mut reader, mut begin, mut tried) = (Reader::new(*wire), 0, 0);
+    while begin < bytes.len() {
+        let ends = bytes[begin..].windows(2).position(|two| two == b"\n\n");
+        let end = ends.map_or(bytes.len(), |ends| begin + ends + 2);
+        let (mut whole, mut deltas) = (reader.clone(), Vec::new());
+        whole.feed(&bytes[begin..end], &mut deltas);
+        // Of long recordings every so many bytes, and the ends of lines.
+        let is_tried =
+            |at: &usize| at_all || bytes.len() <= 5_000 || at.is_multiple_of(61) || bytes[*at] == b'\n';
+        for at in (begin..end).filter(is_tried) {
+            let (mut halves, mut told) = (reader.clone(), Vec::new());
+            halves.feed(&bytes[begin..at], &mut told);
+            halves.feed(&bytes[at..end], &mut told);
+            assert!(told == deltas && halves == whole, "{name}, split at {at}");
+            tried += 1;
+        }
+        (reader, begin) = (whole, end);
+    }
+    assert_eq!(reader.finish(&mut Vec::new()), read(*wire, [&bytes[..]]).1, "{name}");
+    tried
+}
+
 #[test]
 fn splits_change_nothing() {
-    for Recorded { name, wire, bytes } in recorded() {
-        let expected = read(wire, [&bytes[..]]);
-        assert_eq!(read(wire, bytes.chunks(1)), expected, "{name}, byte by byte");
-        if bytes.len() <= 5_000 {
-            for at in 0..=bytes.len() {
-                let (before, after) = bytes.split_at(at);
-                assert_eq!(read(wire, [before, after]), expected, "{name}, split at {at}");
-            }
-        }
+    for one in recorded().into_iter().chain(made()) {
+        assert_eq!(
+            read(one.wire, one.bytes.chunks(1)),
+            read(one.wire, [&one.bytes[..]]),
+            "{}, byte by byte",
+            one.name
+        );
+        check_splits(&one, false);
     }
+}
+
+/// Every byte of every recording: split there, and cut off there.
+#[test]
+#[ignore = "prove"]
+fn prove_every_byte_of_every_recording() {
+    let Some(schemas) = Schemas::read() else { return };
+    let (mut splits, mut cuts) = (0, 0);
+    let all: Vec<Recorded> = recorded().into_iter().chain(made()).collect();
+    for one in &all {
+        splits += check_splits(one, true);
+        cuts += check_cuts(one, true, |history| schemas.check(one.wire, &history));
+    }
+    println!(
+        "proof: {} messages of all four wires, split at {splits} bytes and cut off at {cuts}: no panic, no call of a cut input, \
+         every history fits its provider's schema with one answer for each call",
+        all.len()
+    );
 }
 
 proptest! {
@@ -221,61 +303,87 @@ proptest! {
     }
 }
 
+/// The schemas of the providers' requests.
+struct Schemas {
+    anthropic: jsonschema::Validator,
+    openai: jsonschema::Validator,
+}
+
+impl Schemas {
+    fn read() -> Option<Schemas> {
+        Some(Schemas { anthropic: request_schema("anthropic-beta")?, openai: request_schema("openai")? })
+    }
+
+    /// What there is no schema for is held against the SDK's types, in `sdk`.
+    fn check(&self, wire: Wire, history: &Value) {
+        match wire {
+            Wire::Anthropic => {
+                fits(&self.anthropic, &json!({"model": "m", "max_tokens": 1, "messages": history}));
+            }
+            Wire::OpenAi if !is_foreign(history) => {
+                fits(&self.openai, &json!({"model": "m", "input": history}))
+            }
+            _ => {}
+        }
+    }
+}
+
 /// A stream that ends at any byte: no call that the whole message doesn't have, none with another input, and a history
-/// that validates with an answer to each of its calls.
+/// with an answer to each of its calls, which `check` looks at. Returns at how many bytes.
+pub(crate) fn check_cuts(
+    Recorded { name, wire, bytes }: &Recorded,
+    at_all: bool,
+    mut check: impl FnMut(Value),
+) -> usize {
+    let (_, full) = read(*wire, [&bytes[..]]);
+    let all = full.calls();
+    let (mut reader, mut deltas) = (Reader::new(*wire), Vec::new());
+    let mut so_far = Vec::new();
+    let mut shapes = HashSet::new();
+    let mut last: Option<Vec<Value>> = None;
+    let mut tried = 0;
+    for at in 0..=bytes.len() {
+        if at > 0 {
+            reader.feed(&bytes[at - 1..at], &mut deltas);
+            so_far.extend(ready(&deltas));
+            deltas.clear();
+        }
+        // Of the largest recordings every byte at which something can change, and every so many others.
+        let may_change = at == 0 || matches!(bytes[at - 1], b'\n' | b'\r' | b'}' | b']' | b' ');
+        if !at_all && bytes.len() > 20_000 && !may_change && at % 61 != 0 {
+            continue;
+        }
+        tried += 1;
+        let mut tail = Vec::new();
+        let reply = reader.clone().finish(&mut tail);
+        let calls = reply.calls();
+        let told: Vec<ToolCall> = so_far.iter().cloned().chain(ready(&tail)).collect();
+        assert_eq!(calls, told, "{name}, cut at {at}");
+        if !name.starts_with("spliced") {
+            assert_eq!(calls, all[..calls.len()], "{name}, cut at {at}");
+        }
+        for call in &calls {
+            let CallInput::Text(text) = &call.input else { panic!("{name}: an input that is no text") };
+            assert!(serde_json::from_str::<Value>(text).is_ok(), "{name}, cut at {at}: {text}");
+        }
+        if last.as_deref() == Some(reply.items()) {
+            continue;
+        }
+        last = Some(reply.items().to_vec());
+        check_pairs(&reply, &format!("{name}, cut at {at}"));
+        let history = history(&reply);
+        if shapes.insert(shape(&history).to_string()) {
+            check(history);
+        }
+    }
+    tried
+}
+
 #[test]
 fn cuts_leave_a_history_that_is_taken_again() {
-    let (Some(anthropic), Some(openai)) = (request_schema("anthropic-beta"), request_schema("openai")) else {
-        return;
-    };
-    for Recorded { name, wire, bytes } in recorded() {
-        let (_, full) = read(wire, [&bytes[..]]);
-        let all = full.calls();
-        let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
-        let mut so_far = Vec::new();
-        let mut shapes = HashSet::new();
-        let mut last: Option<Vec<Value>> = None;
-        for at in 0..=bytes.len() {
-            if at > 0 {
-                reader.feed(&bytes[at - 1..at], &mut deltas);
-                so_far.extend(ready(&deltas));
-                deltas.clear();
-            }
-            // Of the largest recordings every byte at which something can change, and every so many others.
-            let may_change = at == 0 || matches!(bytes[at - 1], b'\n' | b'\r' | b'}' | b']' | b' ');
-            if bytes.len() > 20_000 && !may_change && at % 61 != 0 {
-                continue;
-            }
-            let mut tail = Vec::new();
-            let reply = reader.clone().finish(&mut tail);
-            let calls = reply.calls();
-            let told: Vec<ToolCall> = so_far.iter().cloned().chain(ready(&tail)).collect();
-            assert_eq!(calls, told, "{name}, cut at {at}");
-            if !name.starts_with("spliced") {
-                assert_eq!(calls, all[..calls.len()], "{name}, cut at {at}");
-            }
-            for call in &calls {
-                let CallInput::Text(text) = &call.input else { panic!("{name}: an input that is no text") };
-                assert!(serde_json::from_str::<Value>(text).is_ok(), "{name}, cut at {at}: {text}");
-            }
-            if last.as_deref() == Some(reply.items()) {
-                continue;
-            }
-            last = Some(reply.items().to_vec());
-            check_pairs(&reply, &format!("{name}, cut at {at}"));
-            let history = history(&reply);
-            if shapes.insert(shape(&history).to_string()) {
-                match wire {
-                    Wire::Anthropic => {
-                        fits(&anthropic, &json!({"model": "m", "max_tokens": 1, "messages": history}));
-                    }
-                    Wire::OpenAi if !is_foreign(&history) => {
-                        fits(&openai, &json!({"model": "m", "input": history}));
-                    }
-                    _ => {}
-                }
-            }
-        }
+    let Some(schemas) = Schemas::read() else { return };
+    for one in recorded().into_iter().chain(made()) {
+        check_cuts(&one, false, |history| schemas.check(one.wire, &history));
     }
 }
 

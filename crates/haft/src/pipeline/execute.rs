@@ -48,6 +48,11 @@ pub(crate) async fn execute<Watching>(
         return opened.refused(panicked(opened.entry.name()));
     };
     let (cx, entry) = (granted.as_ref().unwrap_or(cx), &*opened.entry);
+    if let Some(circuit) = &entry.circuit
+        && let Err(error) = circuit.ask(entry.name(), Instant::now())
+    {
+        return opened.refused(error);
+    }
 
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
     let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
@@ -99,6 +104,9 @@ pub(crate) async fn execute<Watching>(
     let mut outcome = attempt(shared, entry, first, cx).await;
     if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
+    }
+    if let Some(circuit) = &entry.circuit {
+        circuit.note(&outcome, Instant::now());
     }
     let duration = started.elapsed();
     drop(watching);

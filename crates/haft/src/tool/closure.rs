@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::erased::{AnyTool, BadTool, Body, IntoTools, Invocation};
-use super::{Exposure, GuardDenied, Interrupt, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
+use super::{Breaker, Exposure, GuardDenied, Interrupt, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
 use crate::effects::Effects;
@@ -239,6 +239,11 @@ macro_rules! builder {
             /// See [`ToolSpec::retry`].
             pub fn retry(self, retry: Retry) -> Self {
                 self.spec(|spec| spec.retry(retry))
+            }
+
+            /// See [`ToolSpec::breaker`].
+            pub fn breaker(self, breaker: Breaker) -> Self {
+                self.spec(|spec| spec.breaker(breaker))
             }
 
             /// See [`ToolSpec::interrupt`].

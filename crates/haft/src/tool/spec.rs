@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::breaker::Breaker;
 use crate::context::Context;
 use crate::effects::table::Class;
 use crate::future::BoxFuture;
@@ -39,6 +40,7 @@ pub struct ToolSpec {
     pub(crate) concurrency: Option<usize>,
     pub(crate) timeout: Timeout,
     pub(crate) retry: Retry,
+    pub(crate) breaker: Option<Breaker>,
     pub(crate) interrupt: Interrupt,
     pub(crate) on_error: Option<SiblingPolicy>,
     pub(crate) needs_user: bool,
@@ -66,6 +68,7 @@ impl ToolSpec {
             concurrency: None,
             timeout: Timeout::After(limits::CALL_TIMEOUT),
             retry: Retry::NEVER,
+            breaker: None,
             interrupt: Interrupt::Block,
             on_error: None,
             needs_user: false,
@@ -128,6 +131,15 @@ impl ToolSpec {
     /// Only errors that say so are retried, and only calls whose effects allow to be run again.
     pub fn retry(mut self, retry: Retry) -> ToolSpec {
         self.retry = retry;
+        self
+    }
+
+    /// Whether the tool is left alone for a while after it failed again and again. Default: it is not.
+    ///
+    /// Errors count that say that the same call may succeed later, time-outs and panics. Calls that come meanwhile are
+    /// answered without being run.
+    pub fn breaker(mut self, breaker: Breaker) -> ToolSpec {
+        self.breaker = Some(breaker);
         self
     }
 

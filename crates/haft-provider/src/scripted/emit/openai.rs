@@ -42,7 +42,7 @@ fn response(said: &Said, status: &str, output: Vec<Value>) -> Value {
         _ => Value::Null,
     };
     let usage = json!({
-        "input_tokens": said.input_tokens, "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens": said.input_tokens, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": said.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": said.input_tokens + said.output_tokens,
     });
@@ -135,7 +135,7 @@ pub(super) fn frames(said: &Said, chars: usize) -> Vec<String> {
                     let event = json!({"item_id": id, "output_index": place, "delta": piece});
                     push("response.function_call_arguments.delta", event);
                 }
-                let done = json!({"item_id": id, "output_index": place, "name": item["name"], "arguments": arguments});
+                let done = json!({"item_id": id, "output_index": place, "arguments": arguments});
                 push("response.function_call_arguments.done", done);
             }
         }
