@@ -139,7 +139,7 @@ fn resident() -> usize {
 
 fn row(what: &str, took: Duration, yardstick: Duration) {
     let ratio = took.as_secs_f64() / yardstick.as_secs_f64();
-    print(&format!("{what:60} {:>9.2} ms {ratio:>8.2} x", took.as_secs_f64() * 1e3));
+    print(&format!("{what:60} {:>9.2} ms {ratio:>8.3} x", took.as_secs_f64() * 1e3));
 }
 
 fn note(what: &str, took: Duration) {

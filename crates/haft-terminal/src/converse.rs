@@ -31,21 +31,21 @@ pub enum Typed {
 
 /// A command that begins with a slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct Slash {
     /// Its name, without the slash.
     pub name: String,
     /// What it does, in a few words.
     pub does: String,
 }
 
-impl Command {
+impl Slash {
     /// A command.
-    pub fn new(name: impl Into<String>, does: impl Into<String>) -> Command {
-        Command { name: name.into(), does: does.into() }
+    pub fn new(name: impl Into<String>, does: impl Into<String>) -> Slash {
+        Slash { name: name.into(), does: does.into() }
     }
 
     /// The commands that a conversation has.
-    pub fn usual() -> Vec<Command> {
+    pub fn usual() -> Vec<Slash> {
         [
             ("help", "shows this"),
             ("tools", "lists the tools"),
@@ -55,7 +55,7 @@ impl Command {
             ("clear", "begins a new conversation"),
             ("exit", "leaves"),
         ]
-        .map(|(name, does)| Command::new(name, does))
+        .map(|(name, does)| Slash::new(name, does))
         .into()
     }
 }
@@ -73,7 +73,7 @@ pub(crate) enum Meant {
 }
 
 /// Reads a line that was typed. What begins like a path is no command.
-pub(crate) fn meant(text: &str, commands: &[Command]) -> Meant {
+pub(crate) fn meant(text: &str, commands: &[Slash]) -> Meant {
     let Some(line) = text.strip_prefix('/') else { return Meant::Words };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
@@ -87,7 +87,7 @@ pub(crate) fn meant(text: &str, commands: &[Command]) -> Meant {
 }
 
 /// The only command that a beginning can become, or as much as all have in common.
-pub(crate) fn completed(text: &str, commands: &[Command]) -> Option<String> {
+pub(crate) fn completed(text: &str, commands: &[Slash]) -> Option<String> {
     let begun = text.strip_prefix('/')?;
     let mut names =
         commands.iter().map(|command| command.name.as_str()).filter(|name| name.starts_with(begun));
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Meant) {
-        assert_eq!(meant(text, &Command::usual()), expected, "{text}");
+        assert_eq!(meant(text, &Slash::usual()), expected, "{text}");
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn commands_are_completed() {
-        let complete = |text| completed(text, &Command::usual());
+        let complete = |text| completed(text, &Slash::usual());
         assert_eq!(complete("/he").as_deref(), Some("/help "));
         assert_eq!(complete("/c").as_deref(), Some("/c"));
         assert_eq!(complete("/cl").as_deref(), Some("/clear "));

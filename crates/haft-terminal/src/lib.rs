@@ -44,7 +44,7 @@ mod tty;
 mod ui;
 mod writing;
 
-pub use converse::{Command, Typed};
+pub use converse::{Slash, Typed};
 pub use look::Fit;
 pub use plain::Lines;
 pub use screen::{Options, OutsideEditor, Remote, Screen, ScreenAsker, ScreenSink, show};

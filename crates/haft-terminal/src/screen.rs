@@ -15,7 +15,7 @@ use haft::{BoxFuture, Engine};
 use haft_provider::run::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::converse::{Command, Typed};
+use crate::converse::{Slash, Typed};
 use crate::inbox::{Ask, Asked, Inbox, Note};
 use crate::limits::TYPED_MAX;
 use crate::story::Views;
@@ -33,7 +33,7 @@ pub struct Options {
     pub(crate) cwd: PathBuf,
     pub(crate) look: Look,
     pub(crate) history: Option<PathBuf>,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<Slash>,
     pub(crate) editor: Option<OutsideEditor>,
     pub(crate) host_takes_signals: bool,
     pub(crate) hide_first_words: bool,
@@ -46,7 +46,7 @@ impl Options {
             cwd: cwd.into(),
             look: Look::Styled,
             history: None,
-            commands: Command::usual(),
+            commands: Slash::usual(),
             editor: None,
             host_takes_signals: false,
             hide_first_words: false,
@@ -69,7 +69,7 @@ impl Options {
 
     /// The commands that begin with a slash, in place of the usual ones.
     #[must_use]
-    pub fn commands(mut self, commands: Vec<Command>) -> Options {
+    pub fn commands(mut self, commands: Vec<Slash>) -> Options {
         self.commands = commands;
         self
     }

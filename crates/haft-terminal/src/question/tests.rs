@@ -1,3 +1,5 @@
+//! What an approval shows, and what its keys mean.
+
 use haft::ports::Choice;
 use haft::view::{Change, DiffLine, Part, View};
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Runs as they are told: what comes out, what stays open.
+
 use std::time::{Duration, Instant};
 
 use haft::event::CallRef;
