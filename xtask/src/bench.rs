@@ -9,7 +9,7 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 10] = [
+const BENCHES: [(&str, &str); 11] = [
     ("haft", "core"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
@@ -17,6 +17,7 @@ const BENCHES: [(&str, &str); 10] = [
     ("haft-provider", "gap"),
     ("haft-sandbox", "start"),
     ("haft-sandbox", "work"),
+    ("haft-terminal", "screen"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),
     ("haft-cli", "start"),

@@ -98,7 +98,9 @@ impl Interrupts {
     }
 }
 
-fn end() -> ! {
+/// Ends the program at once, with what it started, and leaves the terminal as it was.
+pub(crate) fn end() -> ! {
+    haft_terminal::restore();
     session::close();
     std::process::exit(Exit::Interrupted as i32)
 }

@@ -117,6 +117,10 @@ pub(crate) fn say(words: &str) {
 
 /// Writes words to standard error. There is nobody to tell if that fails.
 pub(crate) fn show(words: &str) {
+    // Where a screen is open, words go above its live part.
+    if haft_terminal::show(words) {
+        return;
+    }
     end_progress();
     let _ = io::stderr().lock().write_all(visible(words).as_bytes());
 }

@@ -2,10 +2,12 @@
 //!
 //! The loop is `haft-provider`'s, the engine a session's; here both are put together. [`args`] is what can be said,
 //! [`provider`] who is asked, [`prompt`] and [`memory`] what the model is told, [`hooks`] the places where the user's hooks
-//! step in, [`show`] what is seen of it, [`tour`] what is played where there is no model.
+//! step in, [`show`] what is seen of it, [`live`] what is seen and typed on a terminal, [`tour`] what is played where there
+//! is no model.
 
 pub(crate) mod args;
 mod hooks;
+mod live;
 pub(crate) mod memory;
 mod prompt;
 pub(crate) mod provider;
@@ -17,10 +19,13 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::Engine;
 use haft::ports::Mode as _;
+use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
 use haft_provider::run::{Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Model};
+use haft_terminal::Look;
 
 use self::args::{RunArgs, RunForm};
 use self::hooks::{Fired, Notifying};
@@ -52,7 +57,12 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let session = session::open(&common)?;
     let settings = &session.given.loaded.settings.run;
     let chosen = provider::choose(args, settings, &session.id, &lookup)?;
-    let prompt = prompt::read(args.prompt.as_deref())?;
+    let look = live::look(args.output, &common, &lookup);
+    let prompt = match (look, &args.prompt) {
+        // A conversation.
+        (Some(_), None) => None,
+        (_, given) => Some(prompt::read(given.as_deref())?),
+    };
     let memory = memory::read(&session.given, &common);
     let mut options = limits(args, settings);
     options.system = prompt::system(&session.workspace, memory, &args.append_system_prompt);
@@ -64,7 +74,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
             output::one_line(chosen.model.name())
         ));
     }
-    Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output }
+    Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output, look }
         .finish(&interrupts)
 }
 
@@ -97,8 +107,9 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
         model: tour::model(),
         provider: "scripted",
         options,
-        prompt: tour::PROMPT.to_owned(),
+        prompt: Some(tour::PROMPT.to_owned()),
         form: args.output,
+        look: live::look(args.output, common, &|name| std::env::var_os(name)),
     };
     let exit = play.finish(interrupts)?;
     // Before its folder is removed, nothing may run in it.
@@ -117,20 +128,30 @@ struct Play {
     model: Arc<dyn Model>,
     provider: &'static str,
     options: RunOptions,
-    prompt: String,
+    /// None for a conversation.
+    prompt: Option<String>,
     form: RunForm,
+    /// On a live screen, and how that looks.
+    look: Option<Look>,
 }
 
 impl Play {
-    fn finish(self, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, provider, options, prompt, form } = self;
+    fn finish(mut self, interrupts: &Interrupts) -> Result<Exit, Usage> {
+        if let Some(look) = self.look {
+            match live::open(&self, look) {
+                Ok(screen) => return self.on(screen, interrupts),
+                Err(error) => output::warning(&format!("the terminal can't be drawn on: {error}")),
+            }
+        }
+        let prompt = match self.prompt.take() {
+            Some(prompt) => prompt,
+            None => prompt::read(None)?,
+        };
+        let Play { session, model, provider, options, form, .. } = self;
         let Session { engine, policy, hooks, tasks, workspace, id, .. } = session;
         let handle = Handle::new();
         let show = Show::pick(form, workspace.cwd(), &handle);
-        let engine = engine.events(ToolEvents::new(show.sink())).ports(|ports| {
-            let asker = ports.asker.take();
-            ports.asker = asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _);
-        });
+        let engine = notifying(engine.events(ToolEvents::new(show.sink())), &hooks);
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(session::RESULTS_KEPT);
         show.begin(&Facts {
@@ -142,11 +163,7 @@ impl Play {
             tools: engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect(),
         });
         let fired = Arc::new(Fired::new(hooks.clone()));
-        let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
-        let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-        let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
+        let runtime = runtime()?;
         let outcome = runtime.block_on(async {
             let first = match fired.start(model.name()).await {
                 Ok(first) => first,
@@ -176,12 +193,29 @@ impl Play {
                 let shown = show.end(&outcome);
                 Ok(exit(&outcome, shown, interrupts))
             }
-            Err(reason) => {
-                output::say(&format!("haft: a hook ended the session: {}", output::one_line(&reason)));
-                Ok(Exit::Failed)
-            }
+            Err(reason) => Ok(ended_by_hook(&reason)),
         }
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
+    let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+    let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))
+}
+
+/// The engine, whose hooks are told that the user is asked.
+fn notifying(engine: Engine, hooks: &Hooks) -> Engine {
+    engine.ports(|ports| {
+        let asker = ports.asker.take();
+        ports.asker = asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _);
+    })
+}
+
+fn ended_by_hook(reason: &str) -> Exit {
+    output::say(&format!("haft: a hook ended the session: {}", output::one_line(reason)));
+    Exit::Failed
 }
 
 fn exit(outcome: &Outcome, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {

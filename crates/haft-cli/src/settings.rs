@@ -42,6 +42,13 @@ fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     })
 }
 
+/// What settings, flags and answers say about permissions, as `haft settings show` prints it.
+pub(crate) fn permissions(given: &Given) -> String {
+    let mut shown = Shown::of(given, Vec::new());
+    shown.settings.retain(|row| row.key.starts_with("permissions"));
+    shown.text(given)
+}
+
 /// What `haft settings show --output json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

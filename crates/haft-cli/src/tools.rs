@@ -29,6 +29,14 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
 }
 
+/// The tools that a model is offered, as `haft tools` lists them.
+pub(crate) fn listed(snapshot: &Snapshot, confined: bool) -> String {
+    let mut rows = rows(snapshot);
+    rows.retain(|row| row.offered);
+    rows.iter_mut().for_each(|row| row.unconfined &= !confined);
+    table(&rows)
+}
+
 /// The provider's form, if it is one.
 fn form(format: Format) -> Option<Form> {
     match format {

@@ -14,10 +14,14 @@ mod python;
 mod room;
 mod run;
 mod run_http;
+mod run_screen;
 mod run_session;
 mod run_tour;
 mod sandbox;
 mod scripts;
 mod settings;
+#[expect(dead_code, reason = "another crate's tests use the rest")]
+#[path = "../../../haft-terminal/tests/it/stage.rs"]
+mod stage;
 mod terminal;
 mod trust;

@@ -1,0 +1,283 @@
+//! A run on a live screen: one prompt and its answer, or a conversation until the user leaves.
+//!
+//! The screen is `haft-terminal`'s. Here is what it can't know: where the history is kept, what the commands with a slash do,
+//! which modes Shift-Tab goes through. While the screen is open everything that this program says goes through it.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft::ports::{Mode as _, PermissionMode};
+use haft::{Engine, Workspace};
+use haft_policy::gate::Policy;
+use haft_provider::run::{Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
+use haft_provider::{Conversation, Model, Usage as Tokens};
+use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
+
+use super::args::RunForm;
+use super::hooks::Fired;
+use super::{Play, ended_by_hook, exit, notifying, runtime};
+use crate::args::Common;
+use crate::given::Given;
+use crate::interrupt::{self, Interrupts};
+use crate::session::{self, Session};
+use crate::{Exit, Usage, settings, tools};
+
+/// The file of the history, in the state folder.
+const HISTORY: &str = "history";
+/// The modes that Shift-Tab goes through. Those that ask less than these are for who names them.
+const MODES: [PermissionMode; 3] =
+    [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan];
+
+/// How a live screen would look, if there is to be one: people at a terminal who want text.
+pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option<Look> {
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let wanted = terminal && form == RunForm::Text && !common.non_interactive;
+    let variable = |name: &str| lookup(name).map(|value| value.to_string_lossy().into_owned());
+    match Fit::of(variable, wanted) {
+        Fit::Live(look) => Some(look),
+        Fit::Plain => None,
+    }
+}
+
+/// Takes the terminal.
+pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
+    let mut options = Options::new(play.session.workspace.cwd()).look(look).host_takes_signals();
+    if play.prompt.is_some() {
+        // It stands in the command line.
+        options = options.hide_first_words();
+    } else if let Some(state) = &play.session.given.places.state_dir {
+        options = options.history(state.join(HISTORY));
+    }
+    Screen::open(options)
+}
+
+impl Play {
+    /// Plays on a screen, to the end of the answer or of the conversation.
+    pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
+        let Play { session, model, options, prompt, .. } = self;
+        let Session { engine, policy, given, hooks, tasks, workspace, confined, .. } = session;
+        let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
+        let engine = engine.events(ToolEvents::new(sink.clone())).ask(screen.asker());
+        let engine = notifying(engine, &hooks);
+        screen.show_views_of(&engine);
+        // What can't be removed is tried again next time.
+        let _ = engine.clean_results(session::RESULTS_KEPT);
+        let fired = Arc::new(Fired::new(hooks.clone()));
+        let runtime = runtime()?;
+        let desk = Desk {
+            remote: screen.remote(),
+            engine,
+            policy: policy.clone(),
+            given,
+            confined,
+            workspace,
+            prices: options.prices,
+            began_in: policy.current(),
+        };
+        desk.show_mode();
+        desk.remote.footer(model.name());
+        let played = runtime.block_on(async {
+            let first = fired.start(model.name()).await?;
+            let mut talk = Talk { desk: &desk, model, options, sink, fired: &fired, interrupts };
+            let mut conversation = Conversation::new(talk.model.wire());
+            if let Some(first) = &first {
+                conversation.say(first);
+            }
+            let outcome = match prompt {
+                Some(prompt) => Some(talk.run(&mut screen, &mut conversation, &prompt).await.0),
+                None => {
+                    talk.converse(&mut screen, conversation).await;
+                    None
+                }
+            };
+            fired.end().await;
+            Ok::<_, String>(outcome)
+        });
+        interrupts.tell_run(None);
+        screen.close();
+        // A thread that a tool keeps busy is not waited for.
+        runtime.shutdown_background();
+        session::report_tasks(&tasks);
+        crate::hooks::report(&hooks);
+        Ok(match played {
+            Ok(Some(outcome)) => exit(&outcome, Ok(()), interrupts),
+            Ok(None) if interrupts.any() => Exit::Interrupted,
+            Ok(None) => Exit::Done,
+            Err(reason) => ended_by_hook(&reason),
+        })
+    }
+}
+
+/// What runs have in common.
+struct Talk<'a> {
+    desk: &'a Desk,
+    model: Arc<dyn Model>,
+    options: RunOptions,
+    sink: Arc<dyn RunSink>,
+    fired: &'a Arc<Fired>,
+    interrupts: &'a Interrupts,
+}
+
+impl Talk<'_> {
+    /// Until the user leaves.
+    async fn converse(&mut self, screen: &mut Screen, mut conversation: Conversation) {
+        let mut spent = Spent::default();
+        while let Some(typed) = screen.next().await {
+            let words = match typed {
+                Typed::Words(words) => words,
+                Typed::Leave => return,
+                Typed::Command { name, .. } if name == "clear" => {
+                    conversation = Conversation::new(self.model.wire());
+                    self.desk.remote.clear();
+                    continue;
+                }
+                other => {
+                    self.desk.other(other, &spent);
+                    continue;
+                }
+            };
+            let (outcome, leaves) = self.run(screen, &mut conversation, &words).await;
+            spent.add(&outcome);
+            self.desk.show_mode();
+            if leaves {
+                return;
+            }
+        }
+    }
+
+    /// One run; whether the user wants to leave after it.
+    async fn run(
+        &self,
+        screen: &mut Screen,
+        conversation: &mut Conversation,
+        words: &str,
+    ) -> (Outcome, bool) {
+        let handle = Handle::new();
+        let agent = Loop::new(self.desk.engine.clone(), self.model.clone())
+            .options(self.options.clone())
+            .events(self.sink.clone())
+            .session(self.fired.clone())
+            .handle(handle.clone());
+        self.interrupts.tell_run(Some(handle.clone()));
+        let mut leaves = false;
+        let other = |typed: Typed| match typed {
+            Typed::Leave => leaves = true,
+            // The first asked and the second forced.
+            Typed::Interrupt(_) => interrupt::end(),
+            Typed::Words(_) => {
+                self.desk.remote.say("  too much waits already; that was not said");
+            }
+            Typed::Command { name, .. } if name == "clear" => {
+                self.desk.remote.say("  not while the model works");
+            }
+            typed => self.desk.other(typed, &Spent::default()),
+        };
+        let outcome = screen.during(&handle, agent.run(conversation, words), other).await;
+        self.interrupts.tell_run(None);
+        (outcome, leaves)
+    }
+}
+
+/// What a conversation cost so far.
+#[derive(Default)]
+struct Spent {
+    tokens: Tokens,
+    turns: u64,
+}
+
+impl Spent {
+    fn add(&mut self, outcome: &Outcome) {
+        self.tokens.add(&outcome.usage);
+        self.turns += outcome.turns;
+    }
+}
+
+/// What the user can ask for beside the model.
+struct Desk {
+    remote: Remote,
+    engine: Engine,
+    policy: Policy,
+    given: Given,
+    confined: bool,
+    workspace: Workspace,
+    prices: Option<Prices>,
+    began_in: PermissionMode,
+}
+
+impl Desk {
+    fn other(&self, typed: Typed, spent: &Spent) {
+        match typed {
+            Typed::NextMode => self.next_mode(),
+            Typed::Command { name, rest } => match name.as_str() {
+                "tools" => self.say(&tools::listed(&self.engine.snapshot(), self.confined)),
+                "permissions" => {
+                    self.say(&format!(
+                        "mode       {}\n{}",
+                        self.policy.current(),
+                        settings::permissions(&self.given)
+                    ));
+                }
+                "mode" => self.mode(&rest),
+                "cost" => self.cost(spent),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn say(&self, words: &str) {
+        let indented: String = words.lines().map(|line| format!("  {line}\n")).collect();
+        self.remote.say(&indented);
+    }
+
+    fn show_mode(&self) {
+        self.remote.mode(self.policy.current().to_string());
+    }
+
+    /// Goes on to the next of the usual modes, and through the one that the session began in.
+    fn next_mode(&self) {
+        let mut modes = MODES.to_vec();
+        if !modes.contains(&self.began_in) {
+            modes.push(self.began_in);
+        }
+        let now = self.policy.current();
+        let place = modes.iter().position(|mode| *mode == now).map_or(0, |place| place + 1);
+        // One that settings forbid changes nothing; the next may.
+        for step in 0..modes.len() {
+            self.policy.set(modes[(place + step) % modes.len()]);
+            if self.policy.current() != now {
+                break;
+            }
+        }
+        self.show_mode();
+    }
+
+    fn mode(&self, name: &str) {
+        match name.parse::<PermissionMode>() {
+            _ if name.is_empty() => {
+                let names: Vec<&str> = PermissionMode::ALL.iter().map(|(name, _)| *name).collect();
+                self.say(&format!("mode {}; there are {}", self.policy.current(), names.join(", ")));
+            }
+            Err(error) => self.say(&error.to_string()),
+            Ok(mode) => {
+                self.policy.set(mode);
+                if self.policy.current() != mode {
+                    self.say(&format!("settings forbid the mode {mode}"));
+                }
+                self.show_mode();
+            }
+        }
+    }
+
+    fn cost(&self, spent: &Spent) {
+        let Tokens { input_tokens, output_tokens, cache_read_tokens, .. } = spent.tokens;
+        let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.of(&spent.tokens)));
+        self.say(&format!(
+            "{} turns · {input_tokens} tokens in ({cache_read_tokens} from the cache), {output_tokens} out{} · {}",
+            spent.turns,
+            cost.unwrap_or_default(),
+            self.workspace.cwd().display(),
+        ));
+    }
+}

@@ -1,0 +1,212 @@
+//! A conversation with a scripted model on a live screen: `cargo run -p haft-terminal --example screen -- SCRIPT [WORDS]`.
+//!
+//! The script is one of `docs/scripted-model.md`. Beside the file tools there are a few that show what a screen has to cope
+//! with: tools that wait, that may or may not be interrupted, that destroy something, that fail. Where there is no terminal,
+//! the same is printed as lines.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft::effects::resolved::Workspace;
+use haft::ports::Mode as _;
+use haft::{
+    AnyTool, Effects, Engine, Interrupt, NoInput, PermissionMode, Permissions, Registry, ToolError, tool,
+};
+use haft_provider::run::{Handle, Loop, RunEvent, RunSink, ToolEvents};
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::{Conversation, Wire};
+use haft_terminal::{Fit, Line, Lines, Look, Options, Screen, Typed};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+type Failed = Box<dyn std::error::Error>;
+
+#[derive(Deserialize, JsonSchema)]
+struct Until {
+    /// Waits until this file is there.
+    file: PathBuf,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Words {
+    /// Any words.
+    words: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Gone {
+    /// The file that is removed.
+    path: PathBuf,
+}
+
+async fn wait(until: Until, cx: haft::Context) -> Result<&'static str, ToolError> {
+    let file = cx.cwd().join(until.file);
+    for step in 0_u32.. {
+        if file.exists() {
+            break;
+        }
+        cx.progress((f64::from(step) / 100.0).min(1.0), format!("look {step}"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok("it is there")
+}
+
+fn tools() -> Result<Vec<AnyTool>, haft::BadTool> {
+    let mut tools = haft_tools::core();
+    tools.push(
+        tool("wait", "Waits for a file; can be interrupted.", wait)
+            .effects(|_: &Until| Effects::none())
+            .interrupt(Interrupt::Cancel)
+            .build()?,
+    );
+    tools.push(
+        tool("hold", "Waits for a file; rather finishes.", wait)
+            .effects(|_: &Until| Effects::none())
+            .build()?,
+    );
+    let shout = |input: Words, _| async move { Ok::<_, ToolError>(input.words.to_uppercase()) };
+    tools.push(tool("shout", "Says it louder.", shout).effects(|_: &Words| Effects::none()).build()?);
+    let run = |input: Words, _| async move { Ok::<_, ToolError>(format!("ran {}", input.words)) };
+    tools.push(
+        tool("execute", "Asks first.", run).effects(|input: &Words| Effects::runs(&input.words)).build()?,
+    );
+    // Asks, and several may ask at once.
+    let question = |input: Words, _| async move { Ok::<_, ToolError>(input.words) };
+    tools.push(
+        tool("question", "Asks first.", question).effects(|_: &Words| Effects::observes("x.io")).build()?,
+    );
+    let remove = |input: Gone, cx: haft::Context| async move {
+        let path = cx.cwd().join(input.path);
+        std::fs::remove_file(&path).map_err(|error| ToolError::new(error.to_string()))?;
+        Ok("removed")
+    };
+    tools.push(
+        tool("remove", "Removes a file.", remove)
+            .effects(|gone: &Gone| Effects::deletes(&gone.path))
+            .build()?,
+    );
+    let boom = |_: NoInput, _| async move {
+        if std::hint::black_box(true) {
+            panic!("a tool that breaks");
+        }
+        Ok::<_, ToolError>(())
+    };
+    tools.push(tool("boom", "Breaks.", boom).effects(|_| Effects::none()).build()?);
+    Ok(tools)
+}
+
+fn engine(permissions: &Permissions) -> Result<Engine, Failed> {
+    let workspace = Workspace::new(std::env::current_dir()?)?;
+    Ok(Engine::new(Registry::new().with(tools()?)?).workspace(workspace).permissions(permissions.clone()))
+}
+
+fn main() -> Result<(), Failed> {
+    let mut arguments = std::env::args().skip(1);
+    let script = arguments.next().ok_or("usage: screen SCRIPT [WORDS]")?;
+    let words: Vec<String> = arguments.collect();
+    let model = ScriptedModel::new(Script::parse(&std::fs::read_to_string(script)?)?, Wire::Anthropic);
+    let terminal = [
+        std::io::IsTerminal::is_terminal(&std::io::stdin()),
+        std::io::IsTerminal::is_terminal(&std::io::stdout()),
+    ];
+    let fit = Fit::of(|name| std::env::var(name).ok(), terminal == [true, true]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    match fit {
+        Fit::Live(look) => runtime.block_on(live(model, look, &words.join(" "))),
+        Fit::Plain => runtime.block_on(plain(model, &words.join(" "))),
+    }
+}
+
+/// Lines to standard output.
+struct Printed(Mutex<Lines>);
+
+impl RunSink for Printed {
+    fn send(&self, event: RunEvent) {
+        let lines = self.0.lock().expect("nothing panics here").event(event);
+        let mut shown = String::new();
+        lines.iter().for_each(|line: &Line| {
+            line.write(Look::Plain, &mut shown);
+            shown.push('\n');
+        });
+        let _ = std::io::stdout().write_all(shown.as_bytes());
+    }
+}
+
+async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
+    let sink = Arc::new(Printed(Mutex::new(Lines::new(100, std::env::current_dir()?))));
+    let engine = engine(&Permissions::new())?.events(ToolEvents::new(sink.clone()));
+    let agent = Loop::new(engine, model).events(sink);
+    agent.run(&mut Conversation::new(Wire::Anthropic), words).await;
+    Ok(())
+}
+
+async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Failed> {
+    let mut options = Options::new(std::env::current_dir()?).look(look);
+    if let Ok(file) = std::env::var("SCREEN_HISTORY") {
+        options = options.history(file);
+    }
+    let mut screen = Screen::open(options)?;
+    let remote = screen.remote();
+    let permissions = Permissions::new();
+    let sink = Arc::new(screen.sink());
+    let engine = engine(&permissions)?.ask(screen.asker()).events(ToolEvents::new(sink.clone()));
+    screen.show_views_of(&engine);
+    remote.mode(permissions.current().to_string());
+    remote.footer("scripted");
+
+    let next_mode = || {
+        let place =
+            PermissionMode::ALL.iter().position(|(_, mode)| *mode == permissions.current()).unwrap_or(0);
+        let (name, mode) = PermissionMode::ALL[(place + 1) % PermissionMode::ALL.len()];
+        permissions.set(mode);
+        remote.mode(name);
+    };
+    let agent = |handle: &Handle| {
+        Loop::new(engine.clone(), model.clone()).events(sink.clone()).handle(handle.clone())
+    };
+    let mut conversation = Conversation::new(Wire::Anthropic);
+    let mut next = (!first.is_empty()).then(|| Typed::Words(first.to_owned()));
+    loop {
+        let typed = match next.take() {
+            Some(typed) => typed,
+            None => screen.next().await.unwrap_or(Typed::Leave),
+        };
+        match typed {
+            Typed::Words(words) => {
+                let handle = Handle::new();
+                let agent = agent(&handle);
+                let mut left = false;
+                let other = |typed: Typed| match typed {
+                    Typed::NextMode => next_mode(),
+                    Typed::Leave | Typed::Interrupt(_) => left = true,
+                    _ => {}
+                };
+                let outcome = screen.during(&handle, agent.run(&mut conversation, &words), other).await;
+                if left {
+                    break;
+                }
+                remote.footer(format!("scripted · {}", outcome.ended.word()));
+            }
+            Typed::Command { name, .. } if name == "tools" => {
+                let names: Vec<String> =
+                    engine.snapshot().offers().iter().map(|offer| offer.name().to_owned()).collect();
+                remote.say(&format!("  {}", names.join(" ")));
+            }
+            Typed::Command { name, .. } if name == "clear" => {
+                conversation = Conversation::new(Wire::Anthropic);
+                remote.clear();
+            }
+            Typed::Command { name, rest } => {
+                remote.say(&format!("  /{name} {rest}: not in this example"));
+            }
+            Typed::NextMode => next_mode(),
+            Typed::Leave => break,
+            _ => {}
+        }
+    }
+    screen.close();
+    let _ = std::io::stdout().write_all(b"left\n");
+    Ok(())
+}

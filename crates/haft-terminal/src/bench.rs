@@ -1,0 +1,60 @@
+//! The drawing part of a screen without a terminal, for benchmarks. Not a part of the interface.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use haft_provider::run::RunEvent;
+
+use crate::inbox::{Inbox, Note};
+use crate::paint::{Live, Painter};
+use crate::story::Story;
+use crate::style::{Line, Look};
+
+/// Events in, bytes of frames out: the way through inbox, story and painter.
+pub struct Drawing<W> {
+    inbox: Inbox,
+    _wake: std::io::PipeReader,
+    story: Story,
+    painter: Painter,
+    out: W,
+    rows: usize,
+}
+
+impl<W: Write> Drawing<W> {
+    /// On a terminal of this size.
+    pub fn new(out: W, columns: usize, rows: usize) -> Drawing<W> {
+        let (wake, waker) = std::io::pipe().expect("a pipe can be made");
+        Drawing {
+            inbox: Inbox::new(waker),
+            _wake: wake,
+            story: Story::new(columns - 1, Path::new("."), Instant::now()),
+            painter: Painter::new(Look::Styled),
+            out,
+            rows,
+        }
+    }
+
+    /// Takes an event as the sink does.
+    pub fn event(&mut self, event: RunEvent) {
+        self.inbox.event(event);
+    }
+
+    /// Draws what came.
+    pub fn frame(&mut self) {
+        let now = Instant::now();
+        for note in self.inbox.take().notes {
+            if let Note::Event(event) = note {
+                self.story.event(event, now);
+            }
+        }
+        self.story.look(now);
+        let finished = self.story.take();
+        let mut lines = self.story.live(now, 0, self.rows - 4, None);
+        lines.push(Line::plain("> "));
+        let cursor = (lines.len() - 1, 2);
+        let mut frame = String::new();
+        self.painter.frame(&finished, Live { lines, cursor }, &mut frame);
+        self.out.write_all(frame.as_bytes()).expect("somebody reads");
+    }
+}

@@ -1,0 +1,165 @@
+//! What was typed before, kept in a file that only its user can read.
+//!
+//! The file has one JSON string a line, the newest last, and is looked at when somebody first asks for it. What begins
+//! with a blank isn't kept, as in shells. A file that can't be read or written costs the history and nothing else.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::limits::{HISTORY_FILE_BYTES_MAX, HISTORY_MAX, HISTORY_TEXT_BYTES_MAX};
+
+/// The texts, and which of them is shown.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    path: Option<PathBuf>,
+    loaded: bool,
+    texts: Vec<String>,
+    /// The one that is shown, and what was typed before it was.
+    shown: Option<(usize, String)>,
+    /// How many lines the file has.
+    lines: usize,
+}
+
+impl History {
+    pub(crate) fn new(path: Option<PathBuf>) -> History {
+        History { path, ..History::default() }
+    }
+
+    /// Keeps a text.
+    pub(crate) fn add(&mut self, text: &str) {
+        self.shown = None;
+        let kept = !text.trim().is_empty() && !text.starts_with(' ') && text.len() <= HISTORY_TEXT_BYTES_MAX;
+        self.load();
+        if !kept || self.texts.last().is_some_and(|last| last == text) {
+            return;
+        }
+        self.texts.push(text.to_owned());
+        if self.texts.len() > HISTORY_MAX {
+            self.texts.remove(0);
+        }
+        self.lines += 1;
+        let Some(path) = &self.path else { return };
+        // Nothing depends on it: there is no one to tell, and nothing to do.
+        let _ = if self.lines > 2 * HISTORY_MAX { rewrite(path, &self.texts) } else { append(path, text) };
+        if self.lines > 2 * HISTORY_MAX {
+            self.lines = self.texts.len();
+        }
+    }
+
+    /// The one before; `now` is what is typed, and comes back after the newest.
+    pub(crate) fn older(&mut self, now: &str) -> Option<&str> {
+        self.load();
+        let (at, draft) = match self.shown.take() {
+            Some((at, draft)) => (at.saturating_sub(1), draft),
+            None if self.texts.is_empty() => return None,
+            None => (self.texts.len() - 1, now.to_owned()),
+        };
+        self.shown = Some((at, draft));
+        self.texts.get(at).map(String::as_str)
+    }
+
+    /// The one after, and at last what was typed.
+    pub(crate) fn newer(&mut self) -> Option<String> {
+        let (at, draft) = self.shown.take()?;
+        match self.texts.get(at + 1) {
+            Some(text) => {
+                self.shown = Some((at + 1, draft));
+                Some(text.clone())
+            }
+            None => Some(draft),
+        }
+    }
+
+    /// What is typed is no longer one of them.
+    pub(crate) fn leave(&mut self) {
+        self.shown = None;
+    }
+
+    fn load(&mut self) {
+        if std::mem::replace(&mut self.loaded, true) {
+            return;
+        }
+        let Some(text) = self.path.as_deref().and_then(read) else { return };
+        self.lines = text.lines().count();
+        let texts = text.lines().filter_map(|line| serde_json::from_str::<String>(line).ok());
+        self.texts = texts.filter(|text| text.len() <= HISTORY_TEXT_BYTES_MAX).collect();
+        let over = self.texts.len().saturating_sub(HISTORY_MAX);
+        self.texts.drain(..over);
+    }
+}
+
+fn read(path: &Path) -> Option<String> {
+    let file = File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(HISTORY_FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn line(text: &str) -> String {
+    format!("{}\n", serde_json::Value::from(text))
+}
+
+fn append(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(line(text).as_bytes())
+}
+
+fn rewrite(path: &Path, texts: &[String]) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(texts.iter().map(|text| line(text)).collect::<String>().as_bytes())?;
+    fs::rename(new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_goes_back_and_forth_and_keeps_the_draft() {
+        let mut history = History::new(None);
+        history.add("one");
+        history.add("two");
+        history.add("two");
+        history.add(" secret");
+        assert_eq!(history.older("draft"), Some("two"));
+        assert_eq!(history.older("two"), Some("one"));
+        assert_eq!(history.older("one"), Some("one"));
+        assert_eq!(history.newer().as_deref(), Some("two"));
+        assert_eq!(history.newer().as_deref(), Some("draft"));
+        assert_eq!(history.newer(), None);
+    }
+
+    #[test]
+    fn it_outlives_the_program_and_stays_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/history");
+        let mut history = History::new(Some(path.clone()));
+        for number in 0..2 * HISTORY_MAX + 5 {
+            history.add(&format!("text\n{number}"));
+        }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fs::read_to_string(&path).unwrap().lines().count() <= 2 * HISTORY_MAX);
+        let mut again = History::new(Some(path));
+        assert_eq!(again.older("").unwrap(), format!("text\n{}", 2 * HISTORY_MAX + 4));
+        assert_eq!(again.texts.len(), HISTORY_MAX);
+    }
+
+    #[test]
+    fn a_broken_file_costs_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history");
+        fs::write(&path, b"\"good\"\n{broken\n\xff\n").unwrap();
+        assert_eq!(History::new(Some(path)).older(""), Some("good"));
+        let mut nowhere = History::new(Some(dir.path().to_owned()));
+        nowhere.add("x");
+        assert_eq!(nowhere.older(""), Some("x"));
+    }
+}

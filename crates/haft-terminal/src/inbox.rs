@@ -1,0 +1,241 @@
+//! What waits for the screen: bounded, and never in the way of those who send.
+//!
+//! The screen takes everything that came since its last frame at once. What a later event makes worthless is merged on
+//! the way in: text with the text before it, progress with the progress of the same call. What still doesn't fit,
+//! because the terminal takes nothing for a while, is left out by a stated rule and counted: text beyond a few megabytes,
+//! progress from half of the queue on, everything else when the queue is full. The end of a run is always taken.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use haft::Event;
+use haft::event::What;
+use haft::ports::{Answer, Approval, UserQuestion};
+use haft_provider::run::RunEvent;
+use haft_provider::stream::Delta;
+use tokio::sync::oneshot;
+
+use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
+use crate::screen::Change;
+
+/// How far back an event looks for one that it replaces.
+const LOOKED_BACK: usize = 32;
+
+/// Something for the screen.
+pub(crate) enum Note {
+    Event(RunEvent),
+    Ask(Ask),
+    /// A question is no longer asked.
+    Withdrawn(u64),
+    /// The host changes what is shown.
+    Change(Change),
+}
+
+/// A question and where its answer goes.
+pub(crate) struct Ask {
+    pub(crate) id: u64,
+    pub(crate) what: Asked,
+}
+
+pub(crate) enum Asked {
+    Approval(Box<Approval>, oneshot::Sender<Answer>),
+    Question(UserQuestion, oneshot::Sender<Option<Vec<String>>>),
+}
+
+/// What came since the last frame.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub(crate) notes: VecDeque<Note>,
+    /// Bytes of text that were left out.
+    pub(crate) lost_bytes: u64,
+    /// Other events that were left out.
+    pub(crate) lost_events: u64,
+}
+
+/// The queue, and the pipe that wakes the screen.
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    wake: std::io::PipeWriter,
+}
+
+#[derive(Default)]
+struct Queue {
+    taken: Taken,
+    text_bytes: usize,
+    /// The screen was woken and hasn't looked yet.
+    woken: bool,
+    closed: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(wake: std::io::PipeWriter) -> Inbox {
+        Inbox { queue: Mutex::default(), wake }
+    }
+
+    /// Takes an event, or leaves it out.
+    pub(crate) fn event(&self, event: RunEvent) {
+        self.push(|queue| queue.event(event));
+    }
+
+    /// Takes a question or a change; false once the screen is closed.
+    pub(crate) fn note(&self, note: Note) -> bool {
+        let mut open = true;
+        self.push(|queue| {
+            open = !queue.closed;
+            if open {
+                queue.taken.notes.push_back(note);
+            }
+        });
+        open
+    }
+
+    /// Everything that came.
+    pub(crate) fn take(&self) -> Taken {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.woken = false;
+        queue.text_bytes = 0;
+        std::mem::take(&mut queue.taken)
+    }
+
+    /// Takes nothing more. What waits is dropped, and with it the ways back to those who asked.
+    pub(crate) fn close(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.closed = true;
+        let dropped = std::mem::take(&mut queue.taken);
+        drop(queue);
+        drop(dropped);
+    }
+
+    fn push(&self, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut queue);
+        let wake = !std::mem::replace(&mut queue.woken, true);
+        drop(queue);
+        if wake {
+            // One byte at most is in the pipe, so this never waits.
+            let _ = (&self.wake).write(&[0]);
+        }
+    }
+}
+
+impl Queue {
+    fn event(&mut self, event: RunEvent) {
+        if self.closed {
+            return;
+        }
+        let event = match event {
+            RunEvent::Model(Delta::Text(text)) => return self.text(text, None),
+            RunEvent::Model(Delta::CallInput { call, json }) => return self.text(json, Some(call)),
+            event => event,
+        };
+        let passing = matches!(
+            &event,
+            RunEvent::Model(Delta::Thinking(_) | Delta::Usage(_))
+                | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
+        );
+        if passing && let Some(old) = self.replaced(&event) {
+            *old = Note::Event(event);
+            return;
+        }
+        let most = if passing { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
+        if self.taken.notes.len() >= most && !matches!(event, RunEvent::Ended { .. }) {
+            self.taken.lost_events += 1;
+            return;
+        }
+        self.taken.notes.push_back(Note::Event(event));
+    }
+
+    /// Text of the answer, or of a call's input: joins what came before it.
+    fn text(&mut self, text: String, call: Option<usize>) {
+        if self.text_bytes + text.len() > WAITING_TEXT_BYTES_MAX {
+            self.taken.lost_bytes += text.len() as u64;
+            return;
+        }
+        self.text_bytes += text.len();
+        match (self.taken.notes.back_mut(), call) {
+            (Some(Note::Event(RunEvent::Model(Delta::Text(before)))), None) => before.push_str(&text),
+            (Some(Note::Event(RunEvent::Model(Delta::CallInput { call, json }))), Some(same))
+                if *call == same =>
+            {
+                json.push_str(&text);
+            }
+            (_, None) => self.taken.notes.push_back(Note::Event(RunEvent::Model(Delta::Text(text)))),
+            (_, Some(call)) => {
+                let delta = Delta::CallInput { call, json: text };
+                self.taken.notes.push_back(Note::Event(RunEvent::Model(delta)));
+            }
+        }
+    }
+
+    /// The event that this one makes worthless.
+    fn replaced(&mut self, event: &RunEvent) -> Option<&mut Note> {
+        let RunEvent::Tool(event) = event else { return None };
+        let same = |note: &&mut Note| match note {
+            Note::Event(RunEvent::Tool(old)) => {
+                old.call == event.call
+                    && old.agent == event.agent
+                    && std::mem::discriminant(&old.what) == std::mem::discriminant(&event.what)
+            }
+            _ => false,
+        };
+        self.taken.notes.iter_mut().rev().take(LOOKED_BACK).find(same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox() -> (Inbox, std::io::PipeReader) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (Inbox::new(writer), reader)
+    }
+
+    fn text(text: &str) -> RunEvent {
+        RunEvent::Model(Delta::Text(text.into()))
+    }
+
+    #[test]
+    fn text_joins_the_text_before_it_up_to_a_bound() {
+        let (inbox, _reader) = inbox();
+        for _ in 0..10_000 {
+            inbox.event(text("word "));
+        }
+        let taken = inbox.take();
+        assert_eq!(taken.notes.len(), 1);
+        let large = "x".repeat(1024 * 1024);
+        for _ in 0..6 {
+            inbox.event(text(&large));
+        }
+        let taken = inbox.take();
+        assert_eq!(taken.lost_bytes, 2 * 1024 * 1024);
+        inbox.event(text("after"));
+        assert_eq!(inbox.take().lost_bytes, 0);
+    }
+
+    #[test]
+    fn a_full_queue_still_takes_the_end() {
+        let (inbox, _reader) = inbox();
+        for turn in 0..20_000 {
+            inbox.event(RunEvent::Asked { turn, left_out: Vec::new() });
+        }
+        let usage = haft_provider::Usage::default();
+        inbox.event(RunEvent::Ended { why: haft_provider::run::Ended::Finished, usage });
+        let taken = inbox.take();
+        assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
+        assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
+        assert!(matches!(taken.notes.back(), Some(Note::Event(RunEvent::Ended { .. }))));
+    }
+
+    #[test]
+    fn a_closed_inbox_drops_the_ways_back() {
+        let (inbox, _reader) = inbox();
+        let (send, mut answer) = oneshot::channel();
+        let question = UserQuestion { text: "?".into(), choices: Vec::new(), several: false };
+        assert!(inbox.note(Note::Ask(Ask { id: 1, what: Asked::Question(question, send) })));
+        inbox.close();
+        assert!(answer.try_recv().is_err());
+        assert!(!inbox.note(Note::Withdrawn(1)));
+    }
+}

@@ -1,0 +1,52 @@
+//! The screen on which a person watches a run, approves calls, types and interrupts.
+//!
+//! ```text
+//! RunEvent ──▶ inbox ──▶ story ──▶ finished lines ──▶ scrollback      keys ──▶ input line ──▶ Typed ──▶ host
+//!  (bounded, merged)       └─────▶ what is open ────▶ live part           └──▶ question ───▶ Answer ──▶ engine
+//! ```
+//!
+//! **No second screen.** What is finished is printed as lines and belongs to the terminal: it can be scrolled, searched,
+//! copied, and is still there afterwards. Only a part at the bottom is live and redrawn: open calls, a question, the input
+//! line. A full-screen program would have to bring its own scrolling, search and selection, keep everything that was ever
+//! said in memory, and leave nothing behind. The price is that a finished line can't change: results are folded for good
+//! (Ctrl-O prints them again, whole), and lines keep the width that they had.
+//!
+//! **No terminal library.** What is needed is a renderer of a few lines, a decoder of keys, and termios, which the binary
+//! has already. A library for full screens would be most of the build and do the lesser part of it.
+//!
+//! **Nothing that others wrote reaches the terminal as it is.** Lines can only be made of safe text; see [`Line`].
+//! What is shown of a call is its tool's view, and no tool is known here by name.
+//!
+//! Starts no process, reads no environment and no settings: a host gives what is needed.
+
+#[doc(hidden)]
+pub mod bench;
+mod body;
+mod converse;
+mod edit;
+mod history;
+mod inbox;
+mod keys;
+pub mod limits;
+pub mod look;
+mod markdown;
+#[cfg(doctest)]
+mod pages;
+mod paint;
+mod plain;
+mod question;
+mod row;
+mod screen;
+mod story;
+mod style;
+mod text;
+mod tty;
+mod ui;
+mod writing;
+
+pub use converse::{Slash, Typed};
+pub use look::Fit;
+pub use plain::Lines;
+pub use screen::{Options, OutsideEditor, Remote, Screen, ScreenAsker, ScreenSink, show};
+pub use style::{Line, Look, Style};
+pub use tty::restore;

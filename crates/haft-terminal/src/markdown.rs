@@ -1,0 +1,456 @@
+//! Markdown as it is written: lines that are finished come out, the rest can be shown as it stands.
+//!
+//! Each line of the source is a line of its own: models break lines where they mean it, and a line that is finished can
+//! be given away, so that an answer of any length takes no more memory than its last lines. Only a table is kept until
+//! it ends, for its columns. What isn't known here is shown as it was written, never lost.
+
+mod inline;
+mod table;
+
+use crate::limits::{LINE_BYTES_MAX, TABLE_ROWS_MAX};
+use crate::style::{Line, Style};
+
+use self::inline::{Whole, inline};
+
+/// Lays out one text.
+#[derive(Debug)]
+pub(crate) struct Markdown {
+    columns: usize,
+    /// What stands before the first line, and how far the others are indented for it.
+    bullet: Line,
+    begun: bool,
+    /// A blank line came, and is due as soon as something follows it.
+    blank: bool,
+    /// The line that is being written.
+    unfinished: String,
+    /// That line is the rest of one that was too long.
+    goes_on: bool,
+    within: Within,
+}
+
+#[derive(Debug)]
+enum Within {
+    Text,
+    Code(Fence),
+    /// The rows so far.
+    Table(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fence {
+    mark: u8,
+    length: usize,
+    indent: usize,
+    /// Lines of it are marked as added and removed.
+    diff: bool,
+}
+
+impl Markdown {
+    /// For lines of so many columns; the first begins with `bullet`, the others stand under what follows it.
+    pub(crate) fn new(columns: usize, bullet: Line) -> Markdown {
+        Markdown {
+            columns,
+            bullet,
+            begun: false,
+            blank: false,
+            unfinished: String::new(),
+            goes_on: false,
+            within: Within::Text,
+        }
+    }
+
+    /// From now on lines have so many columns.
+    pub(crate) fn resize(&mut self, columns: usize) {
+        self.columns = columns;
+    }
+
+    /// Takes more of the text; gives the lines that are finished.
+    pub(crate) fn push(&mut self, text: &str, out: &mut Vec<Line>) {
+        let mut rest = text;
+        while let Some(end) = rest.find('\n') {
+            if self.unfinished.is_empty() {
+                self.line(&rest[..end], out);
+            } else {
+                self.unfinished.push_str(&rest[..end]);
+                let line = std::mem::take(&mut self.unfinished);
+                self.line(&line, out);
+            }
+            self.goes_on = false;
+            rest = &rest[end + 1..];
+        }
+        self.unfinished.push_str(rest);
+        while self.unfinished.len() > LINE_BYTES_MAX {
+            let part = split(&mut self.unfinished);
+            self.line(&part, out);
+            self.goes_on = true;
+        }
+    }
+
+    /// The text is over: gives what is left.
+    pub(crate) fn finish(&mut self, out: &mut Vec<Line>) {
+        let last = std::mem::take(&mut self.unfinished);
+        if !last.is_empty() {
+            self.line(&last, out);
+        }
+        self.end_table(out);
+        self.within = Within::Text;
+    }
+
+    /// What is not finished, as it would look if it were.
+    pub(crate) fn tail(&self) -> Vec<Line> {
+        let mut shown = Markdown::new(self.columns, self.bullet.clone());
+        (shown.begun, shown.blank, shown.goes_on) = (self.begun, self.blank, self.goes_on);
+        let mut out = Vec::new();
+        match &self.within {
+            Within::Text => {}
+            Within::Code(fence) => shown.within = Within::Code(*fence),
+            Within::Table(rows) => shown.within = Within::Table(rows.clone()),
+        }
+        let last = self.unfinished.trim_end();
+        if !last.is_empty() {
+            match &mut shown.within {
+                // The rows of a table come at once, and its last one may lack its end.
+                Within::Table(rows) if is_row(last) => rows.push(last.to_owned()),
+                Within::Code(fence) if fence.is_beginning_of(last) => {}
+                _ if is_mark(last) => {}
+                _ => shown.lines(last, Whole::No, &mut out),
+            }
+        }
+        shown.end_table(&mut out);
+        out
+    }
+
+    fn line(&mut self, line: &str, out: &mut Vec<Line>) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if line.len() > LINE_BYTES_MAX {
+            let mut rest = line.to_owned();
+            while !rest.is_empty() {
+                let part = split(&mut rest);
+                self.lines(&part, Whole::Yes, out);
+                self.goes_on = true;
+            }
+            self.goes_on = false;
+        } else {
+            self.lines(line, Whole::Yes, out);
+        }
+    }
+
+    fn lines(&mut self, line: &str, whole: Whole, out: &mut Vec<Line>) {
+        if let Within::Code(fence) = &self.within {
+            if fence.is_end(line) {
+                self.within = Within::Text;
+            } else {
+                let fence = *fence;
+                self.code(line, fence, out);
+            }
+            return;
+        }
+        if let Within::Table(rows) = &mut self.within {
+            if is_row(line) {
+                rows.push(line.to_owned());
+                if rows.len() == TABLE_ROWS_MAX {
+                    self.end_table(out);
+                }
+                return;
+            }
+            self.end_table(out);
+        }
+        let trimmed = line.trim_start();
+        if trimmed.trim_end().is_empty() {
+            self.blank = self.begun;
+            return;
+        }
+        let indent = line.len() - trimmed.len();
+        if self.goes_on {
+            return self.text(Line::default(), trimmed, Style::PLAIN, indent, whole, out);
+        }
+        if let Some(fence) = Fence::of(line) {
+            self.within = Within::Code(fence);
+            return;
+        }
+        if is_row(line) {
+            self.within = Within::Table(vec![line.to_owned()]);
+            return;
+        }
+        let level = trimmed.bytes().take_while(|byte| *byte == b'#').count();
+        if (1..=6).contains(&level) && trimmed[level..].starts_with(' ') {
+            let title = trimmed[level..].trim().trim_end_matches('#').trim_end();
+            self.blank = self.begun;
+            return self.text(Line::default(), title, Style::HEADING, 0, whole, out);
+        }
+        if is_rule(trimmed) {
+            let rule = "─".repeat(self.inner().min(40));
+            return self.put(Line::of(&rule, Style::DIM), out);
+        }
+        if let Some(quoted) = trimmed.strip_prefix('>') {
+            let bar = Line::of("│ ", Style::DIM);
+            return self.quote(bar, quoted.trim_start(), whole, out);
+        }
+        if let Some((mark, rest)) = item(trimmed) {
+            let mut lead = Line::default();
+            lead.blanks(indent.min(self.inner() / 3));
+            let (mark, rest) = match (mark, checked(rest)) {
+                (_, Some((done, rest))) => (if done { "☑" } else { "☐" }, rest),
+                ("-" | "*" | "+", None) => ("•", rest),
+                (number, None) => (number, rest),
+            };
+            lead.push(mark, Style::DIM);
+            lead.blanks(1);
+            return self.text(lead, rest, Style::PLAIN, 0, whole, out);
+        }
+        self.text(Line::default(), trimmed, Style::PLAIN, indent, whole, out);
+    }
+
+    fn inner(&self) -> usize {
+        self.columns.saturating_sub(self.bullet.width()).max(8)
+    }
+
+    fn text(
+        &mut self,
+        mut lead: Line,
+        text: &str,
+        style: Style,
+        indent: usize,
+        whole: Whole,
+        out: &mut Vec<Line>,
+    ) {
+        lead.blanks(indent.min(self.inner() / 3));
+        let hang = lead.width();
+        lead.append(&inline(text, style, whole));
+        for line in lead.wrap(self.inner(), hang) {
+            self.put(line, out);
+        }
+    }
+
+    fn quote(&mut self, bar: Line, text: &str, whole: Whole, out: &mut Vec<Line>) {
+        let quoted = inline(text, Style::PLAIN.italic(), whole);
+        for line in quoted.wrap(self.inner() - bar.width(), 0) {
+            let mut shown = bar.clone();
+            shown.append(&line);
+            self.put(shown, out);
+        }
+    }
+
+    fn code(&mut self, line: &str, fence: Fence, out: &mut Vec<Line>) {
+        let style = match line.bytes().next() {
+            Some(b'+') if fence.diff => Style::GOOD,
+            Some(b'-') if fence.diff => Style::BAD,
+            _ => Style::CODE,
+        };
+        let indent = line.bytes().take(fence.indent).take_while(|byte| *byte == b' ').count();
+        for part in Line::of(&line[indent..], style).chop(self.inner() - 2) {
+            let mut shown = Line::default();
+            shown.blanks(2);
+            shown.append(&part);
+            self.put(shown, out);
+        }
+    }
+
+    fn end_table(&mut self, out: &mut Vec<Line>) {
+        if let Within::Table(rows) = &mut self.within {
+            let rows = std::mem::take(rows);
+            self.within = Within::Text;
+            for line in table::lay_out(&rows, self.inner()) {
+                self.put(line, out);
+            }
+        }
+    }
+
+    fn put(&mut self, line: Line, out: &mut Vec<Line>) {
+        if std::mem::take(&mut self.blank) && self.begun {
+            out.push(Line::default());
+        }
+        let mut shown = Line::default();
+        if std::mem::replace(&mut self.begun, true) {
+            if !line.is_empty() {
+                shown.blanks(self.bullet.width());
+            }
+        } else {
+            shown.append(&self.bullet);
+        }
+        shown.append(&line);
+        out.push(shown);
+    }
+}
+
+impl Fence {
+    fn of(line: &str) -> Option<Fence> {
+        let rest = line.trim_start();
+        let mark = rest.bytes().next().filter(|byte| matches!(byte, b'`' | b'~'))?;
+        let length = rest.bytes().take_while(|byte| *byte == mark).count();
+        let language = rest[length..].trim();
+        (length >= 3 && !language.contains('`')).then(|| Fence {
+            mark,
+            length,
+            indent: line.len() - rest.len(),
+            diff: matches!(language, "diff" | "patch"),
+        })
+    }
+
+    fn is_end(&self, line: &str) -> bool {
+        let line = line.trim();
+        line.len() >= self.length && self.is_beginning_of(line)
+    }
+
+    /// Whether a line may become the end.
+    fn is_beginning_of(&self, line: &str) -> bool {
+        line.trim().bytes().all(|byte| byte == self.mark)
+    }
+}
+
+/// As much from the start as one line may have, at a blank if there is one.
+fn split(text: &mut String) -> String {
+    let mut end = text.len().min(LINE_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end < text.len() {
+        end = text[..end].rfind(' ').map_or(end, |blank| blank + 1);
+    }
+    let rest = text.split_off(end);
+    std::mem::replace(text, rest)
+}
+
+fn is_row(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with('|') && line.len() > 1
+}
+
+fn is_rule(line: &str) -> bool {
+    let marks = |mark: char| {
+        line.chars().all(|c| c == mark || c == ' ') && line.chars().filter(|c| *c == mark).count() >= 3
+    };
+    marks('-') || marks('*') || marks('_')
+}
+
+/// Whether a line that is still being written has no more than its mark: a list, a heading, a fence, a table.
+fn is_mark(line: &str) -> bool {
+    let line = line.trim();
+    line.bytes().all(|byte| matches!(byte, b'-' | b'*' | b'+' | b'#' | b'`' | b'~' | b'|' | b'>' | b'_'))
+}
+
+/// The mark of a list's item, and what follows it.
+fn item(line: &str) -> Option<(&str, &str)> {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let mark = match line.as_bytes().get(digits)? {
+        b'-' | b'*' | b'+' if digits == 0 => 1,
+        b'.' | b')' if (1..=9).contains(&digits) => digits + 1,
+        _ => return None,
+    };
+    let rest = line[mark..].strip_prefix(' ')?;
+    Some((&line[..mark], rest.trim_start()))
+}
+
+fn checked(text: &str) -> Option<(bool, &str)> {
+    let done = match text.get(..4)? {
+        "[ ] " => false,
+        "[x] " | "[X] " => true,
+        _ => return None,
+    };
+    Some((done, &text[4..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rendered(source: &str, columns: usize) -> Vec<String> {
+        let mut markdown = Markdown::new(columns, Line::plain("● "));
+        let mut out = Vec::new();
+        markdown.push(source, &mut out);
+        markdown.finish(&mut out);
+        out.iter().map(Line::text).collect()
+    }
+
+    fn check(source: &str, expected: &[&str]) {
+        assert_eq!(rendered(source, 30), expected, "{source}");
+    }
+
+    #[test]
+    fn blocks_are_laid_out() {
+        check("Hello *you*.\n\n\nMore", &["● Hello you.", "", "  More"]);
+        check("a\n# Title #\nb", &["● a", "", "  Title", "  b"]);
+        check("- one\n  - two\n1. three\n- [x] done", &["● • one", "    • two", "  1. three", "  ☑ done"]);
+        check("> so it is", &["● │ so it is"]);
+        check("x\n\n---\ny", &["● x", "", &format!("  {}", "─".repeat(28)), "  y"]);
+    }
+
+    #[test]
+    fn code_is_kept_as_it_is() {
+        check(
+            "```rust\nfn a() { **b** }\n\n  c\n```\nd",
+            &["●   fn a() { **b** }", "    ", "      c", "  d"],
+        );
+        check("~~~\n```\n~~~", &["●   ```"]);
+        check("```\nnever closed", &["●   never closed"]);
+    }
+
+    #[test]
+    fn items_hang_and_words_wrap() {
+        check("- a list with more than fits on a line", &["● • a list with more than fits", "    on a line"]);
+    }
+
+    #[test]
+    fn tables_are_aligned_with_wide_characters() {
+        check(
+            "| name | n |\n|---|--:|\n| 日本 | 1 |\n| b | 10 |\nend",
+            &["● name │  n", "  ─────┼───", "  日本 │  1", "  b    │ 10", "  end"],
+        );
+        check("| no table\nx", &["● | no table", "  x"]);
+    }
+
+    #[test]
+    fn the_tail_shows_what_is_being_written() {
+        let mut markdown = Markdown::new(30, Line::plain("● "));
+        let mut out = Vec::new();
+        markdown.push("one\ntwo **bo", &mut out);
+        let text = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>();
+        assert_eq!(text(&out), ["● one"]);
+        assert_eq!(text(&markdown.tail()), ["  two bo"]);
+        markdown.push("ld**\n| a | b |\n|---|---|\n| 1", &mut out);
+        assert_eq!(text(&out), ["● one", "  two bold"]);
+        assert_eq!(text(&markdown.tail()), ["  a │ b", "  ──┼──", "  1 │"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_takes_no_memory() {
+        let mut markdown = Markdown::new(80, Line::plain("● "));
+        let (mut lines, mut out) = (0, Vec::new());
+        for _ in 0..1_000 {
+            markdown.push(&"word ".repeat(1_000), &mut out);
+            lines += out.drain(..).count();
+            assert!(markdown.unfinished.len() <= LINE_BYTES_MAX);
+        }
+        assert!(lines > 60_000, "{lines}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn however_it_is_cut_the_outcome_is_the_same(source in "[a-c*_`#|>~ \\-\\[\\]()\n日]{0,120}", at in 0usize..120) {
+            let at = source.char_indices().map(|(at, _)| at).nth(at).unwrap_or(source.len());
+            let mut markdown = Markdown::new(24, Line::plain("● "));
+            let mut out = Vec::new();
+            markdown.push(&source[..at], &mut out);
+            for line in markdown.tail() {
+                prop_assert!(line.width() <= 24, "{:?}", line.text());
+            }
+            markdown.push(&source[at..], &mut out);
+            markdown.finish(&mut out);
+            for line in &out {
+                prop_assert!(line.width() <= 24, "{:?}", line.text());
+            }
+            prop_assert_eq!(out.iter().map(Line::text).collect::<Vec<_>>(), rendered(&source, 24));
+        }
+
+        #[test]
+        fn letters_are_never_lost(source in "[a-c* _`~\\[\\]()\\\\]{0,60}") {
+            let letters = |text: &str| text.chars().filter(char::is_ascii_alphabetic).collect::<String>();
+            let source = format!("x {source}");
+            prop_assert_eq!(letters(&rendered(&source, 40).concat()), letters(&source));
+        }
+    }
+}

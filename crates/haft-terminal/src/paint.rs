@@ -1,0 +1,244 @@
+//! Puts lines on a terminal: finished ones above, where they scroll away, and the live part below them, redrawn in place.
+//!
+//! A frame is one write. It begins and ends with the marks by which terminals show it at once, hides the cursor, and
+//! turns wrapping off, so that a character that the terminal takes for wider than we do costs a column and not the
+//! layout. Where only a few live lines changed, only those are written. Everything is relative to the cursor: where on
+//! the screen the live part stands is never asked for.
+
+use std::fmt::Write as _;
+
+use crate::style::{Line, Look};
+
+/// Begins a frame that is shown when it is whole; the cursor is hidden and lines don't wrap.
+const BEGIN: &str = "\x1b[?2026h\x1b[?25l\x1b[?7l";
+const END: &str = "\x1b[?7h\x1b[?25h\x1b[?2026l";
+
+/// What is to be seen below the finished lines.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Live {
+    pub(crate) lines: Vec<Line>,
+    /// The line and column of the cursor.
+    pub(crate) cursor: (usize, usize),
+}
+
+/// Remembers what is on the terminal.
+pub(crate) struct Painter {
+    look: Look,
+    shown: Live,
+}
+
+impl Painter {
+    pub(crate) fn new(look: Look) -> Painter {
+        Painter { look, shown: Live::default() }
+    }
+
+    /// How many lines are below the cursor.
+    pub(crate) fn below_cursor(&self) -> usize {
+        self.shown.lines.len().saturating_sub(self.shown.cursor.0 + 1)
+    }
+
+    /// The bytes that bring the terminal to this; nothing if it is there already. Lines have at most one column less
+    /// than the terminal, and the live part fewer lines than it.
+    pub(crate) fn frame(&mut self, finished: &[Line], live: Live, out: &mut String) {
+        if finished.is_empty() && live == self.shown {
+            return;
+        }
+        out.push_str(BEGIN);
+        if finished.is_empty() && live.lines.len() == self.shown.lines.len() {
+            self.changed_lines(&live, out);
+        } else {
+            self.to_top(out);
+            for line in finished {
+                line.write(self.look, out);
+                out.push_str("\x1b[K\r\n");
+            }
+            for (at, line) in live.lines.iter().enumerate() {
+                if at > 0 {
+                    out.push_str("\r\n");
+                }
+                line.write(self.look, out);
+                out.push_str("\x1b[K");
+            }
+            out.push_str("\x1b[J");
+            let last = live.lines.len().saturating_sub(1);
+            move_to(last, live.cursor, out);
+        }
+        out.push_str(END);
+        self.shown = live;
+    }
+
+    fn changed_lines(&self, live: &Live, out: &mut String) {
+        let mut at = self.shown.cursor.0;
+        for (number, (new, old)) in live.lines.iter().zip(&self.shown.lines).enumerate() {
+            if new != old {
+                move_to(at, (number, 0), out);
+                new.write(self.look, out);
+                out.push_str("\x1b[K");
+                at = number;
+            }
+        }
+        move_to(at, live.cursor, out);
+    }
+
+    fn to_top(&self, out: &mut String) {
+        move_to(self.shown.cursor.0, (0, 0), out);
+    }
+
+    /// Takes the live part away; what comes next is written where it began.
+    pub(crate) fn clear(&mut self, out: &mut String) {
+        out.push_str(BEGIN);
+        self.to_top(out);
+        out.push_str("\x1b[J");
+        out.push_str(END);
+        self.shown = Live::default();
+    }
+
+    /// The terminal has another width now, and has wrapped the lines that it shows; the live part is taken away.
+    pub(crate) fn resized(&mut self, columns: usize, out: &mut String) {
+        let columns = columns.max(1);
+        let (row, column) = self.shown.cursor;
+        let rows = |line: &Line| line.width().max(1).div_ceil(columns);
+        let above: usize = self.shown.lines.iter().take(row).map(rows).sum::<usize>() + column / columns;
+        self.shown.cursor = (above, 0);
+        self.clear(out);
+    }
+}
+
+/// From the start or anywhere of a line to another place.
+fn move_to(from: usize, (line, column): (usize, usize), out: &mut String) {
+    out.push('\r');
+    match line.cmp(&from) {
+        std::cmp::Ordering::Less => {
+            let _ = write!(out, "\x1b[{}A", from - line);
+        }
+        std::cmp::Ordering::Greater => {
+            let _ = write!(out, "\x1b[{}B", line - from);
+        }
+        std::cmp::Ordering::Equal => {}
+    }
+    if column > 0 {
+        let _ = write!(out, "\x1b[{column}C");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn live(lines: &[&str]) -> Live {
+        let lines: Vec<Line> = lines.iter().map(|line| Line::plain(line)).collect();
+        let cursor = (lines.len().saturating_sub(1), 0);
+        Live { lines, cursor }
+    }
+
+    fn grid(terminal: &vt100::Parser) -> Vec<String> {
+        let (_, columns) = terminal.screen().size();
+        let rows = terminal.screen().rows(0, columns);
+        let mut rows: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        rows
+    }
+
+    /// How many lines at the end have nothing on them.
+    fn all_blank(lines: &[&str]) -> usize {
+        lines.iter().rev().take_while(|line| line.is_empty()).count()
+    }
+
+    struct Stage {
+        terminal: vt100::Parser,
+        painter: Painter,
+        written: usize,
+    }
+
+    impl Stage {
+        fn new(rows: u16, columns: u16) -> Stage {
+            Stage {
+                terminal: vt100::Parser::new(rows, columns, 1_000),
+                painter: Painter::new(Look::Styled),
+                written: 0,
+            }
+        }
+
+        fn frame(&mut self, finished: &[&str], shown: Live) -> Vec<String> {
+            let finished: Vec<Line> = finished.iter().map(|line| Line::plain(line)).collect();
+            let mut out = String::new();
+            self.painter.frame(&finished, shown, &mut out);
+            self.written = out.len();
+            self.terminal.process(out.as_bytes());
+            grid(&self.terminal)
+        }
+    }
+
+    #[test]
+    fn finished_lines_stay_above_the_live_ones() {
+        let mut stage = Stage::new(6, 20);
+        assert_eq!(stage.frame(&[], live(&["live", "> "])), ["live", ">"]);
+        assert_eq!(stage.frame(&["one"], live(&["live 2", "> "])), ["one", "live 2", ">"]);
+        assert_eq!(stage.frame(&["two"], live(&["> "])), ["one", "two", ">"]);
+        assert_eq!(stage.frame(&["3", "4", "5"], live(&["a", "b"])), ["two", "3", "4", "5", "a", "b"]);
+        let mut out = String::new();
+        stage.painter.clear(&mut out);
+        stage.terminal.process(out.as_bytes());
+        assert_eq!(grid(&stage.terminal), ["two", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let mut stage = Stage::new(10, 40);
+        stage.frame(&[], live(&["aaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbb", "> "]));
+        assert_eq!(
+            stage.frame(&[], live(&["aaaaaaaaaaaaaaaaaaaa", "c", "> "])),
+            ["aaaaaaaaaaaaaaaaaaaa", "c", ">"]
+        );
+        assert!(stage.written < 70, "{}", stage.written);
+        stage.frame(&[], live(&["aaaaaaaaaaaaaaaaaaaa", "c", "> "]));
+        assert_eq!(stage.written, 0, "nothing changed");
+    }
+
+    #[test]
+    fn the_cursor_is_where_it_belongs() {
+        let mut stage = Stage::new(10, 40);
+        let mut shown = live(&["a", "> hello", "status"]);
+        shown.cursor = (1, 7);
+        stage.frame(&["x"], shown.clone());
+        assert_eq!(stage.terminal.screen().cursor_position(), (2, 7));
+        shown.cursor = (1, 2);
+        stage.frame(&[], shown);
+        assert_eq!(stage.terminal.screen().cursor_position(), (2, 2));
+        assert_eq!(stage.painter.below_cursor(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever is drawn after whatever: the grid ends with the last lines of what was finished, then the live part.
+        #[test]
+        fn the_grid_is_what_was_asked_for(
+            frames in proptest::collection::vec(
+                (proptest::collection::vec("[a-z日]{0,8}", 0..4), proptest::collection::vec("[a-z日]{0,8}", 1..5), 0usize..5),
+                1..12,
+            )
+        ) {
+            let mut stage = Stage::new(6, 18);
+            let mut all: Vec<String> = Vec::new();
+            for (finished, lines, cursor) in frames {
+                let finished: Vec<&str> = finished.iter().map(String::as_str).collect();
+                let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+                all.extend(finished.iter().map(|line| (*line).to_owned()));
+                let mut shown = live(&lines);
+                shown.cursor = (cursor.min(lines.len() - 1), 0);
+                let seen = stage.frame(&finished, shown);
+                let mut expected: Vec<String> = all.iter().cloned().chain(lines.iter().map(|line| (*line).to_owned())).collect();
+                while expected.last().is_some_and(String::is_empty) {
+                    expected.pop();
+                }
+                prop_assert!(seen.len() >= expected.len().min(lines.len()).saturating_sub(all_blank(&lines)));
+                prop_assert!(expected.ends_with(&seen), "{seen:?} of {expected:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! A question on the screen: what is asked, which keys answer it, and what they mean.
+//!
+//! An approval shows everything that the answer is about: tool and title, what the call touches, the change or the whole
+//! input, with the part that the reason names marked, why it asks and which rule "always" would make. Only a clear key is
+//! a yes. Enter is none: it is what people press without looking. Keys count only once the question was seen; who decides
+//! that is the screen.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use haft::Effects;
+use haft::ports::{Answer, Approval, UserQuestion};
+use serde_json::Value;
+
+use crate::body::{self, body};
+use crate::edit::Editor;
+use crate::inbox::{Ask, Asked};
+use crate::keys::Key;
+use crate::limits::UNFOLDED_LINES_MAX;
+use crate::style::{Line, Style};
+use crate::text;
+
+/// How many lines of one field of an input are shown, unless all are asked for.
+const FIELD_LINES: usize = 8;
+/// Columns of a fact's name.
+const NAME: usize = 10;
+
+/// A question and how far its answer is.
+pub(crate) struct Panel {
+    ask: Ask,
+    step: Step,
+    /// Since when it is on the screen.
+    pub(crate) seen: Option<Instant>,
+    /// What is wrong with the last key.
+    note: Option<String>,
+}
+
+enum Step {
+    Keys,
+    Reason(Editor),
+    Input(Editor),
+    Choose { at: usize, chosen: BTreeSet<usize> },
+    Free(Editor),
+}
+
+/// What a key did.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Act {
+    /// Nothing, or something about the panel itself.
+    Stay,
+    /// The question is answered.
+    Answer(Reply),
+    /// All questions are answered alike.
+    All(Yes),
+    /// The whole of it should be shown.
+    Show,
+    /// The text should be edited in the user's own editor.
+    Outside(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Yes {
+    Yes,
+    No,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Reply {
+    Approval(Answer),
+    /// Nothing if the user declined.
+    Chosen(Option<Vec<String>>),
+}
+
+impl Panel {
+    pub(crate) fn new(ask: Ask) -> Panel {
+        let step = match &ask.what {
+            Asked::Approval(..) => Step::Keys,
+            Asked::Question(question, _) if question.choices.is_empty() => Step::Free(Editor::default()),
+            Asked::Question(..) => Step::Choose { at: 0, chosen: BTreeSet::new() },
+        };
+        Panel { ask, step, seen: None, note: None }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.ask.id
+    }
+
+    /// The call that it is about.
+    pub(crate) fn call_id(&self) -> Option<&str> {
+        match &self.ask.what {
+            Asked::Approval(approval, _) => Some(&approval.call_id),
+            Asked::Question(..) => None,
+        }
+    }
+
+    /// Whether it may be answered with others, by one yes.
+    pub(crate) fn is_harmless_approval(&self) -> bool {
+        matches!(&self.ask.what, Asked::Approval(approval, _) if !approval.destructive)
+    }
+
+    pub(crate) fn is_approval(&self) -> bool {
+        matches!(&self.ask.what, Asked::Approval(..))
+    }
+
+    /// Whether a text is being typed into it.
+    pub(crate) fn is_typing(&self) -> bool {
+        matches!(self.step, Step::Reason(_) | Step::Input(_))
+    }
+
+    /// Back to the keys.
+    pub(crate) fn back(&mut self) {
+        if self.is_typing() {
+            self.step = Step::Keys;
+            self.note = None;
+        }
+    }
+
+    /// The text that came back from the user's own editor.
+    pub(crate) fn edited(&mut self, text: Result<String, String>) {
+        match text {
+            Ok(text) => self.step = Step::Input(Editor::with(text)),
+            Err(reason) => self.note = Some(format!("the editor could not be used: {reason}")),
+        }
+    }
+
+    /// Sends the answer; gives a line that remembers it.
+    pub(crate) fn answer(self, reply: Reply, cwd: &Path) -> Option<Line> {
+        match (self.ask.what, reply) {
+            (Asked::Approval(approval, send), Reply::Approval(answer)) => {
+                let said = match &answer {
+                    Answer::Once => "allowed once".to_owned(),
+                    Answer::Session => {
+                        format!("allowed for this session: {}", approval.lasting_rules.join(", "))
+                    }
+                    Answer::Always => format!("always allowed: {}", approval.lasting_rules.join(", ")),
+                    Answer::NoBecause(reason) => format!("no, because {reason}"),
+                    Answer::Edit(_) => "allowed with another input".to_owned(),
+                    _ => "no".to_owned(),
+                };
+                let title = body::title(&approval.view.title, cwd);
+                let line = Line::of(&format!("  ? {}   {title}: {said}", approval.tool), Style::DIM);
+                send.send(answer).is_ok().then_some(line)
+            }
+            (Asked::Question(question, send), Reply::Chosen(chosen)) => {
+                let said = chosen.as_ref().map_or("not answered".to_owned(), |chosen| chosen.join(", "));
+                let line = Line::of(&format!("  ? {}: {said}", question.text), Style::DIM);
+                send.send(chosen).is_ok().then_some(line)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: &Key, outside: bool) -> Act {
+        self.note = None;
+        match &mut self.step {
+            Step::Keys => self.approval_key(key, outside),
+            Step::Reason(editor) => match key {
+                Key::Enter => match editor.text().trim() {
+                    "" => Act::Answer(Reply::Approval(Answer::No)),
+                    reason => Act::Answer(Reply::Approval(Answer::NoBecause(reason.to_owned()))),
+                },
+                Key::Escape => {
+                    self.back();
+                    Act::Stay
+                }
+                key => {
+                    editor.apply(key);
+                    Act::Stay
+                }
+            },
+            Step::Input(editor) => match key {
+                Key::Enter => match serde_json::from_str::<Value>(editor.text()) {
+                    Ok(input) => Act::Answer(Reply::Approval(Answer::Edit(input))),
+                    Err(error) => {
+                        self.note = Some(format!("that is not JSON: {error}"));
+                        Act::Stay
+                    }
+                },
+                Key::Escape => {
+                    self.back();
+                    Act::Stay
+                }
+                Key::Ctrl('g') if outside => Act::Outside(editor.text().to_owned()),
+                key => {
+                    editor.apply(key);
+                    Act::Stay
+                }
+            },
+            Step::Free(editor) => match key {
+                Key::Enter if editor.text().trim().is_empty() => Act::Stay,
+                Key::Enter => Act::Answer(Reply::Chosen(Some(vec![editor.text().to_owned()]))),
+                Key::Escape => Act::Answer(Reply::Chosen(None)),
+                key => {
+                    editor.apply(key);
+                    Act::Stay
+                }
+            },
+            Step::Choose { .. } => self.choice_key(key),
+        }
+    }
+
+    fn approval_key(&mut self, key: &Key, outside: bool) -> Act {
+        let Asked::Approval(approval, _) = &self.ask.what else { return Act::Stay };
+        let lasting = !approval.lasting_rules.is_empty();
+        let answer = |answer| Act::Answer(Reply::Approval(answer));
+        match key {
+            Key::Char('y') => answer(Answer::Once),
+            Key::Char('s') if lasting => answer(Answer::Session),
+            Key::Char('a') if lasting => answer(Answer::Always),
+            Key::Char('s' | 'a') => {
+                self.note = Some("no rule can be made of this call; y, n, r or e is an answer".to_owned());
+                Act::Stay
+            }
+            Key::Char('n') => answer(Answer::No),
+            Key::Char('r') => {
+                self.step = Step::Reason(Editor::default());
+                Act::Stay
+            }
+            Key::Char('e') => {
+                let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
+                if outside {
+                    return Act::Outside(pretty);
+                }
+                self.step = Step::Input(Editor::with(pretty));
+                Act::Stay
+            }
+            Key::Char('v') => Act::Show,
+            Key::Char('A') => Act::All(Yes::Yes),
+            Key::Char('N') => Act::All(Yes::No),
+            _ => {
+                self.note = Some(match lasting {
+                    true => "y, s, a, n, r or e is an answer".to_owned(),
+                    false => "y, n, r or e is an answer".to_owned(),
+                });
+                Act::Stay
+            }
+        }
+    }
+
+    fn choice_key(&mut self, key: &Key) -> Act {
+        let (Asked::Question(question, _), Step::Choose { at, chosen }) = (&self.ask.what, &mut self.step)
+        else {
+            return Act::Stay;
+        };
+        let count = question.choices.len();
+        let label = |at: &usize| question.choices.get(*at).map(|choice| choice.label.clone());
+        match key {
+            Key::Up | Key::Ctrl('p') => *at = at.checked_sub(1).unwrap_or(count - 1),
+            Key::Down | Key::Ctrl('n') | Key::Tab => *at = (*at + 1) % count,
+            Key::Char(digit @ '1'..='9') => {
+                let place = *digit as usize - '1' as usize;
+                if place >= count {
+                    self.note = Some("there is no such choice".to_owned());
+                } else if question.several {
+                    *at = place;
+                    toggle(chosen, place);
+                } else {
+                    return Act::Answer(Reply::Chosen(label(&place).map(|label| vec![label])));
+                }
+            }
+            Key::Char(' ') if question.several => toggle(chosen, *at),
+            Key::Enter if question.several => {
+                if chosen.is_empty() {
+                    self.note = Some("space chooses; escape answers nothing".to_owned());
+                } else {
+                    return Act::Answer(Reply::Chosen(Some(chosen.iter().filter_map(label).collect())));
+                }
+            }
+            Key::Enter => return Act::Answer(Reply::Chosen(label(at).map(|label| vec![label]))),
+            Key::Escape => return Act::Answer(Reply::Chosen(None)),
+            _ => {}
+        }
+        Act::Stay
+    }
+
+    /// The panel in so many lines, and where the cursor is in it. `keys` is whether keys count already, `more` how many
+    /// questions wait behind it.
+    pub(crate) fn lines(
+        &self,
+        columns: usize,
+        most: usize,
+        keys: bool,
+        more: usize,
+        cwd: &Path,
+    ) -> (Vec<Line>, Option<(usize, usize)>) {
+        let (mut tail, cursor) = self.answering(columns, keys, more);
+        if let Some(note) = &self.note {
+            tail.push(Line::of(&format!("  {note}"), Style::WARNS).cut(columns));
+        }
+        let room = most.saturating_sub(tail.len()).max(1);
+        let mut lines = match &self.ask.what {
+            Asked::Approval(approval, _) => approval_lines(approval, columns, room, cwd),
+            Asked::Question(question, _) => self.question_lines(question, columns, room),
+        };
+        lines.truncate(room);
+        let above = lines.len();
+        lines.append(&mut tail);
+        let lines = lines.into_iter().map(|line| line.cut(columns)).collect();
+        (lines, cursor.map(|(row, column)| (row + above, column)))
+    }
+
+    /// Everything that is asked, for the scrollback.
+    pub(crate) fn whole(&self, columns: usize, cwd: &Path) -> Vec<Line> {
+        match &self.ask.what {
+            Asked::Approval(approval, _) => {
+                let mut lines = approval_lines(approval, columns, UNFOLDED_LINES_MAX, cwd);
+                let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
+                lines.push(Line::of("    input", Style::DIM));
+                for line in text::lines(&pretty).take(UNFOLDED_LINES_MAX) {
+                    lines.extend(body::indented(Line::plain(line), 6, columns));
+                }
+                lines
+            }
+            Asked::Question(question, _) => self.question_lines(question, columns, UNFOLDED_LINES_MAX),
+        }
+    }
+
+    fn question_lines(&self, question: &UserQuestion, columns: usize, most: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (at, line) in text::lines(&question.text).enumerate() {
+            let mark = if at == 0 { "  ? " } else { "    " };
+            lines.extend(Line::of(mark, Style::ASKS).with(line, Style::BOLD).wrap(columns, 4));
+        }
+        if let Step::Choose { at, chosen } = &self.step {
+            let first = (at + 1).saturating_sub(most.saturating_sub(lines.len()).max(1));
+            for (place, choice) in question.choices.iter().enumerate().skip(first) {
+                let here = if place == *at { "  ▸ " } else { "    " };
+                let mut line = Line::of(here, Style::ASKS);
+                if question.several {
+                    line.push(if chosen.contains(&place) { "☑ " } else { "☐ " }, Style::PLAIN);
+                }
+                line.push(
+                    &format!("{} {}", place + 1, choice.label),
+                    if place == *at { Style::BOLD } else { Style::PLAIN },
+                );
+                if let Some(description) = &choice.description {
+                    line.push(&format!("   {description}"), Style::DIM);
+                }
+                lines.push(line.cut(columns));
+            }
+        }
+        lines
+    }
+
+    /// The lines in which the answer is given.
+    fn answering(&self, columns: usize, keys: bool, more: usize) -> (Vec<Line>, Option<(usize, usize)>) {
+        let typed = |label: &str, editor: &Editor, hint: &str| {
+            let (text, (row, column)) = editor.lay_out(columns.saturating_sub(4));
+            let mut lines = vec![
+                Line::of(&format!("  {label}"), Style::BOLD)
+                    .with(&format!("   {hint}"), Style::DIM)
+                    .cut(columns),
+            ];
+            for line in &text {
+                let mut shown = Line::plain("    ");
+                shown.append(line);
+                lines.push(shown);
+            }
+            (lines, Some((row + 1, column + 4)))
+        };
+        match &self.step {
+            Step::Reason(editor) => typed("because", editor, "enter sends it, escape goes back"),
+            Step::Input(editor) => typed(
+                "new input, as JSON",
+                editor,
+                "enter runs it after the same checks, alt-enter makes a line, escape goes back",
+            ),
+            Step::Free(editor) => typed("answer", editor, "enter sends it, escape answers nothing"),
+            Step::Choose { .. } => {
+                let several = matches!(&self.ask.what, Asked::Question(question, _) if question.several);
+                let hint = match several {
+                    true => "  ↑↓ and space choose, enter sends, escape answers nothing",
+                    false => "  ↑↓ and enter, or a number; escape answers nothing",
+                };
+                (vec![Line::of(if keys { hint } else { "" }, Style::DIM).cut(columns)], None)
+            }
+            Step::Keys => {
+                let Asked::Approval(approval, _) = &self.ask.what else { return (Vec::new(), None) };
+                (choices(approval, keys, more).wrap(columns, 2), None)
+            }
+        }
+    }
+}
+
+fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
+    if !chosen.remove(&place) {
+        chosen.insert(place);
+    }
+}
+
+/// The keys and what they mean.
+fn choices(approval: &Approval, keys: bool, more: usize) -> Line {
+    let mut line = Line::of("  allow this call?", Style::ASKS);
+    if !keys {
+        return line;
+    }
+    let mut key = |key: &str, means: &str| {
+        line.push("   ", Style::PLAIN);
+        line.push(key, Style::BOLD);
+        line.push(&format!(" {means}"), Style::PLAIN);
+    };
+    key("y", "once");
+    if let Some(rule) = approval.lasting_rules.first() {
+        key("s", "for this session");
+        let others = match approval.lasting_rules.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        key("a", &format!("always ({rule}{others})"));
+    }
+    key("n", "no");
+    key("r", "no, because …");
+    key("e", "edit");
+    key("v", "show all");
+    if more > 0 {
+        key("A", &format!("all {} once", more + 1));
+        key("N", "none");
+    }
+    line
+}
+
+/// What an approval is about.
+fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
+    let marked_parts = quoted(&approval.reason);
+    let title = body::title(&approval.view.title, cwd);
+    let mut head = Line::of("  ? ", Style::ASKS).with(&approval.tool, Style::BOLD);
+    head.push("   ", Style::PLAIN);
+    head.append(&marked(&title, &marked_parts, Style::PLAIN));
+    if let Some(summary) = &approval.view.summary {
+        head.push(&format!("   {summary}"), Style::DIM);
+    }
+    let mut lines = head.wrap(columns, 6);
+    let mut facts: Vec<Line> = Vec::new();
+    let mut fact = |name: &str, words: Line| {
+        let mut line = Line::of(&format!("    {name:w$}", w = NAME), Style::DIM);
+        line.append(&words);
+        facts.extend(line.wrap(columns, 4 + NAME));
+    };
+    if approval.again {
+        fact("changed", Line::of("what it touches is not what it was when you said yes", Style::WARNS));
+    }
+    if let Some(description) = &approval.description {
+        fact("does", Line::plain(description));
+    }
+    fact("effects", marked(&touched(&approval.effects), &marked_parts, Style::PLAIN));
+    if approval.destructive {
+        let verb = if is_certain(&approval.effects) { "destroys" } else { "may destroy" };
+        fact("CAREFUL", Line::of(&format!("it {verb} what can't be brought back"), Style::CAREFUL));
+    }
+    if approval.unconfined && approval.effects.unknown {
+        fact(
+            "believed",
+            Line::of("nothing confines this tool, and it doesn't say what it touches", Style::WARNS),
+        );
+    } else if approval.unconfined {
+        let words = "nothing confines the program that it runs: it can do more than it says";
+        fact("believed", Line::of(words, Style::WARNS));
+    }
+    fact("why", Line::plain(&approval.reason));
+    for (at, rule) in approval.lasting_rules.iter().enumerate() {
+        fact(if at == 0 { "always" } else { "" }, Line::plain(rule));
+    }
+    if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
+        fact("to allow", Line::plain(words));
+    }
+    let room = most.saturating_sub(lines.len() + facts.len());
+    let shown = match body::has_change(&approval.view) {
+        true => body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)"),
+        false => {
+            let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
+            let said = [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
+            let said: Vec<&str> = said.into_iter().flatten().collect();
+            let mut shown = input_lines(&approval.input, &said, &marked_parts, columns, field_lines);
+            if shown.len() > room {
+                let hidden = shown.len() - room.saturating_sub(1);
+                shown.truncate(room.saturating_sub(1));
+                shown = body::Folded { lines: shown, hidden }.with_count(6, " (v shows all)");
+            }
+            shown
+        }
+    };
+    lines.extend(shown);
+    lines.append(&mut facts);
+    lines
+}
+
+/// The fields of an input, but for those that are said already.
+fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, most: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let single;
+    let fields: Vec<(&str, &Value)> = match input {
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+        other => {
+            single = other.clone();
+            vec![("input", &single)]
+        }
+    };
+    for (name, value) in fields {
+        let written;
+        let words = match value {
+            Value::String(words) => words.as_str(),
+            other => {
+                written = other.to_string();
+                &written
+            }
+        };
+        // A title may have a sign before it.
+        if said.iter().any(|said| said.strip_suffix(words).is_some_and(|sign| sign.len() <= 2)) {
+            continue;
+        }
+        let count = text::lines(words).count();
+        for (at, line) in text::lines(words).take(most).enumerate() {
+            let mut shown =
+                Line::of(&format!("    {:w$}", if at == 0 { name } else { "" }, w = NAME), Style::DIM);
+            if shown.width() > 4 + NAME {
+                shown.blanks(1);
+            }
+            let indent = shown.width();
+            shown.append(&marked(line, parts, Style::PLAIN));
+            lines.extend(shown.wrap(columns, indent.min(columns / 2)));
+        }
+        if count > most {
+            let folded = body::Folded { lines: Vec::new(), hidden: count - most };
+            lines.extend(folded.with_count(4 + NAME, " (v shows all)"));
+        }
+    }
+    lines
+}
+
+/// What a reason puts in backticks: the parts that it is about.
+fn quoted(reason: &str) -> Vec<&str> {
+    reason.split('`').skip(1).step_by(2).filter(|part| part.trim().len() > 1).collect()
+}
+
+/// A text in which parts are marked.
+fn marked(text: &str, parts: &[&str], style: Style) -> Line {
+    let mut line = Line::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let found = parts.iter().filter_map(|part| rest.find(part).map(|at| (at, part.len()))).min();
+        match found {
+            Some((at, length)) => {
+                line.push(&rest[..at], style);
+                line.push(&rest[at..at + length], Style::ASKS);
+                rest = &rest[at + length..];
+            }
+            None => {
+                line.push(rest, style);
+                break;
+            }
+        }
+    }
+    line
+}
+
+/// What a call touches, with what its commands touch.
+fn touched(effects: &Effects) -> String {
+    let shown = effects.to_string();
+    let mut known: Vec<String> = Vec::new();
+    for inner in commands(effects).filter(|inner| !inner.is_none()) {
+        for part in inner.to_string().split(" · ") {
+            if !known.iter().any(|known| known == part) {
+                known.push(part.to_owned());
+            }
+        }
+    }
+    std::iter::once(shown).chain(known).collect::<Vec<_>>().join(" · ")
+}
+
+fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
+    effects.runs.iter().filter_map(|command| command.effects.as_deref())
+}
+
+/// Whether something is known to be lost. What a program does that nobody describes may be harmless.
+fn is_certain(effects: &Effects) -> bool {
+    let open = effects.unknown || !effects.runs.is_empty();
+    !open || !effects.deletes.is_empty() || commands(effects).any(|inner| !inner.deletes.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

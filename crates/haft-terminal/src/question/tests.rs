@@ -1,0 +1,182 @@
+//! What an approval shows, and what its keys mean.
+
+use haft::ports::Choice;
+use haft::view::{Change, DiffLine, Part, View};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::*;
+
+/// An approval as the engine makes it: its type can't be made here.
+fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
+    use std::sync::{Arc, Mutex};
+
+    struct Catch(Arc<Mutex<Option<Approval>>>);
+    impl haft::ports::Asker for Catch {
+        fn approve<'a>(&'a self, approval: &'a Approval) -> haft::BoxFuture<'a, Answer> {
+            *self.0.lock().unwrap() = Some(approval.clone());
+            Box::pin(async { Answer::No })
+        }
+        fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+            Box::pin(async { None })
+        }
+    }
+
+    let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
+    let asks = haft::tool("Bash", "Asks.", |_: haft::NoInput, _| async { Ok(()) });
+    let registry = haft::Registry::new().with(asks).unwrap();
+    let engine = haft::Engine::new(registry).ask(Catch(caught.clone()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { engine.turn().run([haft::ToolCall::new("c", "Bash", json!({}))]).await });
+    let mut approval = caught.lock().unwrap().take().expect("it asks");
+    approval.lasting_rules = vec!["Bash(npm test)".into()];
+    approval.destructive = false;
+    approval.unconfined = false;
+    approval.effects = Effects::runs("npm test && curl x.io");
+    approval.reason = "no rule allows `curl x.io`".into();
+    approval.input = json!({"command": "npm test && curl x.io", "timeout": 5});
+    approval.view = View::titled("npm test && curl x.io");
+    change(&mut approval);
+    approval
+}
+
+fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer>) {
+    let (send, answer) = oneshot::channel();
+    (Panel::new(Ask { id: 1, what: Asked::Approval(Box::new(approval(change)), send) }), answer)
+}
+
+fn shown(panel: &Panel, columns: usize, most: usize) -> Vec<String> {
+    let (lines, _) = panel.lines(columns, most, true, 0, Path::new("/w"));
+    assert!(lines.len() <= most.max(2), "{} of {most}", lines.len());
+    assert!(lines.iter().all(|line| line.width() <= columns));
+    lines.iter().map(|line| line.text().trim_end().to_owned()).collect()
+}
+
+fn press(panel: &mut Panel, text: &str) -> Act {
+    let mut act = Act::Stay;
+    for c in text.chars() {
+        act = panel.key(&if c == '\r' { Key::Enter } else { Key::Char(c) }, false);
+    }
+    act
+}
+
+#[test]
+fn it_shows_what_the_answer_is_about() {
+    let (panel, _answer) = panel(|_| {});
+    assert_eq!(
+        shown(&panel, 103, 20),
+        [
+            "  ? Bash   npm test && curl x.io",
+            "    timeout   5",
+            "    effects   runs npm test && curl x.io",
+            "    why       no rule allows `curl x.io`",
+            "    always    Bash(npm test)",
+            "  allow this call?   y once   s for this session   a always (Bash(npm test))   n no   r no, because …",
+            "  e edit   v show all",
+        ]
+    );
+    let head = &approval_lines(&approval(|_| {}), 100, 20, Path::new("/w"))[0];
+    let mut styled = String::new();
+    head.write(crate::style::Look::Styled, &mut styled);
+    assert!(styled.contains("\x1b[0;1;33mcurl x.io\x1b[0m"), "the part that it is about is marked: {styled}");
+}
+
+#[test]
+fn each_key_is_one_answer() {
+    for (keys, expected) in [
+        ("y", Answer::Once),
+        ("s", Answer::Session),
+        ("a", Answer::Always),
+        ("n", Answer::No),
+        ("rtoo far\r", Answer::NoBecause("too far".into())),
+        ("r\r", Answer::No),
+    ] {
+        let (mut panel, mut answer) = panel(|_| {});
+        let Act::Answer(reply) = press(&mut panel, keys) else { panic!("{keys} is no answer") };
+        assert!(panel.answer(reply, Path::new("/w")).is_some());
+        assert_eq!(answer.try_recv().unwrap(), expected, "{keys}");
+    }
+}
+
+#[test]
+fn nothing_else_is_an_answer() {
+    for keys in ["\r", " ", "Y", "q", "j\r\r"] {
+        let (mut panel, mut answer) = panel(|approval| approval.destructive = true);
+        assert_eq!(press(&mut panel, keys), Act::Stay, "{keys:?}");
+        assert_eq!(panel.key(&Key::Paste("y".into()), false), Act::Stay, "a paste answers nothing");
+        assert!(answer.try_recv().is_err());
+    }
+    let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
+    assert_eq!(press(&mut panel, "a"), Act::Stay);
+    assert!(shown(&panel, 80, 20).last().unwrap().contains("no rule can be made"));
+}
+
+#[test]
+fn what_destroys_says_so_and_is_answered_by_itself() {
+    let (panel, _answer) = panel(|approval| {
+        approval.destructive = true;
+        approval.effects = Effects::deletes("/w/a");
+    });
+    let lines = shown(&panel, 90, 20);
+    assert!(
+        lines.iter().any(|line| line == "    CAREFUL   it destroys what can't be brought back"),
+        "{lines:?}"
+    );
+    assert!(!panel.is_harmless_approval());
+}
+
+#[test]
+fn an_input_is_edited_as_json() {
+    let (mut panel, mut answer) = panel(|approval| approval.input = json!({"n": 1}));
+    press(&mut panel, "e");
+    assert!(shown(&panel, 80, 20).iter().any(|line| line.contains("\"n\": 1")));
+    assert_eq!(press(&mut panel, "x\r"), Act::Stay);
+    assert!(shown(&panel, 80, 20).last().unwrap().contains("not JSON"));
+    panel.key(&Key::Backspace, false);
+    let Act::Answer(reply) = press(&mut panel, "\r") else { panic!("it is JSON again") };
+    panel.answer(reply, Path::new("/w"));
+    assert_eq!(answer.try_recv().unwrap(), Answer::Edit(json!({"n": 1})));
+    let (mut panel, _answer) = self::panel(|_| {});
+    assert!(matches!(panel.key(&Key::Char('e'), true), Act::Outside(text) if text.contains("npm test")));
+}
+
+#[test]
+fn a_long_change_leaves_room_for_the_keys() {
+    let line = |number| DiffLine { change: Change::Added, number, text: format!("line {number}") };
+    let (panel, _answer) = panel(|approval| {
+        let lines = (1..500).map(line).collect();
+        approval.view = View::titled("/w/a.rs").with(Part::Diff { path: "a".into(), lines });
+    });
+    let lines = shown(&panel, 80, 16);
+    assert_eq!(lines[0], "  ? Bash   a.rs");
+    assert!(lines.iter().any(|line| line.contains("more lines (v shows all)")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("y once")), "{lines:#?}");
+    assert!(panel.whole(80, Path::new("/w")).len() > 499);
+    // On a terminal of a few lines what is asked and how to answer still stand there.
+    let small = shown(&panel, 30, 8);
+    assert!(small[0].contains("Bash") && small.concat().contains("y once"), "{small:?}");
+}
+
+#[test]
+fn questions_of_tools_are_chosen_or_typed() {
+    let choice = |label: &str| Choice { label: label.into(), description: None };
+    let ask = |choices: Vec<Choice>, several| {
+        let (send, answer) = oneshot::channel();
+        let question = UserQuestion { text: "Which?".into(), choices, several };
+        (Panel::new(Ask { id: 1, what: Asked::Question(question, send) }), answer)
+    };
+    let chosen = |texts: &[&str]| {
+        Act::Answer(Reply::Chosen(Some(texts.iter().map(|text| (*text).to_owned()).collect())))
+    };
+    let (mut panel, _answer) = ask(vec![choice("a"), choice("b")], false);
+    assert_eq!(panel.key(&Key::Down, false), Act::Stay);
+    assert_eq!(panel.key(&Key::Enter, false), chosen(&["b"]));
+    assert_eq!(press(&mut panel, "1"), chosen(&["a"]));
+    assert_eq!(press(&mut panel, "9"), Act::Stay);
+    let (mut panel, _answer) = ask(vec![choice("a"), choice("b"), choice("c")], true);
+    assert_eq!(press(&mut panel, "\r"), Act::Stay, "nothing is chosen");
+    assert_eq!(press(&mut panel, "31\r"), chosen(&["a", "c"]));
+    let (mut panel, _answer) = ask(Vec::new(), false);
+    assert_eq!(press(&mut panel, "free text\r"), chosen(&["free text"]));
+    assert_eq!(panel.key(&Key::Escape, false), Act::Answer(Reply::Chosen(None)));
+}

@@ -1,0 +1,470 @@
+//! A call's line: what it is about, what it does, what came of it.
+//!
+//! Lines of calls that stand together share their columns, and calls that ran at the same time are held together by a
+//! bracket. What is shown is the tool's view; no tool is known by name.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use haft::view::{Progress, View};
+use haft::{ErrorKind, ToolResult};
+
+use crate::body::{self, Folded, body};
+use crate::limits::{DIFF_LINES, REASON_LINES, RESULT_LINES, ROW_COLUMNS_MAX, WRITING_LINES};
+use crate::style::{Line, Style};
+use crate::text;
+use crate::writing::Writing;
+
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// Columns of a bar.
+const BAR: usize = 10;
+/// Columns of a title, where there is room: lines that are put down one by one should stand under each other too.
+const TITLE: usize = 26;
+/// Columns of the time.
+const TIME: usize = 8;
+/// Columns of a bracket with its words.
+const BRACKET: usize = 13;
+
+/// A call on the screen.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) agent: Arc<str>,
+    pub(crate) turn: u64,
+    /// Its place in the turn, once it is whole.
+    pub(crate) index: Option<usize>,
+    /// Its number in the message, where the model was seen writing it.
+    pub(crate) number: Option<usize>,
+    /// The id that its result carries.
+    pub(crate) id: Arc<str>,
+    pub(crate) tool: String,
+    pub(crate) view: View,
+    pub(crate) state: State,
+    /// When it began to be shown as it is.
+    pub(crate) since: Instant,
+    /// When it began and ended to run, counted in events: what overlaps ran at once.
+    pub(crate) ran: Option<(u64, Option<u64>)>,
+    pub(crate) progress: Progress,
+    /// The last line of its output so far.
+    pub(crate) said: Option<String>,
+    /// Why it failed, where it did.
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    /// The model writes its input.
+    Writing(Writing),
+    /// Its turn hasn't come.
+    Waiting,
+    /// The user is asked.
+    Asking,
+    Running,
+    Done {
+        mark: Mark,
+        took: Duration,
+        offloaded: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Good,
+    Failed,
+    /// A rule, a hook or the user said no.
+    Refused,
+    Cancelled,
+}
+
+impl Mark {
+    pub(crate) fn of(result: &ToolResult) -> Mark {
+        match result.error_kind() {
+            None => Mark::Good,
+            Some(ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Blocked) => Mark::Refused,
+            Some(ErrorKind::Cancelled) => Mark::Cancelled,
+            Some(_) => Mark::Failed,
+        }
+    }
+
+    fn sign(self) -> (&'static str, Style) {
+        match self {
+            Mark::Good => ("✓", Style::GOOD),
+            Mark::Failed => ("✗", Style::BAD),
+            Mark::Refused => ("⊘", Style::WARNS),
+            Mark::Cancelled => ("–", Style::WARNS),
+        }
+    }
+}
+
+impl Row {
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done { .. })
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
+    }
+
+    pub(crate) fn finish(&mut self, result: &ToolResult, at: u64) {
+        self.view = result.view();
+        self.tool = result.tool_name().to_owned();
+        self.reason = result.error().map(|error| error.message().to_owned());
+        self.ran = self.ran.map(|(from, to)| (from, to.or(Some(at))));
+        let offloaded = result.offloaded_to().is_some();
+        self.state = State::Done { mark: Mark::of(result), took: result.duration(), offloaded };
+    }
+}
+
+/// The columns that lines share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Columns {
+    /// The whole screen.
+    screen: usize,
+    /// A call's line.
+    line: usize,
+    name: usize,
+    title: usize,
+    summary: usize,
+}
+
+impl Columns {
+    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row>, screen: usize, cwd: &Path) -> Columns {
+        let (mut name, mut title) = (6, TITLE);
+        for row in rows {
+            name = name.max(text::width(&row.tool).min(20));
+            title = title.max(text::width(&text::safe(&body::title(&row.view.title, cwd))));
+        }
+        let line = screen.min(ROW_COLUMNS_MAX);
+        let bracket = if line >= 72 { BRACKET } else { 2 };
+        let middle = line.saturating_sub(4 + name + 2 + 2 + TIME + bracket);
+        let title = title.min(middle * 3 / 5).max(middle.min(12));
+        Columns { screen, line, name, title, summary: middle.saturating_sub(title) }
+    }
+
+    /// Where the time ends.
+    fn time_end(&self) -> usize {
+        4 + self.name + 2 + self.title + 2 + self.summary + TIME
+    }
+}
+
+/// A row's part of a bracket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bracket {
+    sign: &'static str,
+    /// How many ran at once, on one of the lines.
+    count: Option<usize>,
+}
+
+/// The brackets of rows in their order: those whose runs overlap belong together.
+pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
+    let mut brackets = vec![None; rows.len()];
+    let mut from = 0;
+    while from < rows.len() {
+        let Some((_, mut end)) = ran(rows[from]) else {
+            from += 1;
+            continue;
+        };
+        let mut to = from + 1;
+        while let Some((_, ended)) = rows.get(to).and_then(|row| ran(row)).filter(|run| run.0 < end) {
+            end = end.max(ended);
+            to += 1;
+        }
+        let size = to - from;
+        if size > 1 {
+            let count = most_at_once(&rows[from..to]);
+            for (at, bracket) in brackets[from..to].iter_mut().enumerate() {
+                let sign = match at {
+                    0 => "┐",
+                    at if at + 1 == size => "┘",
+                    _ => "│",
+                };
+                *bracket = Some(Bracket { sign, count: (at == (size - 1) / 2).then_some(count) });
+            }
+        }
+        from = to;
+    }
+    brackets
+}
+
+fn ran(row: &Row) -> Option<(u64, u64)> {
+    row.ran.map(|(from, to)| (from, to.unwrap_or(u64::MAX)))
+}
+
+fn most_at_once(rows: &[&Row]) -> usize {
+    let runs: Vec<(u64, u64)> = rows.iter().filter_map(|row| ran(row)).collect();
+    let at = |when: u64| runs.iter().filter(|(from, to)| *from <= when && when < *to).count();
+    runs.iter().map(|(from, _)| at(*from)).max().unwrap_or(1)
+}
+
+/// How a row is laid out.
+pub(crate) struct Layout<'a> {
+    pub(crate) columns: Columns,
+    pub(crate) cwd: &'a Path,
+    pub(crate) now: Instant,
+    /// Which picture of the spinner.
+    pub(crate) spin: usize,
+    /// Whether what is under the line is shown.
+    pub(crate) bodies: bool,
+}
+
+impl Layout<'_> {
+    /// A row's line and what belongs under it.
+    pub(crate) fn row(&self, row: &Row, bracket: Option<Bracket>) -> Vec<Line> {
+        let columns = &self.columns;
+        let indent = if &*row.agent == "main" { 2 } else { 4 };
+        let mut line = Line::default();
+        line.blanks(indent);
+        let (sign, style) = match &row.state {
+            State::Writing(_) => (SPINNER[self.spin % SPINNER.len()], Style::DIM),
+            State::Waiting => ("·", Style::DIM),
+            State::Asking => ("?", Style::ASKS),
+            State::Running => (SPINNER[self.spin % SPINNER.len()], Style::MOVES),
+            State::Done { mark, .. } => mark.sign(),
+        };
+        line.push(sign, style);
+        line.blanks(1);
+        line.append(&Line::of(&row.tool, Style::BOLD).cut(columns.name));
+        line.pad_to(4 + columns.name + 2);
+        let title_end = 4 + columns.name + 2 + columns.title;
+        line.append(
+            &Line::plain(&body::title(&row.view.title, self.cwd))
+                .cut(title_end - line.width().min(title_end)),
+        );
+        line.pad_to(title_end + 2);
+        let (summary, below) = self.summary(row);
+        line.append(&summary.cut(columns.summary));
+        let time = self.time(row);
+        if !time.is_empty() {
+            line.pad_to(columns.time_end().saturating_sub(time.len()));
+            line.push(&time, Style::DIM);
+        }
+        if let Some(bracket) = bracket {
+            line.pad_to(columns.time_end() + 1);
+            line.push(bracket.sign, Style::DIM);
+            if let Some(count) = bracket.count.filter(|_| columns.line >= 72) {
+                line.push(&format!(" {count} at once"), Style::DIM);
+            }
+        }
+        let mut lines = vec![line.cut(columns.screen)];
+        if self.bodies {
+            let goes_on = bracket.is_some_and(|bracket| bracket.sign != "┘");
+            for mut line in below.into_iter().chain(self.under(row, bracket.is_some())) {
+                if goes_on && line.width() < columns.time_end() {
+                    line.pad_to(columns.time_end() + 1);
+                    line.push("│", Style::DIM);
+                }
+                lines.push(line.cut(columns.screen));
+            }
+        }
+        lines
+    }
+
+    /// What stands in the line, and what didn't fit there and must be read.
+    fn summary(&self, row: &Row) -> (Line, Vec<Line>) {
+        let words = row.view.summary.as_deref().unwrap_or_default();
+        match &row.state {
+            State::Running => (self.progress(row), Vec::new()),
+            State::Writing(writing) if words.is_empty() => {
+                (Line::of(&size(writing.bytes()), Style::DIM), Vec::new())
+            }
+            State::Asking => (Line::of("waits for your answer", Style::WARNS), Vec::new()),
+            State::Done { mark: Mark::Good, offloaded, .. } => {
+                let kept = if *offloaded { " · kept in a file" } else { "" };
+                (Line::plain(words).with(kept, Style::DIM), Vec::new())
+            }
+            State::Done { .. } => {
+                let shown = Line::of(words, Style::WARNS);
+                if shown.width() <= self.columns.summary {
+                    return (shown, Vec::new());
+                }
+                let columns = self.columns.line.saturating_sub(6).max(20);
+                let reason = row.reason.as_deref().unwrap_or(words);
+                let wrapped: Vec<Line> = text::lines(reason)
+                    .flat_map(|line| Line::of(line, Style::WARNS).wrap(columns, 0))
+                    .collect();
+                let hidden = wrapped.len().saturating_sub(REASON_LINES);
+                let lines = wrapped
+                    .iter()
+                    .take(REASON_LINES)
+                    .flat_map(|line| body::indented(line.clone(), 6, self.columns.line));
+                let folded = Folded { lines: lines.collect(), hidden };
+                (Line::default(), folded.with_count(6, ""))
+            }
+            State::Waiting | State::Writing(_) => (Line::of(words, Style::DIM), Vec::new()),
+        }
+    }
+
+    fn progress(&self, row: &Row) -> Line {
+        let words = row.progress.message.as_deref().or(row.said.as_deref());
+        let mut line = Line::of(words.unwrap_or_default(), Style::DIM);
+        if let Some(fraction) = row.progress.fraction.filter(|fraction| fraction.is_finite()) {
+            let full = (fraction.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+            line = line.cut(self.columns.summary.saturating_sub(BAR + 2));
+            if !line.is_empty() {
+                line.blanks(2);
+            }
+            line.push(&"▓".repeat(full), Style::MOVES);
+            line.push(&"░".repeat(BAR - full), Style::DIM);
+        }
+        line
+    }
+
+    fn time(&self, row: &Row) -> String {
+        match &row.state {
+            State::Done { took, .. } if took.is_zero() => String::new(),
+            State::Done { took, .. } => spent(*took),
+            State::Running => {
+                let so_far = self.now.saturating_duration_since(row.since);
+                if so_far.as_millis() < 100 { String::new() } else { spent(so_far) }
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn under(&self, row: &Row, bracketed: bool) -> Vec<Line> {
+        let columns = self.columns.line;
+        match &row.state {
+            State::Writing(_) if body::has_change(&row.view) => {
+                body::change_end(&row.view, columns, WRITING_LINES)
+            }
+            State::Writing(writing) => {
+                let lines = writing.tail().unwrap_or_default();
+                lines
+                    .into_iter()
+                    .map(|line| {
+                        Line::default().with("      ", Style::PLAIN).with(line, Style::CODE).cut(columns)
+                    })
+                    .collect()
+            }
+            State::Done { mark, .. } => {
+                let most = match (body::has_change(&row.view), mark) {
+                    (true, _) => DIFF_LINES,
+                    (false, Mark::Good) if bracketed => 0,
+                    // The reason is in the line.
+                    (false, Mark::Refused | Mark::Cancelled) => 0,
+                    (false, _) => RESULT_LINES,
+                };
+                let few = row.view.body.is_empty() || most == 0;
+                if few { Vec::new() } else { body(&row.view, columns, most).with_count(6, "") }
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A time as people say it.
+pub(crate) fn spent(time: Duration) -> String {
+    let ms = time.as_millis();
+    let s = time.as_secs();
+    match () {
+        () if ms < 1_000 => format!("{} ms", ms.max(1)),
+        () if s < 10 => format!("{:.1} s", time.as_secs_f64()),
+        () if s < 60 => format!("{s} s"),
+        () if s < 3_600 => format!("{} m {:02}", s / 60, s % 60),
+        () => format!("{} h {:02}", s / 3_600, s / 60 % 60),
+    }
+}
+
+/// A size as people say it.
+fn size(bytes: usize) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes if bytes < 10_000 => format!("{bytes} bytes"),
+        bytes if bytes < 10_000_000 => format!("{} KB", bytes / 1_000),
+        bytes => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tool: &str, title: &str, state: State, ran: Option<(u64, Option<u64>)>) -> Row {
+        Row {
+            agent: "main".into(),
+            turn: 1,
+            index: Some(0),
+            number: None,
+            id: "".into(),
+            tool: tool.into(),
+            view: View::titled(title).summary("214 lines"),
+            state,
+            since: Instant::now(),
+            ran,
+            progress: Progress::default(),
+            said: None,
+            reason: None,
+        }
+    }
+
+    fn done() -> State {
+        State::Done { mark: Mark::Good, took: Duration::from_millis(3), offloaded: false }
+    }
+
+    fn shown(rows: &[Row], screen: usize) -> Vec<String> {
+        let cwd = Path::new("/w");
+        let columns = Columns::of(rows.iter(), screen, cwd);
+        let layout = Layout { columns, cwd, now: Instant::now(), spin: 2, bodies: true };
+        let all: Vec<&Row> = rows.iter().collect();
+        let brackets = brackets(&all);
+        rows.iter()
+            .zip(brackets)
+            .flat_map(|(row, bracket)| layout.row(row, bracket))
+            .map(|line| line.text())
+            .collect()
+    }
+
+    #[test]
+    fn calls_that_ran_at_once_are_held_together() {
+        let rows = [
+            row("Read", "/w/src/parser.rs", done(), Some((1, Some(5)))),
+            row("Read", "/w/src/lexer.rs", done(), Some((2, Some(4)))),
+            row("Grep", "\"last_line\" in src", done(), Some((3, Some(6)))),
+            row("Bash", "cargo test", done(), Some((7, Some(8)))),
+        ];
+        let shown = shown(&rows, 90);
+        assert_eq!(
+            shown,
+            [
+                "  ✓ Read    src/parser.rs               214 lines                        3 ms ┐",
+                "  ✓ Read    src/lexer.rs                214 lines                        3 ms │ 3 at once",
+                "  ✓ Grep    \"last_line\" in src          214 lines                        3 ms ┘",
+                "  ✓ Bash    cargo test                  214 lines                        3 ms",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_running_call_shows_how_far_it_is() {
+        let mut one = row("Bash", "cargo test parser", State::Running, Some((1, None)));
+        one.progress = Progress { fraction: Some(0.6), message: Some("compiling 41/68".into()) };
+        let shown = shown(&[one], 100);
+        assert!(
+            shown[0].starts_with("  ⠹ Bash    cargo test parser           compiling 41/68  ▓▓▓▓▓▓░░░░"),
+            "{}",
+            shown[0]
+        );
+    }
+
+    #[test]
+    fn narrow_screens_cut_and_never_overflow() {
+        for screen in 10..120 {
+            let mut long =
+                row("a_tool_with_a_long_name_indeed", &"日本".repeat(100), done(), Some((1, Some(3))));
+            long.view.summary = Some("x".repeat(300));
+            let failed = State::Done { mark: Mark::Failed, took: Duration::ZERO, offloaded: false };
+            let mut bad = row("b", "t", failed, Some((2, Some(4))));
+            bad.view.summary = Some("reason ".repeat(100));
+            for line in shown(&[long, bad], screen) {
+                assert!(text::width(&line) <= screen.max(20), "{screen}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_short() {
+        let said = |ms| spent(Duration::from_millis(ms));
+        assert_eq!([said(0), said(999), said(1_500), said(12_000)], ["1 ms", "999 ms", "1.5 s", "12 s"]);
+        assert_eq!([said(65_000), said(3_660_000)], ["1 m 05", "1 h 01"]);
+    }
+}

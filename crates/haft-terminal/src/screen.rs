@@ -1,0 +1,370 @@
+//! The screen as its host holds it: opened once, told what happens, asked for what the user types, closed.
+//!
+//! A thread of its own draws and reads keys, so that neither waits for a run nor a run for them. Everything else here are
+//! ways to send it something, cheap to clone and good on any thread.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::view::{Stage, View};
+use haft::{BoxFuture, Engine};
+use haft_provider::run::{RunEvent, RunSink};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::converse::{Slash, Typed};
+use crate::inbox::{Ask, Asked, Inbox, Note};
+use crate::limits::TYPED_MAX;
+use crate::story::Views;
+use crate::style::{Line, Look};
+use crate::text;
+use crate::tty::{self, Signals, Tty};
+use crate::ui::Ui;
+
+/// Edits a text in the user's own editor, while the screen is away.
+pub type OutsideEditor = Arc<dyn Fn(&str) -> io::Result<String> + Send + Sync>;
+
+/// How a screen is opened.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) cwd: PathBuf,
+    pub(crate) look: Look,
+    pub(crate) history: Option<PathBuf>,
+    pub(crate) commands: Vec<Slash>,
+    pub(crate) editor: Option<OutsideEditor>,
+    pub(crate) host_takes_signals: bool,
+    pub(crate) hide_first_words: bool,
+}
+
+impl Options {
+    /// For a working directory: paths inside of it are shown from there.
+    pub fn new(cwd: impl Into<PathBuf>) -> Options {
+        Options {
+            cwd: cwd.into(),
+            look: Look::Styled,
+            history: None,
+            commands: Slash::usual(),
+            editor: None,
+            host_takes_signals: false,
+            hide_first_words: false,
+        }
+    }
+
+    /// With styles or without.
+    #[must_use]
+    pub fn look(mut self, look: Look) -> Options {
+        self.look = look;
+        self
+    }
+
+    /// Keeps what is typed in this file.
+    #[must_use]
+    pub fn history(mut self, file: impl Into<PathBuf>) -> Options {
+        self.history = Some(file.into());
+        self
+    }
+
+    /// The commands that begin with a slash, in place of the usual ones.
+    #[must_use]
+    pub fn commands(mut self, commands: Vec<Slash>) -> Options {
+        self.commands = commands;
+        self
+    }
+
+    /// Lets the user edit inputs and prompts in an editor of their own. The host starts it: this crate starts nothing.
+    #[must_use]
+    pub fn editor(mut self, editor: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static) -> Options {
+        self.editor = Some(Arc::new(editor));
+        self
+    }
+
+    /// The host takes SIGINT, SIGTERM and SIGHUP itself, and calls [`restore`](crate::restore) before it exits. Otherwise the
+    /// screen takes the first for Ctrl-C, and at the others gives the terminal back and lets the process end.
+    #[must_use]
+    pub fn host_takes_signals(mut self) -> Options {
+        self.host_takes_signals = true;
+        self
+    }
+
+    /// The first words of the user are not shown: they stand in the command line already.
+    #[must_use]
+    pub fn hide_first_words(mut self) -> Options {
+        self.hide_first_words = true;
+        self
+    }
+}
+
+/// What a host changes.
+pub(crate) enum Change {
+    Print(Vec<Line>),
+    Markdown(String),
+    Mode(String),
+    Footer(String),
+    Views(Views),
+    Clear,
+    Close,
+}
+
+/// A live screen on the terminal. Closed when it is dropped.
+///
+/// ```no_run
+/// # async fn f(engine: haft::Engine, model: impl haft_provider::Model, mut conversation: haft_provider::Conversation)
+/// # -> std::io::Result<()> {
+/// use haft_provider::run::{Handle, Loop, ToolEvents};
+/// use haft_terminal::{Options, Screen};
+///
+/// let mut screen = Screen::open(Options::new("."))?;
+/// let sink = std::sync::Arc::new(screen.sink());
+/// let engine = engine.ask(screen.asker()).events(ToolEvents::new(sink.clone()));
+/// screen.show_views_of(&engine);
+///
+/// let handle = Handle::new();
+/// let agent = Loop::new(engine, model).events(sink).handle(handle.clone());
+/// let run = agent.run(&mut conversation, "What is in this folder?");
+/// let outcome = screen.during(&handle, run, |_typed| {}).await;
+/// screen.close();
+/// # Ok(()) }
+/// ```
+pub struct Screen {
+    remote: Remote,
+    typed: mpsc::Receiver<Typed>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Reaches a screen from elsewhere. Clones reach the same one; once it is closed they do nothing.
+#[derive(Clone)]
+pub struct Remote {
+    inbox: Arc<Inbox>,
+    ids: Arc<AtomicU64>,
+}
+
+/// Takes the events of a run for a screen. Never blocks; what is too much is left out and said.
+#[derive(Clone)]
+pub struct ScreenSink(Arc<Inbox>);
+
+/// Asks the user on a screen.
+#[derive(Clone)]
+pub struct ScreenAsker(Remote);
+
+impl Screen {
+    /// Takes the terminal: standard input for keys, standard output (or else standard error) to draw on.
+    ///
+    /// # Errors
+    /// There is no terminal, or it can't be used.
+    pub fn open(options: Options) -> io::Result<Screen> {
+        let tty = Tty::open()?;
+        Screen::on(tty, options).inspect_err(|_| tty::restore())
+    }
+
+    fn on(tty: Tty, options: Options) -> io::Result<Screen> {
+        let signals = Signals::take(options.host_takes_signals)?;
+        let (wake, waker) = io::pipe()?;
+        let inbox = Arc::new(Inbox::new(waker));
+        let (send, typed) = mpsc::channel(TYPED_MAX);
+        let ui = Ui::new(tty, signals, wake, inbox.clone(), send, options);
+        let remote = Remote { inbox, ids: Arc::default() };
+        remote.become_current();
+        let thread = std::thread::Builder::new().name(THREAD.into()).spawn(move || ui.run())?;
+        Ok(Screen { remote, typed, thread: Some(thread) })
+    }
+
+    /// Reaches the screen from elsewhere.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// For [`Loop::events`](haft_provider::run::Loop::events), and for the engine in
+    /// [`ToolEvents`](haft_provider::run::ToolEvents).
+    pub fn sink(&self) -> ScreenSink {
+        self.remote.sink()
+    }
+
+    /// For [`Engine::ask`].
+    pub fn asker(&self) -> ScreenAsker {
+        self.remote.asker()
+    }
+
+    /// Shows calls by the views of this engine's tools while the model is still writing them.
+    pub fn show_views_of(&self, engine: &Engine) {
+        self.remote.show_views_of(engine);
+    }
+
+    /// What the user types next; nothing once the terminal is gone.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Typed> {
+        self.typed.recv().await
+    }
+
+    pub(crate) fn typed(&mut self) -> &mut mpsc::Receiver<Typed> {
+        &mut self.typed
+    }
+
+    /// Shows what is left and gives the terminal back.
+    pub fn close(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.remote.change(Change::Close);
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told there.
+            let _ = thread.join();
+        }
+        tty::restore();
+    }
+}
+
+impl Remote {
+    /// Takes the events of a run.
+    pub fn sink(&self) -> ScreenSink {
+        ScreenSink(self.inbox.clone())
+    }
+
+    /// Asks the user.
+    pub fn asker(&self) -> ScreenAsker {
+        ScreenAsker(self.clone())
+    }
+
+    /// Shows calls by the views of this engine's tools while the model is still writing them.
+    pub fn show_views_of(&self, engine: &Engine) {
+        let engine = engine.clone();
+        self.show_views(move |tool, stage| {
+            let snapshot = engine.snapshot();
+            snapshot.find(tool).ok().map(|offer| offer.tool().view(stage))
+        });
+    }
+
+    /// Shows calls that the model is still writing by these views; nothing where there is no such tool.
+    pub fn show_views(&self, views: impl Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync + 'static) {
+        self.change(Change::Views(Arc::new(views)));
+    }
+
+    /// Prints words above the live part. False once the screen is closed.
+    pub fn say(&self, words: &str) -> bool {
+        self.print(text::lines(words).map(Line::plain).collect())
+    }
+
+    /// Prints lines above the live part. False once the screen is closed.
+    pub fn print(&self, lines: Vec<Line>) -> bool {
+        self.change(Change::Print(lines))
+    }
+
+    /// Prints Markdown above the live part.
+    pub fn markdown(&self, text: impl Into<String>) {
+        self.change(Change::Markdown(text.into()));
+    }
+
+    /// Names the permission mode that is shown below the input.
+    pub fn mode(&self, name: impl Into<String>) {
+        self.change(Change::Mode(name.into()));
+    }
+
+    /// Words that are shown beside the mode: the model, what it cost.
+    pub fn footer(&self, words: impl Into<String>) {
+        self.change(Change::Footer(words.into()));
+    }
+
+    /// Clears the screen; what scrolled away stays there.
+    pub fn clear(&self) {
+        self.change(Change::Clear);
+    }
+
+    fn change(&self, change: Change) -> bool {
+        self.inbox.note(Note::Change(change))
+    }
+
+    fn become_current(&self) {
+        *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&self.inbox);
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                // A tool's panic is one failed result: it is told above the live part. The screen's own ends it.
+                let own = std::thread::current().name() == Some(THREAD);
+                if own {
+                    tty::restore();
+                }
+                let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+                let payload = panic.payload();
+                let text = payload.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+                let message = text.unwrap_or("no message");
+                let words = format!("panicked: {message}{}", place.unwrap_or_default());
+                if own || !show(&words.chars().take(400).collect::<String>()) {
+                    before(panic);
+                }
+            }));
+        });
+    }
+}
+
+const THREAD: &str = "haft-screen";
+static CURRENT: Mutex<Weak<Inbox>> = Mutex::new(Weak::new());
+static HOOK: Once = Once::new();
+
+/// Prints words above the live part of the screen that is open in this process, for code that doesn't know of it. False
+/// if there is none: then they can be written as they always are.
+pub fn show(words: &str) -> bool {
+    let inbox = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    let lines = text::lines(words).map(Line::plain).collect();
+    inbox.is_some_and(|inbox| inbox.note(Note::Change(Change::Print(lines))))
+}
+
+impl RunSink for ScreenSink {
+    fn send(&self, event: RunEvent) {
+        self.0.event(event);
+    }
+}
+
+impl ScreenAsker {
+    async fn ask<T>(&self, what: impl FnOnce(oneshot::Sender<T>) -> Asked) -> Option<T> {
+        let Remote { inbox, ids } = &self.0;
+        let id = ids.fetch_add(1, Ordering::Relaxed);
+        let (send, answer) = oneshot::channel();
+        if !inbox.note(Note::Ask(Ask { id, what: what(send) })) {
+            return None;
+        }
+        let withdraw = Withdraw { inbox, id };
+        let answer = answer.await.ok();
+        std::mem::forget(withdraw);
+        answer
+    }
+}
+
+/// Takes a question back whose asker no longer waits.
+struct Withdraw<'a> {
+    inbox: &'a Inbox,
+    id: u64,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        self.inbox.note(Note::Withdrawn(self.id));
+    }
+}
+
+impl Asker for ScreenAsker {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let answer = self.ask(|send| Asked::Approval(Box::new(approval.clone()), send)).await;
+            // Nobody is there any more.
+            answer.unwrap_or(Answer::No)
+        })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move { self.ask(|send| Asked::Question(question.clone(), send)).await.flatten() })
+    }
+}
+
+impl Options {
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+}

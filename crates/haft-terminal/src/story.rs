@@ -1,0 +1,707 @@
+//! A run as it is told: events in, finished lines out, and what is still open for the live part of the screen.
+//!
+//! Lines that are finished never change again: they go to the scrollback and are forgotten here. Open are the end of the
+//! answer that is being written and the calls that haven't ended. Calls that run at once are kept until all of them have
+//! ended, so that one bracket holds them; text that the model writes meanwhile goes out before them. Knows no terminal:
+//! what is told here is the same on a screen and in a pipe.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use haft::event::What;
+use haft::view::{Progress, Stage, View};
+use haft::{CallInput, Event, ToolCall, ToolResult};
+use haft_provider::run::{Ended, RunEvent};
+use haft_provider::stream::Delta;
+use haft_provider::{Stop, Usage};
+use serde_json::Value;
+
+use crate::limits::{FRAME, TYPED_MAX};
+use crate::markdown::Markdown;
+use crate::row::{Columns, Layout, Mark, Row, State, brackets, spent};
+use crate::style::{Line, Style};
+use crate::text;
+use crate::writing::Writing;
+
+/// How much of what the model thinks is kept to be shown, in bytes.
+const THINKING_BYTES: usize = 1_024;
+/// The longest text of a note, in characters.
+const NOTE_CHARS_MAX: usize = 4_000;
+
+/// Gives the view of a call by the name of its tool; nothing if there is no such tool.
+pub(crate) type Views = Arc<dyn Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync>;
+
+/// What was told last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Nothing,
+    Said,
+    Text,
+    Calls,
+    Note,
+}
+
+/// What the run is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Phase {
+    Idle,
+    /// The model was asked and hasn't said anything.
+    Asked,
+    Thinking,
+    Writing,
+    /// Its message is over, and calls run.
+    Calls,
+    Retrying {
+        until: Instant,
+        words: String,
+    },
+}
+
+/// The story of a run.
+pub(crate) struct Story {
+    columns: usize,
+    cwd: PathBuf,
+    views: Option<Views>,
+    out: Vec<Line>,
+    last: Kind,
+    text: Option<Markdown>,
+    thinking: String,
+    rows: Vec<Row>,
+    /// How many calls of this message are whole.
+    ready: usize,
+    /// Calls of this turn that were put down: agent, turn, place. What is still told of them comes too late.
+    gone: HashSet<(Arc<str>, u64, usize)>,
+    /// Counts events, to know what overlaps.
+    at: u64,
+    phase: Phase,
+    /// Since when the run goes on, and the phase.
+    began: Option<Instant>,
+    changed: Instant,
+    turns: u64,
+    /// What the user said that hasn't gone in yet.
+    waiting: VecDeque<String>,
+    hide_said: bool,
+    told_left_out: bool,
+    /// When views of inputs that are being written are made again.
+    next_view: Instant,
+    /// The last result of which something was folded away.
+    folded: Option<View>,
+}
+
+impl Story {
+    pub(crate) fn new(columns: usize, cwd: &Path, now: Instant) -> Story {
+        Story {
+            columns,
+            cwd: cwd.to_owned(),
+            views: None,
+            out: Vec::new(),
+            last: Kind::Nothing,
+            text: None,
+            thinking: String::new(),
+            rows: Vec::new(),
+            ready: 0,
+            gone: HashSet::new(),
+            at: 0,
+            phase: Phase::Idle,
+            began: None,
+            changed: now,
+            turns: 0,
+            waiting: VecDeque::new(),
+            hide_said: false,
+            told_left_out: false,
+            next_view: now,
+            folded: None,
+        }
+    }
+
+    pub(crate) fn set_views(&mut self, views: Views) {
+        self.views = Some(views);
+    }
+
+    /// The next words of the user are on the screen already.
+    pub(crate) fn hide_said(&mut self) {
+        self.hide_said = true;
+    }
+
+    pub(crate) fn resize(&mut self, columns: usize) {
+        self.columns = columns;
+        if let Some(text) = &mut self.text {
+            text.resize(columns);
+        }
+    }
+
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
+    /// The finished lines since this was last asked.
+    pub(crate) fn take(&mut self) -> Vec<Line> {
+        self.flush();
+        std::mem::take(&mut self.out)
+    }
+
+    /// The last view of which only a part was shown.
+    pub(crate) fn take_folded(&mut self) -> Option<View> {
+        self.folded.take()
+    }
+
+    /// The names of calls that run.
+    pub(crate) fn running(&self) -> Vec<&str> {
+        self.rows.iter().filter(|row| row.is_running()).map(|row| row.tool.as_str()).collect()
+    }
+
+    /// The user said something that goes in later.
+    pub(crate) fn wait(&mut self, text: &str) {
+        if self.waiting.len() < TYPED_MAX {
+            self.waiting.push_back(text.to_owned());
+        }
+    }
+
+    /// Puts a line down that belongs to nothing else.
+    pub(crate) fn note(&mut self, line: Line) {
+        self.end_text();
+        self.begin(Kind::Note);
+        self.out.extend(line.wrap(self.columns, 2));
+    }
+
+    pub(crate) fn notes(&mut self, lines: Vec<Line>) {
+        lines.into_iter().for_each(|line| self.note(line));
+    }
+
+    pub(crate) fn words(&mut self, words: &str, style: Style) {
+        let words: String = words.chars().take(NOTE_CHARS_MAX).collect();
+        for line in text::lines(&words) {
+            self.note(Line::of(&format!("  {line}"), style));
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: RunEvent, now: Instant) {
+        self.at += 1;
+        match event {
+            RunEvent::Asked { turn, left_out } => {
+                self.end_turn();
+                self.turns = turn;
+                self.began.get_or_insert(now);
+                self.set_phase(Phase::Asked, now);
+                if !left_out.is_empty() && !std::mem::replace(&mut self.told_left_out, true) {
+                    let names: Vec<&str> = left_out.iter().map(|name| &**name).collect();
+                    self.words(
+                        &format!("the provider can't take these tools: {}", names.join(", ")),
+                        Style::WARNS,
+                    );
+                }
+            }
+            RunEvent::Model(delta) => self.model(delta, now),
+            RunEvent::Tool(event) => self.tool(event, now),
+            RunEvent::Replied { stop, .. } => {
+                self.end_text();
+                self.thinking.clear();
+                self.rows.retain(|row| !matches!(row.state, State::Writing(_)));
+                self.set_phase(Phase::Calls, now);
+                if matches!(stop, Stop::MaxTokens { .. } | Stop::Cut | Stop::ContextFull) {
+                    self.words(&format!("{stop}"), Style::WARNS);
+                }
+            }
+            RunEvent::Answered { results, .. } => {
+                for (index, result) in results.iter().enumerate() {
+                    let at = self.at;
+                    if let Some(row) =
+                        self.rows.iter_mut().find(|row| row.is_main() && row.index == Some(index))
+                        && !row.is_done()
+                    {
+                        row.finish(result, at);
+                    }
+                }
+                self.end_turn();
+            }
+            RunEvent::Said(words) => self.said(&words),
+            RunEvent::Cleared { results } => {
+                self.words(&format!("{results} old results were cleared to make room"), Style::DIM);
+            }
+            RunEvent::Summarised { .. } => {
+                self.words("the conversation was replaced by a summary of it, to make room", Style::DIM);
+            }
+            RunEvent::Ended { why, usage } => self.ended(&why, &usage, now),
+            _ => {}
+        }
+    }
+
+    fn model(&mut self, delta: Delta, now: Instant) {
+        match delta {
+            Delta::Text(words) => {
+                self.thinking.clear();
+                self.set_phase(Phase::Writing, now);
+                if self.text.is_none() {
+                    if words.trim().is_empty() {
+                        return;
+                    }
+                    self.begin(Kind::Text);
+                    self.text = Some(Markdown::new(self.columns, Line::plain("● ")));
+                }
+                if let Some(text) = &mut self.text {
+                    text.push(&words, &mut self.out);
+                }
+            }
+            Delta::Thinking(words) => {
+                self.set_phase(Phase::Thinking, now);
+                self.thinking.push_str(&words);
+                if self.thinking.len() > 2 * THINKING_BYTES {
+                    let mut from = self.thinking.len() - THINKING_BYTES;
+                    while !self.thinking.is_char_boundary(from) {
+                        from += 1;
+                    }
+                    self.thinking.drain(..from);
+                }
+            }
+            Delta::CallBegun { call, name, .. } => {
+                self.end_text();
+                self.thinking.clear();
+                self.set_phase(Phase::Writing, now);
+                let row = self.row(name, State::Writing(Writing::default()), now);
+                self.rows.push(Row { number: Some(call), ..row });
+            }
+            Delta::CallInput { call, json } => {
+                let row = self.rows.iter_mut().rev().find(|row| row.number == Some(call));
+                if let Some(State::Writing(writing)) = row.map(|row| &mut row.state) {
+                    writing.push(&json);
+                }
+            }
+            Delta::CallReady { call, ready } => self.call_ready(call, &ready, now),
+            Delta::Restarted => {
+                self.end_text();
+                self.rows.retain(|row| !row.is_main() || row.is_done());
+                self.words("the connection was lost; the answer begins anew", Style::WARNS);
+            }
+            Delta::Retrying { failure, attempt, wait } => {
+                let words = format!("trying again (attempt {attempt}): {failure}");
+                self.set_phase(Phase::Retrying { until: now + wait, words }, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn call_ready(&mut self, number: usize, call: &ToolCall, now: Instant) {
+        self.end_text();
+        let index = self.ready;
+        self.ready += 1;
+        // The engine has the call before this is told, and may be done with it.
+        if self.gone.contains(&("main".into(), 0, index)) {
+            return;
+        }
+        let parsed;
+        let input = match &call.input {
+            CallInput::Value(value) => value,
+            CallInput::Text(text) => {
+                parsed = serde_json::from_str(text).unwrap_or(Value::Null);
+                &parsed
+            }
+        };
+        let view = self.view(&call.name, &Stage::Use { input, complete: true });
+        let known = self.rows.iter().rposition(|row| {
+            row.is_main() && (row.index == Some(index) || (row.number == Some(number) && row.index.is_none()))
+        });
+        let at = known.unwrap_or_else(|| {
+            let row = self.row(call.name.to_string(), State::Waiting, now);
+            self.rows.push(Row { number: Some(number), ..row });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[at];
+        row.index = Some(index);
+        row.number = Some(number);
+        row.id = call.id.clone();
+        if matches!(row.state, State::Writing(_) | State::Waiting | State::Asking) {
+            row.view = view;
+        }
+        if matches!(row.state, State::Writing(_)) {
+            row.state = State::Waiting;
+            row.since = now;
+        }
+    }
+
+    fn tool(&mut self, event: Event, now: Instant) {
+        let Event { agent, turn, call, what, .. } = event;
+        match &what {
+            What::Warning(words) | What::Message(words) => {
+                let style = if matches!(what, What::Warning(_)) { Style::WARNS } else { Style::PLAIN };
+                return self.words(words, style);
+            }
+            What::BackgroundFinished(result) => return self.in_background(result),
+            _ => {}
+        }
+        let Some(call) = call else { return };
+        let main = &*agent == "main";
+        let found = self.rows.iter().position(|row| {
+            row.index == Some(call.index)
+                && row.agent == agent
+                && (main || row.turn == turn)
+                && !row.is_done()
+        });
+        let turn = if main { 0 } else { turn };
+        if found.is_none() && self.gone.contains(&(agent.clone(), turn, call.index)) {
+            return;
+        }
+        // Calls get whole in the order of the message: one that isn't told of yet is the next that is written.
+        let written = || {
+            let mut open =
+                self.rows.iter().enumerate().filter(|(_, row)| row.is_main() && row.index.is_none());
+            open.nth(call.index.checked_sub(self.ready)?).map(|(at, _)| at)
+        };
+        let at = found.or_else(|| written().filter(|_| main)).unwrap_or_else(|| {
+            let row = self.row(call.tool.to_string(), State::Waiting, now);
+            self.rows.push(Row { agent: agent.clone(), turn, ..row });
+            self.rows.len() - 1
+        });
+        let seen = self.at;
+        let row = &mut self.rows[at];
+        row.index = Some(call.index);
+        row.id = call.id.clone();
+        match what {
+            What::Asking => row.state = State::Asking,
+            What::Started { view, .. } => {
+                row.tool = call.tool.to_string();
+                row.view = view;
+                row.state = State::Running;
+                row.since = now;
+                row.ran = Some((seen, None));
+            }
+            What::Progress(progress) => row.progress = progress,
+            What::Partial(output) => {
+                let last = output.lines().rev().find(|line| !line.trim().is_empty());
+                row.said = last.map(|line| line.chars().take(200).collect()).or(row.said.take());
+            }
+            What::Finished(result) => row.finish(&result, seen),
+            What::BlocksThread { since } => {
+                row.said = Some(format!("keeps a thread busy for {}", spent(since)))
+            }
+            _ => {}
+        }
+    }
+
+    fn in_background(&mut self, result: &ToolResult) {
+        let view = result.view();
+        let sign = if result.is_error() { "✗" } else { "✓" };
+        let summary = view.summary.unwrap_or_default();
+        let words = format!("  {sign} {} in the background: {} {summary}", result.tool_name(), view.title);
+        self.note(Line::plain(&words).cut(self.columns));
+    }
+
+    fn said(&mut self, words: &str) {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting == words) {
+            self.waiting.drain(..=at);
+        }
+        self.end_text();
+        if std::mem::take(&mut self.hide_said) {
+            self.last = Kind::Said;
+            return;
+        }
+        self.begin(Kind::Said);
+        for (at, line) in text::lines(words).enumerate() {
+            let mark = if at == 0 { "> " } else { "  " };
+            self.out.extend(Line::of(&format!("{mark}{line}"), Style::BOLD).wrap(self.columns, 2));
+        }
+    }
+
+    fn ended(&mut self, why: &Ended, usage: &Usage, now: Instant) {
+        self.end_text();
+        for row in &mut self.rows {
+            if !row.is_done() {
+                row.state = State::Done { mark: Mark::Cancelled, took: Duration::ZERO, offloaded: false };
+                row.view.summary = Some("not run".to_owned());
+                row.ran = None;
+            }
+        }
+        self.end_turn();
+        self.thinking.clear();
+        self.waiting.clear();
+        if !why.is_finished() {
+            self.words(&why.to_string(), Style::WARNS);
+        }
+        let took =
+            self.began.take().map_or(String::new(), |began| spent(now.saturating_duration_since(began)));
+        let turns = if self.turns == 1 { "turn" } else { "turns" };
+        let mut words = format!("  {} {turns} · {took}", self.turns);
+        if usage.total_tokens() > 0 {
+            words.push_str(&format!(" · {} tokens in", thousands(usage.input_tokens)));
+            if usage.cache_read_tokens > 0 {
+                words.push_str(&format!(" ({} from the cache)", thousands(usage.cache_read_tokens)));
+            }
+            words.push_str(&format!(", {} out", thousands(usage.output_tokens)));
+        }
+        self.out.push(Line::default());
+        self.out.push(Line::of(&words, Style::DIM).cut(self.columns));
+        self.last = Kind::Note;
+        self.turns = 0;
+        self.phase = Phase::Idle;
+    }
+
+    /// Nothing of this turn is open any more.
+    fn end_turn(&mut self) {
+        self.end_text();
+        self.flush();
+        let rest: Vec<Row> = std::mem::take(&mut self.rows);
+        let (gone, kept): (Vec<Row>, Vec<Row>) =
+            rest.into_iter().partition(|row| row.is_main() && row.is_done());
+        self.put_rows(gone);
+        // Calls of other agents outlive the turns of this one.
+        self.rows = kept.into_iter().filter(|row| !row.is_main()).collect();
+        self.ready = 0;
+        self.gone.clear();
+    }
+
+    fn end_text(&mut self) {
+        if let Some(mut text) = self.text.take() {
+            text.finish(&mut self.out);
+        }
+    }
+
+    /// Puts down the calls that nothing open can overlap any more.
+    fn flush(&mut self) {
+        let done = self.rows.iter().take_while(|row| row.is_done()).count();
+        let running = self.rows.iter().filter_map(|row| row.ran).filter(|(_, to)| to.is_none());
+        let first = running.map(|(from, _)| from).min().unwrap_or(u64::MAX);
+        let (mut put, mut end) = (0, 0);
+        for (at, row) in self.rows[..done].iter().enumerate() {
+            // A row that begins after all before it have ended begins a group of its own.
+            if row.ran.is_none_or(|(from, _)| from >= end) && end <= first {
+                put = at;
+            }
+            end = end.max(row.ran.and_then(|(_, to)| to).unwrap_or(end));
+        }
+        if end <= first {
+            put = done;
+        }
+        if put > 0 {
+            let rows: Vec<Row> = self.rows.drain(..put).collect();
+            self.put_rows(rows);
+        }
+    }
+
+    fn put_rows(&mut self, rows: Vec<Row>) {
+        if rows.is_empty() {
+            return;
+        }
+        let layout = Layout {
+            columns: Columns::of(rows.iter().chain(&self.rows), self.columns, &self.cwd),
+            cwd: &self.cwd.clone(),
+            now: self.changed,
+            spin: 0,
+            bodies: true,
+        };
+        let all: Vec<&Row> = rows.iter().collect();
+        let brackets = brackets(&all);
+        self.begin(Kind::Calls);
+        for row in &rows {
+            self.gone.extend(row.index.map(|index| (row.agent.clone(), row.turn, index)));
+        }
+        for (row, bracket) in rows.iter().zip(brackets) {
+            self.out.extend(layout.row(row, bracket));
+        }
+        if let Some(row) = rows.into_iter().rev().find(|row| !row.view.body.is_empty()) {
+            self.folded = Some(row.view);
+        }
+    }
+
+    /// A blank line where something of another kind begins; calls belong to the text before them.
+    fn begin(&mut self, kind: Kind) {
+        let together = match self.last {
+            Kind::Nothing => true,
+            Kind::Said => kind == Kind::Note,
+            Kind::Text | Kind::Calls | Kind::Note => matches!(kind, Kind::Calls | Kind::Note),
+        };
+        if !together {
+            self.out.push(Line::default());
+        }
+        self.last = kind;
+    }
+
+    fn set_phase(&mut self, phase: Phase, now: Instant) {
+        if self.phase != phase {
+            self.phase = phase;
+            self.changed = now;
+        }
+    }
+
+    fn row(&self, tool: String, state: State, now: Instant) -> Row {
+        Row {
+            agent: "main".into(),
+            turn: 0,
+            index: None,
+            number: None,
+            id: "".into(),
+            tool,
+            view: View::default(),
+            state,
+            since: now,
+            ran: None,
+            progress: Progress::default(),
+            said: None,
+            reason: None,
+        }
+    }
+
+    fn view(&self, tool: &str, stage: &Stage<'_>) -> View {
+        let own = self.views.as_ref().and_then(|views| views(tool, stage));
+        own.unwrap_or_else(|| match stage.input() {
+            Value::Null => View::default(),
+            Value::Object(fields) if fields.is_empty() => View::default(),
+            input => View::titled(input.to_string().chars().take(200).collect::<String>()),
+        })
+    }
+
+    /// Makes the views of inputs that are being written anew. One that takes long is made less often.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if now < self.next_view {
+            return;
+        }
+        let writing = |row: &Row| match &row.state {
+            State::Writing(writing) => Some((row.tool.clone(), writing.value())),
+            _ => None,
+        };
+        let inputs: Vec<_> = self.rows.iter().map(writing).collect();
+        if inputs.iter().all(Option::is_none) {
+            return;
+        }
+        let began = Instant::now();
+        for (at, input) in inputs.into_iter().enumerate() {
+            if let Some((tool, input)) = input {
+                self.rows[at].view = self.view(&tool, &Stage::Use { input: &input, complete: false });
+            }
+        }
+        self.next_view = now + FRAME.max(began.elapsed() * 10);
+    }
+
+    /// Whether anything was told.
+    pub(crate) fn has_told(&self) -> bool {
+        self.last != Kind::Nothing
+    }
+
+    /// What is open, in so many lines, but for the call that the user is being asked about.
+    pub(crate) fn live(&self, now: Instant, spin: usize, most: usize, asked: Option<&str>) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if let Some(text) = &self.text {
+            lines = text.tail();
+        }
+        if !self.thinking.is_empty() {
+            let last: Vec<&str> =
+                text::lines(&self.thinking).filter(|line| !line.trim().is_empty()).collect();
+            for line in last.iter().rev().take(2).rev() {
+                lines.push(Line::of(&format!("  {line}"), Style::DIM.italic()).cut(self.columns));
+            }
+        }
+        let is_open = |row: &&Row| !matches!(row.state, State::Asking) || asked != Some(&*row.id);
+        let rows: Vec<&Row> = self.rows.iter().filter(is_open).collect();
+        if !rows.is_empty() {
+            let apart = if lines.is_empty() { self.last == Kind::Said } else { self.text.is_some() };
+            if apart {
+                lines.push(Line::default());
+            }
+            lines.extend(self.live_rows(&rows, now, spin, most.saturating_sub(lines.len().min(most / 2))));
+        }
+        for words in &self.waiting {
+            lines.push(Line::of(&format!("  ⧗ {words}"), Style::DIM).cut(self.columns));
+        }
+        let over = lines.len().saturating_sub(most);
+        lines.drain(..over);
+        lines
+    }
+
+    fn live_rows(&self, rows: &[&Row], now: Instant, spin: usize, most: usize) -> Vec<Line> {
+        let columns = Columns::of(rows.iter().copied(), self.columns, &self.cwd);
+        let mut layout = Layout { columns, cwd: &self.cwd, now, spin, bodies: true };
+        let brackets = brackets(rows);
+        let laid = |layout: &Layout<'_>| -> Vec<Line> {
+            rows.iter().zip(&brackets).flat_map(|(row, bracket)| layout.row(row, *bracket)).collect()
+        };
+        if rows.len() <= most {
+            let lines = laid(&layout);
+            if lines.len() <= most {
+                return lines;
+            }
+            // What is being written is worth more than what has come of others.
+            layout.bodies = false;
+            let mut lines = laid(&layout);
+            if let Some((at, row)) =
+                rows.iter().enumerate().find(|(_, row)| matches!(row.state, State::Writing(_)))
+            {
+                layout.bodies = true;
+                let body = layout.row(row, None).into_iter().skip(1);
+                let room = most - lines.len();
+                let body: Vec<Line> = body.collect();
+                let from = body.len().saturating_sub(room);
+                lines.splice(at + 1..at + 1, body[from..].iter().cloned());
+            }
+            return lines;
+        }
+        layout.bodies = false;
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|at| match rows[*at].state {
+            State::Asking => 0,
+            State::Running => 1,
+            State::Writing(_) => 2,
+            State::Waiting => 3,
+            State::Done { .. } => 4,
+        });
+        order.truncate(most.saturating_sub(1));
+        order.sort_unstable();
+        let mut lines: Vec<Line> = order.iter().flat_map(|at| layout.row(rows[*at], None)).collect();
+        lines.push(Line::of(&format!("  … {} more calls", rows.len() - order.len()), Style::DIM));
+        lines
+    }
+
+    /// What the run is doing, in a few words; nothing while it isn't.
+    pub(crate) fn doing(&self, now: Instant) -> Option<String> {
+        let since = self.began.map_or(self.changed, |began| began);
+        let total = now.saturating_duration_since(since);
+        let total = if total.as_secs() == 0 { String::new() } else { format!(" · {}", spent(total)) };
+        Some(match &self.phase {
+            Phase::Idle => return None,
+            Phase::Asked => format!("waiting for the model{total}"),
+            Phase::Thinking => format!("thinking{total}"),
+            Phase::Writing => format!("the model writes{total}"),
+            Phase::Calls => {
+                let running = self.rows.iter().filter(|row| row.is_running()).count();
+                match running {
+                    0 => format!("working{total}"),
+                    1 => format!("1 call runs{total}"),
+                    running => format!("{running} calls run{total}"),
+                }
+            }
+            Phase::Retrying { until, words } => {
+                let left = until.saturating_duration_since(now);
+                format!("{words}; in {}", spent(left))
+            }
+        })
+    }
+}
+
+impl Row {
+    fn is_main(&self) -> bool {
+        &*self.agent == "main"
+    }
+}
+
+/// A number with a comma at each thousand.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,381 @@
+//! Lines of styled text. A line can only be made of safe text, so whatever takes lines can write them as they are.
+//!
+//! Styles are the sixteen colours that every terminal lets its user choose, and never carry meaning alone: what is
+//! coloured also has a sign or a word.
+
+use std::fmt::Write as _;
+
+use crate::text::{clusters, fitting, safe, width};
+
+/// How a piece of text looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    colour: Option<Colour>,
+    bold: bool,
+    dim: bool,
+    italic: bool,
+    underlined: bool,
+    struck: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Colour {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+    Blue = 34,
+    Magenta = 35,
+    Cyan = 36,
+}
+
+impl Style {
+    /// As the terminal shows text.
+    pub const PLAIN: Style =
+        Style { colour: None, bold: false, dim: false, italic: false, underlined: false, struck: false };
+    pub(crate) const DIM: Style = Style { dim: true, ..Style::PLAIN };
+    pub(crate) const BOLD: Style = Style { bold: true, ..Style::PLAIN };
+    pub(crate) const GOOD: Style = Style::of(Colour::Green);
+    pub(crate) const BAD: Style = Style::of(Colour::Red);
+    pub(crate) const CAREFUL: Style = Style { bold: true, ..Style::of(Colour::Red) };
+    pub(crate) const ASKS: Style = Style { bold: true, ..Style::of(Colour::Yellow) };
+    pub(crate) const WARNS: Style = Style::of(Colour::Yellow);
+    pub(crate) const MOVES: Style = Style::of(Colour::Cyan);
+    pub(crate) const CODE: Style = Style::of(Colour::Cyan);
+    pub(crate) const HEADING: Style = Style { bold: true, ..Style::of(Colour::Magenta) };
+    pub(crate) const LINK: Style = Style { underlined: true, ..Style::of(Colour::Blue) };
+
+    const fn of(colour: Colour) -> Style {
+        Style { colour: Some(colour), ..Style::PLAIN }
+    }
+
+    pub(crate) fn bold(self) -> Style {
+        Style { bold: true, ..self }
+    }
+
+    pub(crate) fn italic(self) -> Style {
+        Style { italic: true, ..self }
+    }
+
+    pub(crate) fn struck(self) -> Style {
+        Style { struck: true, ..self }
+    }
+
+    fn write(self, out: &mut String) {
+        let flags = [(self.bold, 1), (self.dim, 2), (self.italic, 3), (self.underlined, 4), (self.struck, 9)];
+        out.push_str("\x1b[0");
+        for (_, code) in flags.iter().filter(|(on, _)| *on) {
+            let _ = write!(out, ";{code}");
+        }
+        if let Some(colour) = self.colour {
+            let _ = write!(out, ";{}", colour as u8);
+        }
+        out.push('m');
+    }
+}
+
+/// Whether styles are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Look {
+    /// Text alone.
+    #[default]
+    Plain,
+    /// With styles.
+    Styled,
+}
+
+/// A piece of text in one style. The text is safe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    text: String,
+    style: Style,
+}
+
+/// One line of styled, safe text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Line {
+    spans: Vec<Span>,
+}
+
+impl Line {
+    /// A line of text in one style; what a terminal would obey is written out.
+    pub fn of(text: &str, style: Style) -> Line {
+        Line::default().with(text, style)
+    }
+
+    /// A line of text.
+    pub fn plain(text: &str) -> Line {
+        Line::of(text, Style::PLAIN)
+    }
+
+    /// Adds text.
+    #[must_use]
+    pub fn with(mut self, text: &str, style: Style) -> Line {
+        self.push(text, style);
+        self
+    }
+
+    pub(crate) fn push(&mut self, text: &str, style: Style) {
+        self.push_safe(&safe(text), style);
+    }
+
+    /// Adds text that is safe already.
+    fn push_safe(&mut self, text: &str, style: Style) {
+        if text.is_empty() {
+            return;
+        }
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.text.push_str(text),
+            _ => self.spans.push(Span { text: text.to_owned(), style }),
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: &Line) {
+        for span in &other.spans {
+            self.push_safe(&span.text, span.style);
+        }
+    }
+
+    pub(crate) fn blanks(&mut self, count: usize) {
+        self.push_safe(&" ".repeat(count), Style::PLAIN);
+    }
+
+    /// Blanks up to a column.
+    pub(crate) fn pad_to(&mut self, column: usize) {
+        self.blanks(column.saturating_sub(self.width()));
+    }
+
+    /// How many columns it takes.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|span| width(&span.text)).sum()
+    }
+
+    /// Whether nothing is on it.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The text alone.
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+
+    /// The line as bytes for a terminal, or for a pipe.
+    pub fn write(&self, look: Look, out: &mut String) {
+        for span in &self.spans {
+            if look == Look::Plain || span.style == Style::PLAIN {
+                out.push_str(&span.text);
+            } else {
+                span.style.write(out);
+                out.push_str(&span.text);
+                out.push_str("\x1b[0m");
+            }
+        }
+    }
+
+    /// The line without blanks at its end.
+    pub(crate) fn trimmed(mut self) -> Line {
+        while let Some(last) = self.spans.last_mut() {
+            last.text.truncate(last.text.trim_end_matches(' ').len());
+            if !last.text.is_empty() {
+                break;
+            }
+            self.spans.pop();
+        }
+        self
+    }
+
+    /// The line cut to a width, with `…` where something is missing.
+    pub(crate) fn cut(self, columns: usize) -> Line {
+        if self.width() <= columns {
+            return self;
+        }
+        let mut line = Line::default();
+        let mut left = columns.saturating_sub(1);
+        for span in &self.spans {
+            let (part, used) = fitting(&span.text, left);
+            line.push_safe(part, span.style);
+            left -= used;
+            if part.len() < span.text.len() {
+                break;
+            }
+        }
+        if columns > 0 {
+            line.push_safe("…", Style::DIM);
+        }
+        line
+    }
+
+    /// The line broken wherever it is full, as code is.
+    pub(crate) fn chop(self, columns: usize) -> Vec<Line> {
+        let columns = columns.max(2);
+        if self.width() <= columns {
+            return vec![self];
+        }
+        let mut lines = vec![Line::default()];
+        let mut used = 0;
+        for span in &self.spans {
+            for (cluster, wide) in clusters(&span.text) {
+                if used + wide > columns {
+                    lines.push(Line::default());
+                    used = 0;
+                }
+                lines.last_mut().expect("there is a first line").push_safe(cluster, span.style);
+                used += wide;
+            }
+        }
+        lines
+    }
+
+    /// The line broken between words, further lines indented.
+    pub(crate) fn wrap(self, columns: usize, indent: usize) -> Vec<Line> {
+        let columns = columns.max(2);
+        if self.width() <= columns {
+            return vec![self];
+        }
+        let indent = if indent + 8 > columns { 0 } else { indent };
+        let mut wrapping = Wrapping {
+            columns,
+            indent,
+            lines: Vec::new(),
+            line: Line::default(),
+            used: 0,
+            begun: false,
+            blanks: 0,
+            word: Line::default(),
+            word_width: 0,
+        };
+        for span in &self.spans {
+            let mut rest = span.text.as_str();
+            while !rest.is_empty() {
+                let blank = rest.starts_with(' ');
+                let end = rest.find(|c| (c == ' ') != blank).unwrap_or(rest.len());
+                if blank {
+                    wrapping.place();
+                    wrapping.blanks += end;
+                } else {
+                    wrapping.word.push_safe(&rest[..end], span.style);
+                    wrapping.word_width += width(&rest[..end]);
+                }
+                rest = &rest[end..];
+            }
+        }
+        wrapping.place();
+        if wrapping.used > 0 {
+            wrapping.lines.push(wrapping.line);
+        }
+        wrapping.lines
+    }
+}
+
+/// A line on its way to become several.
+struct Wrapping {
+    columns: usize,
+    indent: usize,
+    lines: Vec<Line>,
+    line: Line,
+    used: usize,
+    /// Whether a word is on the line.
+    begun: bool,
+    blanks: usize,
+    word: Line,
+    word_width: usize,
+}
+
+impl Wrapping {
+    /// Puts the word down, and the blanks before it unless a line begins with it.
+    fn place(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let first = self.lines.is_empty();
+        let blanks = std::mem::take(&mut self.blanks);
+        let blanks = if self.begun || first { blanks.min(self.columns / 2) } else { 0 };
+        let word = std::mem::take(&mut self.word);
+        let word_width = std::mem::take(&mut self.word_width);
+        if self.used + blanks + word_width <= self.columns {
+            self.line.blanks(blanks);
+            self.line.append(&word);
+            self.used += blanks + word_width;
+        } else if word_width <= self.columns - self.indent {
+            self.next_line();
+            self.line.append(&word);
+            self.used += word_width;
+        } else {
+            // Longer than any line, or of a script without blanks.
+            if self.used + blanks < self.columns {
+                self.line.blanks(blanks);
+                self.used += blanks;
+            }
+            for span in &word.spans {
+                for (cluster, wide) in clusters(&span.text) {
+                    if self.used + wide > self.columns {
+                        self.next_line();
+                    }
+                    self.line.push_safe(cluster, span.style);
+                    self.used += wide;
+                }
+            }
+        }
+        self.begun = true;
+    }
+
+    fn next_line(&mut self) {
+        self.lines.push(std::mem::take(&mut self.line));
+        self.line.blanks(self.indent);
+        self.used = self.indent;
+        self.begun = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn styles_are_closed_and_can_be_left_out() {
+        let line = Line::of("ok", Style::GOOD).with(" a\x1b[2J", Style::PLAIN);
+        let (mut styled, mut plain) = (String::new(), String::new());
+        line.write(Look::Styled, &mut styled);
+        line.write(Look::Plain, &mut plain);
+        assert_eq!(styled, "\x1b[0;32mok\x1b[0m a\\u{1b}[2J");
+        assert_eq!(plain, "ok a\\u{1b}[2J");
+    }
+
+    #[test]
+    fn words_wrap_with_an_indent() {
+        let line = Line::plain("- one two ").with("three", Style::BOLD).with("four five", Style::PLAIN);
+        assert_eq!(texts(&line.wrap(12, 2)), ["- one two", "  threefour", "  five"]);
+    }
+
+    #[test]
+    fn wide_and_long_words_are_broken() {
+        assert_eq!(texts(&Line::plain("ab 日本語日本語").wrap(7, 0)), ["ab 日本", "語日本", "語"]);
+        assert_eq!(texts(&Line::plain("日本").chop(3)), ["日", "本"]);
+        assert_eq!(Line::plain("日本語").cut(4).text(), "日…");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_line_is_too_wide_and_no_word_is_lost(text in "[a-z日é\u{301} ]{0,80}", columns in 2usize..30, indent in 0usize..6) {
+            let line = Line::plain(&text);
+            let wrapped = line.clone().wrap(columns, indent);
+            for line in &wrapped {
+                prop_assert!(line.width() <= columns, "{:?} at {columns}", line.text());
+            }
+            let words = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(words(&texts(&wrapped).concat()), words(&line.text()));
+            for line in line.clone().chop(columns) {
+                prop_assert!(line.width() <= columns);
+            }
+            prop_assert!(line.cut(columns).width() <= columns);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Text that a terminal shows and never obeys, and how wide it is.
+//!
+//! Everything that reaches the terminal passes [`safe`]: control characters, those that reorder or hide text, and marks
+//! piled up without end are written out as `\u{…}`. A joiner stays where it has a meaning: between two parts of an
+//! emoji, and between letters of scripts that need it.
+
+use std::borrow::Cow;
+
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::limits::MARKS_MAX;
+
+/// How far apart tab stops are.
+const TAB: usize = 4;
+
+/// The text on one line, with nothing in it that a terminal obeys and nothing that can't be seen. Tabs become blanks.
+pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    let mut before = None;
+    let mut marks = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let fits = match c {
+            ' '..='~' => true,
+            '\t' => {
+                let blanks = TAB - width(&shown) % TAB;
+                shown.extend(std::iter::repeat_n(' ', blanks));
+                before = Some(' ');
+                continue;
+            }
+            '\u{200c}' | '\u{200d}' => joins(before, c, chars.peek().copied()),
+            '\u{fe0f}' | '\u{fe0e}' => before.is_some_and(|before| !is_joined(before)),
+            c => !is_hidden(c),
+        };
+        marks = if is_mark(c) { marks + 1 } else { 0 };
+        if fits && marks <= MARKS_MAX && !(is_mark(c) && before.is_none_or(|before| before == ' ')) {
+            shown.push(c);
+            before = Some(c);
+        } else if c == '\n' {
+            shown.push_str("\\n");
+            before = Some('n');
+        } else {
+            shown.extend(c.escape_unicode());
+            before = Some('}');
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Lines without their ends.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_terminator('\n').map(|line| line.strip_suffix('\r').unwrap_or(line))
+}
+
+/// What a terminal would obey, what reorders or separates lines, and what takes no room although it is a character.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn is_joined(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
+}
+
+/// Whether a character only marks the one before it.
+fn is_mark(c: char) -> bool {
+    c >= '\u{300}' && !is_joined(c) && unicode_width::UnicodeWidthChar::width(c) == Some(0)
+}
+
+fn joins(before: Option<char>, joiner: char, after: Option<char>) -> bool {
+    let picture =
+        |c: char| matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}' | '\u{fe0e}');
+    let letter = |c: char| matches!(c, '\u{600}'..='\u{fff}');
+    let both = |is: &dyn Fn(char) -> bool| before.is_some_and(is) && after.is_some_and(is);
+    (joiner == '\u{200d}' && both(&picture)) || both(&letter)
+}
+
+/// How many columns a safe text takes.
+pub(crate) fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.graphemes(true).map(cluster_width).sum() }
+}
+
+/// How many columns one character takes, as a person counts characters.
+pub(crate) fn cluster_width(cluster: &str) -> usize {
+    cluster.width().min(2)
+}
+
+/// The characters of a safe text, as a person counts them, each with its columns.
+pub(crate) fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    text.graphemes(true).map(|cluster| (cluster, cluster_width(cluster)))
+}
+
+/// As much from the start of a safe text as fits, and its columns.
+pub(crate) fn fitting(text: &str, columns: usize) -> (&str, usize) {
+    if text.is_ascii() {
+        let end = text.len().min(columns);
+        return (&text[..end], end);
+    }
+    let (mut end, mut used) = (0, 0);
+    for (cluster, wide) in clusters(text) {
+        if used + wide > columns {
+            break;
+        }
+        end += cluster.len();
+        used += wide;
+    }
+    (&text[..end], used)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, shown: &str, columns: usize) {
+        let safe = safe(text);
+        assert_eq!((&*safe, width(&safe)), (shown, columns), "{text:?}");
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out() {
+        check("plain", "plain", 5);
+        check("\x1b[31mred", "\\u{1b}[31mred", 13);
+        check("a\x07\r\x7f\u{9b}1m", "a\\u{7}\\u{d}\\u{7f}\\u{9b}1m", 25);
+        check("two\nlines", "two\\nlines", 10);
+        check("a\tb", "a   b", 5);
+    }
+
+    #[test]
+    fn what_reorders_or_hides_is_written_out() {
+        check("\u{202e}evil", "\\u{202e}evil", 12);
+        check("a\u{200b}b\u{2066}c", "a\\u{200b}b\\u{2066}c", 19);
+        check("\u{e0041}x", "\\u{e0041}x", 10);
+        check("a\u{200d}b", "a\\u{200d}b", 10);
+        check("\u{301}x", "\\u{301}x", 8);
+    }
+
+    #[test]
+    fn wide_joined_and_marked_characters_keep_their_width() {
+        check("日本", "日本", 4);
+        check("e\u{301}", "e\u{301}", 1);
+        check("👩\u{200d}👩\u{200d}👧", "👩\u{200d}👩\u{200d}👧", 2);
+        check("👍🏽 ❤️", "👍🏽 ❤️", 5);
+        check("می\u{200c}خواهم", "می\u{200c}خواهم", 7);
+    }
+
+    #[test]
+    fn marks_do_not_pile_up() {
+        let text = format!("a{}", "\u{301}".repeat(100));
+        let shown = safe(&text);
+        assert_eq!(shown.matches('\u{301}').count(), MARKS_MAX, "{shown}");
+    }
+
+    #[test]
+    fn fitting_never_splits_a_character() {
+        assert_eq!(fitting("日本", 3), ("日", 2));
+        assert_eq!(fitting("ae\u{301}b", 2), ("ae\u{301}", 2));
+        assert_eq!(fitting("abc", 9), ("abc", 3));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn nothing_unsafe_comes_out(text in any::<String>()) {
+            let shown = safe(&text);
+            prop_assert!(!shown.chars().any(is_hidden), "{shown:?}");
+            prop_assert_eq!(&safe(&shown), &shown, "what is safe stays as it is");
+        }
+
+        #[test]
+        fn fitting_fits(text in any::<String>(), columns in 0usize..40) {
+            let shown = safe(&text);
+            let (part, used) = fitting(&shown, columns);
+            prop_assert!(used <= columns && shown.starts_with(part));
+            prop_assert_eq!(width(part), used);
+        }
+    }
+}

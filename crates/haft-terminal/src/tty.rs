@@ -1,0 +1,194 @@
+//! The terminal itself: its modes, its size, its signals, and that it is always given back as it was.
+//!
+//! Keys come one by one, unseen and as bytes (Ctrl-C is a byte too); output keeps its line ends, so that what others write
+//! meanwhile still looks like lines. The modes as they were are kept in one place of the process, because whoever ends it
+//! has to be able to give them back: the screen when it closes, a signal, or a host that exits ([`restore`]).
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetwinsize,
+    tcsetattr,
+};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+
+/// Pastes come in brackets.
+const ENTER: &str = "\x1b[?2004h";
+/// No brackets; a cursor, wrapping and plain text, whatever a frame was about to do.
+const LEAVE: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?2026l";
+
+static HELD: Mutex<Option<Held>> = Mutex::new(None);
+
+/// What has to be given back.
+struct Held {
+    input: OwnedFd,
+    output: OwnedFd,
+    modes: Termios,
+    below: Arc<AtomicUsize>,
+}
+
+/// Gives the terminal back as it was before a screen was opened on it; does nothing if there is none. For a host that
+/// ends the process without closing its screen, from any thread.
+pub fn restore() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(held) = held {
+        let below = held.below.load(Ordering::Relaxed);
+        let down = if below > 0 { format!("\x1b[{below}B") } else { String::new() };
+        let _ = write_all(held.output.as_fd(), format!("{LEAVE}{down}\r\n").as_bytes());
+        let _ = tcsetattr(&held.input, OptionalActions::Drain, &held.modes);
+    }
+}
+
+/// Keys and screen.
+pub(crate) struct Tty {
+    input: OwnedFd,
+    output: OwnedFd,
+    modes: Termios,
+    /// How many lines the screen has below its cursor, for who restores it from elsewhere.
+    below: Arc<AtomicUsize>,
+}
+
+impl Tty {
+    /// Opens standard input, and the first of standard output and standard error that is a terminal.
+    pub(crate) fn open() -> io::Result<Tty> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        let (out, err) = (io::stdout(), io::stderr());
+        let output = [out.as_fd(), err.as_fd()].into_iter().find(|fd| isatty(fd));
+        let Some(output) = output.filter(|_| isatty(&input)) else {
+            let words =
+                "a screen needs a terminal for standard input, and for standard output or standard error";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+        };
+        let output = output.try_clone_to_owned()?;
+        let modes = tcgetattr(&input)?;
+        let tty = Tty { input, output, modes, below: Arc::default() };
+        tty.enter()?;
+        Ok(tty)
+    }
+
+    /// Takes the terminal.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        let held = Held {
+            input: self.input.try_clone()?,
+            output: self.output.try_clone()?,
+            modes: self.modes.clone(),
+            below: self.below.clone(),
+        };
+        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        let mut modes = self.modes.clone();
+        modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+        modes.input_modes -= InputModes::IXON | InputModes::ICRNL | InputModes::INLCR | InputModes::IGNCR;
+        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&self.input, OptionalActions::Now, &modes)?;
+        self.write(ENTER)
+    }
+
+    /// Gives it back; the cursor stays where it is.
+    pub(crate) fn leave(&self) {
+        if HELD.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            let _ = self.write(LEAVE);
+            let _ = tcsetattr(&self.input, OptionalActions::Drain, &self.modes);
+        }
+    }
+
+    pub(crate) fn input(&self) -> BorrowedFd<'_> {
+        self.input.as_fd()
+    }
+
+    pub(crate) fn below(&self, lines: usize) {
+        self.below.store(lines, Ordering::Relaxed);
+    }
+
+    /// Lines and columns.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.output) {
+            Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
+            _ => (24, 80),
+        }
+    }
+
+    pub(crate) fn write(&self, bytes: &str) -> io::Result<()> {
+        write_all(self.output.as_fd(), bytes.as_bytes())
+    }
+
+    /// The bytes that are there; none at the end of the input.
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        match rustix::io::read(&self.input, bytes) {
+            Ok(count) => Ok(count),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn write_all(output: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(output, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            // Somebody made it so for a descriptor that we share.
+            Err(rustix::io::Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The signals that the screen takes, each a flag, and a pipe that says that one was raised.
+pub(crate) struct Signals {
+    pipe: io::PipeReader,
+    flags: Vec<(i32, Arc<AtomicBool>)>,
+    ids: Vec<SigId>,
+}
+
+impl Signals {
+    /// Takes the signals of a terminal, and those that end the process unless the host takes them itself.
+    pub(crate) fn take(host_takes_ends: bool) -> io::Result<Signals> {
+        let (pipe, raised) = io::pipe()?;
+        let mut signals = Signals { pipe, flags: Vec::new(), ids: Vec::new() };
+        let ends: &[i32] = if host_takes_ends { &[] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        for signal in [SIGWINCH, SIGTSTP, SIGCONT].iter().chain(ends) {
+            let flag = Arc::new(AtomicBool::new(false));
+            signals.ids.push(signal_hook::flag::register(*signal, flag.clone())?);
+            signals.ids.push(signal_hook::low_level::pipe::register(*signal, raised.try_clone()?)?);
+            signals.flags.push((*signal, flag));
+        }
+        Ok(signals)
+    }
+
+    pub(crate) fn pipe(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// The signals since this was last asked.
+    pub(crate) fn raised(&mut self) -> Vec<i32> {
+        let _ = io::Read::read(&mut self.pipe, &mut [0; 64]);
+        self.flags
+            .iter()
+            .filter(|(_, flag)| flag.swap(false, Ordering::AcqRel))
+            .map(|(signal, _)| *signal)
+            .collect()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}
+
+/// Whether this process can be stopped and be continued by a shell: one that leads its session has none.
+pub(crate) fn can_stop() -> bool {
+    rustix::process::getsid(None).ok() != Some(rustix::process::getpid())
+}

@@ -1,0 +1,141 @@
+//! A terminal to play in: a tmux server of its own, with a shell in a folder of its own.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// How long something may take to appear. Looks are repeated; nothing waits for a fixed time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Stage {
+    dir: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+/// Whether tmux is there; says so on standard error if not.
+pub(crate) fn has_tmux() -> bool {
+    let has = Command::new("tmux").arg("-V").output().is_ok_and(|output| output.status.success());
+    if !has {
+        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no tmux\n").unwrap();
+    }
+    has
+}
+
+impl Stage {
+    /// A terminal of a size with a shell in it.
+    pub(crate) fn open(columns: usize, rows: usize) -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("tmux");
+        std::fs::create_dir(dir.path().join("w")).unwrap();
+        let stage = Stage { dir, socket };
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let made = stage.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            &rows,
+            "env PS1='$ ' sh",
+        ]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        stage.see("$");
+        stage
+    }
+
+    /// Runs a command in the folder, on an empty terminal.
+    pub(crate) fn start(&self, command: &str) {
+        self.type_("clear");
+        self.key("Enter");
+        self.until("an empty terminal", |screen| screen == "$");
+        self.type_(&format!("cd {}; clear; env -u CI -u NO_COLOR {command}", self.folder().display()));
+        self.key("Enter");
+    }
+
+    /// A file beside the folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The folder that the program works in.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.dir.path().join("w")
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket).env_remove("TMUX").args(arguments);
+        command.output().unwrap()
+    }
+
+    pub(crate) fn type_(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    pub(crate) fn key(&self, name: &str) {
+        self.tmux(&["send-keys", name]);
+    }
+
+    pub(crate) fn resize(&self, columns: usize, rows: usize) {
+        self.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
+    }
+
+    /// What stands on the terminal, without blank lines at the end.
+    pub(crate) fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p"]);
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// The same with the styles that it has.
+    pub(crate) fn coloured(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p", "-e"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Something of the terminal or the program in it, in tmux's own words.
+    pub(crate) fn ask(&self, format: &str) -> String {
+        let output = self.tmux(&["display-message", "-p", format]);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if holds(&screen) {
+                return screen;
+            }
+            assert!(began.elapsed() < PATIENCE, "{what} never came; the terminal shows\n{screen}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until a text stands on the terminal.
+    #[track_caller]
+    pub(crate) fn see(&self, text: &str) -> String {
+        self.until(&format!("`{text}`"), |screen| screen.contains(text))
+    }
+
+    /// The modes of the terminal, as the shell says them once the program has left.
+    pub(crate) fn modes(&self) -> String {
+        let path = self.dir.path().join("modes");
+        self.type_(&format!("stty -a > {0}.new; mv {0}.new {0}", path.display()));
+        self.key("Enter");
+        let began = Instant::now();
+        while !path.exists() {
+            assert!(began.elapsed() < PATIENCE, "no shell is there:\n{}", self.screen());
+            std::thread::yield_now();
+        }
+        std::fs::read_to_string(path).unwrap()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
