@@ -16,8 +16,12 @@ pub const KILL_WAIT: Duration = Duration::from_secs(2);
 pub const DRAIN: Duration = Duration::from_millis(200);
 /// How many bytes are read from a pipe at once.
 pub const READ_BYTES: usize = 256 * 1024;
-/// How many bytes of output a pipe holds until we read them, where the system gives so much.
-pub const PIPE_BYTES: usize = 512 * 1024;
+/// How much a child prints before it counts as a flood, in bytes.
+pub const FLOOD_BYTES: u64 = 1024 * 1024;
+/// How many bytes of a flood a pipe holds until we read them, where the system gives so much.
+pub const PIPE_BYTES: usize = 1024 * 1024;
+/// How long a flood is left to gather in its pipe once there is no more of it.
+pub const GATHER: Duration = Duration::from_micros(250);
 /// The longest line on descriptor 3, in bytes; a longer one is left out.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How many lines on descriptor 3 are passed on; further ones are read and dropped.

@@ -5,6 +5,9 @@
 //! them, once the child itself is gone, output is read for a bounded time only, since something that it left behind may
 //! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
 //! that the group's number can't have become somebody else's.
+//!
+//! A child that floods writes small pieces, and whoever waits for each of them is woken for each of them, which costs more
+//! than reading it. So a flood is left alone for a moment whenever there is no more of it, and the pipe gathers.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -151,11 +154,8 @@ pub(crate) fn run(
         orders,
         input,
         fed: 0,
-        output: Stream {
-            pipe: Some(output),
-            capture: Capture::new(request.output_bytes_max, request.spill.clone()),
-        },
-        errors: Stream { pipe: errors, capture: Capture::new(request.output_bytes_max, None) },
+        output: Stream::new(Some(output), Capture::new(request.output_bytes_max, request.spill.clone())),
+        errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
         deadline: Instant::now().checked_add(request.timeout),
         stop: None,
@@ -198,8 +198,6 @@ impl Pipes {
         }
         let input = (!request.stdin.is_empty()).then(|| input.into());
         let output = OwnedFd::from(output);
-        // A flood comes in fewer pieces; refused to a user who has many pipes, and then it is as large as any.
-        let _ = rustix::pipe::fcntl_setpipe_size(&output, limits::PIPE_BYTES);
         // Only our ends: whether the child's wait is its own matter.
         for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {
             rustix::io::ioctl_fionbio(ours, true)?;
@@ -211,6 +209,53 @@ impl Pipes {
 struct Stream {
     pipe: Option<OwnedFd>,
     capture: Capture,
+    /// How much came, and until when more of it gathers.
+    bytes: u64,
+    gathers_until: Option<Instant>,
+}
+
+impl Stream {
+    fn new(pipe: Option<OwnedFd>, capture: Capture) -> Stream {
+        Stream { pipe, capture, bytes: 0, gathers_until: None }
+    }
+
+    /// Takes what there is, once.
+    fn take(&mut self, buffer: &mut [u8], told: Option<&OnOutput>) {
+        let room = buffer.len();
+        let mut count = 0;
+        read(&mut self.pipe, buffer, |bytes| {
+            count = bytes.len();
+            self.capture.add(bytes);
+            tell(told, bytes);
+        });
+        let before = self.bytes;
+        self.bytes += count as u64;
+        if self.bytes < limits::FLOOD_BYTES {
+            return;
+        }
+        if before < limits::FLOOD_BYTES
+            && let Some(pipe) = &self.pipe
+        {
+            // Refused to a user who has many pipes, and then it stays as large as any.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, limits::PIPE_BYTES);
+        }
+        // Where the buffer was filled there is more already.
+        self.gathers_until = (count < room).then(|| Instant::now() + limits::GATHER);
+    }
+
+    /// Takes what was printed in time and not read in time, as on a busy machine: a pipe full at most.
+    fn drain(&mut self, buffer: &mut [u8], told: Option<&OnOutput>) {
+        let last = self.bytes + limits::PIPE_BYTES as u64;
+        let mut before = None;
+        while self.bytes < last && before.replace(self.bytes) != Some(self.bytes) {
+            self.take(buffer, told);
+        }
+    }
+
+    /// The pipe, if something is to be read of it now.
+    fn waited_for(&self, now: Instant) -> Option<&OwnedFd> {
+        self.pipe.as_ref().filter(|_| self.gathers_until.is_none_or(|at| now >= at))
+    }
 }
 
 /// A child that runs, and everything that is known of it.
@@ -251,18 +296,10 @@ impl Watched<'_> {
                 self.feed();
             }
             if ready.output {
-                let told = self.request.on_output.as_ref();
-                read(&mut self.output.pipe, &mut buffer, |bytes| {
-                    self.output.capture.add(bytes);
-                    tell(told, bytes);
-                });
+                self.output.take(&mut buffer, self.request.on_output.as_ref());
             }
             if ready.errors {
-                let told = self.request.on_output.as_ref();
-                read(&mut self.errors.pipe, &mut buffer, |bytes| {
-                    self.errors.capture.add(bytes);
-                    tell(told, bytes);
-                });
+                self.errors.take(&mut buffer, self.request.on_output.as_ref());
             }
             if ready.lines {
                 self.hear(&mut buffer);
@@ -271,6 +308,9 @@ impl Watched<'_> {
                 self.note_end()?;
             }
             self.keep_time(Instant::now());
+        }
+        for stream in [&mut self.output, &mut self.errors] {
+            stream.drain(&mut buffer, self.request.on_output.as_ref());
         }
         if let Some((_, lines)) = &mut self.lines {
             let told = self.request.on_line.as_ref();
@@ -309,9 +349,11 @@ impl Watched<'_> {
             Some(_) => self.drained_at,
             None => self.kill_at.or(self.deadline),
         };
-        let left = next.map(|at| {
+        let now = Instant::now();
+        let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
+        let left = gathered.into_iter().flatten().chain(next).min().map(|at| {
             // Rounded up: waking too early would only mean to wait again.
-            let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(50);
+            let left = at.saturating_duration_since(now) + Duration::from_micros(50);
             Timespec {
                 tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: left.subsec_nanos().into(),
@@ -322,8 +364,8 @@ impl Watched<'_> {
         let watched = [
             Some((self.orders.0.wake.as_fd(), PollFlags::IN)),
             input.map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
-            self.output.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
-            self.errors.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.output.waited_for(now).map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.errors.waited_for(now).map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             self.lines.as_ref().map(|(pipe, _)| (pipe.as_fd(), PollFlags::IN)),
             news.map(|news| (news, PollFlags::IN)),
         ];

@@ -61,6 +61,11 @@ fn floods(mib: u64, tries: usize) {
             format!("yes 'one line of many' | head -c {mib}M"),
             "haft kept the first 67108864 of".into(),
         ),
+        (
+            "no UTF-8",
+            format!("head -c {mib}M /dev/zero | tr '\\0' '\\377'"),
+            "haft kept the first 67108864 of".into(),
+        ),
     ] {
         let (mut best, mut grown) = (0.0f64, 0);
         for _ in 0..tries {

@@ -1,9 +1,11 @@
 //! Output that is long, and where it goes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use haft::OffloadStore;
 use haft::ports::{Exit, Spill};
+use haft_sandbox::limits;
 
 use crate::{run, sh, text};
 
@@ -50,6 +52,44 @@ async fn a_file_has_a_bound_and_the_child_goes_on() {
     assert_eq!((outcome.exit, kept.bytes(), kept.held_bytes()), (Exit::Code(0), 1_000_004, 10_000));
     assert_eq!(std::fs::metadata(kept.path()).unwrap().len(), 10_000);
     assert!(outcome.stdout.tail.ends_with(b"end\n"));
+}
+
+/// What gathers in the pipe of a flood comes whole, in order, and when the flood is over.
+#[tokio::test]
+async fn a_flood_is_heard_whole_and_in_order() {
+    let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let request = sh("seq 1 400000; sleep 0.02; echo complaint >&2; seq 400001 500000; echo end")
+        .with_merged_output()
+        .with_output_bytes_max(100)
+        .with_on_output({
+            let heard = heard.clone();
+            move |bytes| heard.lock().unwrap().extend_from_slice(bytes)
+        });
+    let outcome = run(request).await.unwrap();
+    let numbers = |from: u32, to: u32| (from..=to).map(|number| format!("{number}\n")).collect::<String>();
+    let expected = format!("{}complaint\n{}end\n", numbers(1, 400_000), numbers(400_001, 500_000));
+    assert_eq!((outcome.exit, outcome.stdout.total_bytes), (Exit::Code(0), expected.len() as u64));
+    assert!(*heard.lock().unwrap() == expected.as_bytes());
+    assert!(outcome.stdout.tail.ends_with(b"500000\nend\n"));
+}
+
+/// What was printed before the end is not lost to somebody who is slow to listen.
+#[tokio::test]
+async fn a_slow_listener_hears_all_that_is_left_at_the_end() {
+    let heard = Arc::new(AtomicU64::new(0));
+    let (_nobody, never) = std::sync::mpsc::channel::<()>();
+    let never = Mutex::new(never);
+    let request = sh("head -c 2097152 /dev/zero").with_output_bytes_max(100).with_on_output({
+        let heard = heard.clone();
+        move |bytes| {
+            let before = heard.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            if before + bytes.len() as u64 >= limits::FLOOD_BYTES {
+                let _ = never.lock().unwrap().recv_timeout(limits::DRAIN * 2);
+            }
+        }
+    });
+    let outcome = run(request).await.unwrap();
+    assert_eq!((outcome.stdout.total_bytes, heard.load(Ordering::Relaxed)), (2 << 20, 2 << 20));
 }
 
 /// A call that ends before its child leaves no file.

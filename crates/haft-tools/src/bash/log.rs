@@ -117,7 +117,7 @@ impl Log {
                 state.bytes += bytes.len() as u64;
                 state.keep_raw(bytes);
             } else {
-                let mut text = String::with_capacity(bytes.len());
+                let mut text = String::new();
                 state.cleaner.add(bytes, &mut text);
                 state.take(&text, self.store.as_deref());
             }
