@@ -28,6 +28,8 @@ const PATIENCE: &str = "HAFT_TEST_PATIENCE_MS";
 const PHASE: &str = "phase: ";
 /// What the witness says of each thing that is left.
 const LEFT: &str = "left: ";
+/// What it says when all rounds are over.
+const SEEN: &str = "seen to the end";
 
 /// In whose name hosts are killed, and who makes their namespaces.
 pub(crate) struct Way {
@@ -77,7 +79,7 @@ impl Way {
         }
         let said = witness.output().unwrap();
         let words = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.status.success() && words.contains("seen to the end"), "{}: {words}", self.words());
+        assert!(said.status.success() && words.contains(SEEN), "{}: {words}", self.words());
         words.lines().filter_map(|line| line.strip_prefix(LEFT)).map(str::to_owned).collect()
     }
 }
@@ -85,17 +87,20 @@ impl Way {
 /// Long enough for the kernel on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// In the witness: becomes the one whom all are left to. None if this is no such process. The rounds go to `each`, which says
-/// what else is left.
+/// In the witness: becomes the one whom all are left to, and has `each` round say what is left. Does nothing elsewhere.
 pub(crate) fn begin(mut each: impl FnMut(u32) -> Vec<String>) {
     let Some(rounds) = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()) else { return };
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     for round in 0..rounds {
         for left in each(round) {
-            eprintln!("{LEFT}round {round}: {left}");
+            say(std::io::stderr(), &format!("{LEFT}round {round}: {left}"));
         }
     }
-    eprintln!("seen to the end");
+    say(std::io::stderr(), SEEN);
+}
+
+fn say(mut to: impl std::io::Write, words: &str) {
+    writeln!(to, "{words}").unwrap();
 }
 
 /// A host that runs: this program again.
@@ -125,7 +130,7 @@ impl Host {
             self.wait_for(phase);
         }
         // The helper is made faster than everything else.
-        let within = if phase == 1 { 12_000 } else { 40_000 };
+        let within = if phase == 1 { 8_000 } else { 40_000 };
         self.run_for(Duration::from_micros(u64::from(round * 7919 % within)));
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -152,7 +157,7 @@ impl Host {
 
 /// In a host: says how far it has come.
 pub(crate) fn reached(phase: u32) {
-    println!("{PHASE}{phase}");
+    say(std::io::stdout(), &format!("{PHASE}{phase}"));
 }
 
 /// Waits until this process has no child any more. Describes those that stay, and kills them.
