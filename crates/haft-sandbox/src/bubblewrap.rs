@@ -9,6 +9,10 @@
 //! That takes a bubblewrap whose programs may use their rights. A set-user-id one gives none to ordinary users, and the
 //! profile that some systems have for it takes them away from whatever it starts; then there is the fallback.
 //!
+//! It must not be killed with the host. Between making its process and telling it to go on it would leave that waiting for
+//! ever, and no option of it helps: what it was asked for by `--die-with-parent` comes later. So it ends because the helper
+//! does, which notices that its socket has closed; and the helper, once it is one, dies with it.
+//!
 //! It is looked for in folders of the system and never by `PATH`, and has to be root's with all folders above it: whoever
 //! could replace it would be the one who makes the walls.
 
@@ -59,7 +63,6 @@ impl Bubblewrap {
             c"/",
             c"--chdir",
             c"/",
-            c"--die-with-parent",
             c"--",
             helper::PASSED,
         ]

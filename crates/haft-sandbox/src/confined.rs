@@ -73,6 +73,7 @@ impl Helper {
         let itself = rustix::fs::open(&*plan.program, flags, Mode::empty()).map_err(failed)?;
         plan.argv = bubblewrap.argv(plan.argv);
         plan.program = bubblewrap.program()?;
+        plan.dies_with_us = false;
         match Helper::begun(plan, [&null, &null, &complaints], &[&itself], walls) {
             Ok(mut helper) => {
                 helper.through_bubblewrap = true;
@@ -253,7 +254,8 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
     let ports = ports.iter().map(u16::to_string);
     let argv = [helper::NAME.to_owned(), argument.to_owned()].into_iter().chain(ports);
     let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
-    Ok(Plan { program, opened: None, argv, envp: Vec::new(), cwd: c"/".to_owned(), locks: Locks::default() })
+    let (envp, cwd, locks) = (Vec::new(), c"/".to_owned(), Locks::default());
+    Ok(Plan { program, opened: None, argv, envp, cwd, locks, dies_with_us: true })
 }
 
 static ENTERED: AtomicBool = AtomicBool::new(false);

@@ -54,6 +54,7 @@ struct Helper {
     socket: OwnedFd,
     walls: Walls,
     one_thread: OneThread,
+    itself: Itself,
     session_net: Option<OwnedFd>,
     spares: VecDeque<Spare>,
     /// Scenes of which a spare is made when there is time.
@@ -104,6 +105,7 @@ impl Helper {
             socket,
             walls,
             one_thread,
+            itself: Itself::look(),
             session_net,
             spares: VecDeque::new(),
             wanted: VecDeque::new(),
@@ -119,6 +121,8 @@ impl Helper {
                 continue;
             }
             match wire::receive_long(self.socket.as_fd()) {
+                // What the host has asked for before it went nobody wants any more.
+                Ok(Some(_)) if init::is_hung_up(&self.socket) => return,
                 Ok(Some((text, descriptors))) => self = self.obey(&text, descriptors),
                 Err(Errno::INTR) => {}
                 // The host is gone.
@@ -191,8 +195,9 @@ impl Helper {
         }
     }
 
-    /// In the copy: lets go of the socket to the host, and of the spares.
+    /// In the copy: dies with the helper, and lets go of the socket to the host and of the spares.
     fn let_go(self) -> (Walls, Option<OwnedFd>) {
+        self.itself.bind_copy();
         (self.walls, self.session_net)
     }
 
@@ -289,6 +294,34 @@ impl Helper {
     }
 }
 
+/// Who the helper is, for its copies.
+pub(crate) struct Itself {
+    /// Its number as `/proc` shows it, which may be that of another namespace than ours.
+    number: Option<String>,
+}
+
+impl Itself {
+    /// Before a copy is made.
+    pub(crate) fn look() -> Itself {
+        let number = std::fs::read_link("/proc/self").ok();
+        Itself { number: number.map(|number| number.to_string_lossy().into_owned()) }
+    }
+
+    /// In a copy, while it still sees the helper's `/proc`: dies with the helper from here on, and at once if that is dead
+    /// already, which it would never be told.
+    pub(crate) fn bind_copy(&self) {
+        let bound = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        // The first process of a namespace can't just ask for its parent, who is outside.
+        let parent = std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| {
+            let (_, after_name) = stat.rsplit_once(')')?;
+            after_name.split_whitespace().nth(1).map(str::to_owned)
+        });
+        if bound.is_err() || parent != self.number {
+            sys::exit_now(1);
+        }
+    }
+}
+
 fn keep_last<T>(list: &mut VecDeque<T>, most: usize) {
     let too_many = list.len().saturating_sub(most);
     list.drain(..too_many);
@@ -315,7 +348,7 @@ impl UserNamespace {
     /// In a helper that bubblewrap has started: lets go of what only bubblewrap needed, and ends with it.
     pub(crate) fn made_for_us() -> UserNamespace {
         drop(sys::inherited(PROGRAM));
-        // Bubblewrap was asked for this too; whoever gets rights when a program starts may lose it.
+        // One that was killed before this isn't noticed; then the helper ends when the host does, as it would anyway.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         UserNamespace::Entered
     }

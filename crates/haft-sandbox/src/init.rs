@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{DumpableBehavior, Signal, WaitOptions};
+use rustix::process::{DumpableBehavior, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 
 use crate::evidence::Listener;
@@ -54,8 +54,6 @@ pub(crate) fn prepare(
     scene: &Scene,
     session_net: Option<BorrowedFd<'_>>,
 ) -> Result<Prepared, String> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|errno| words("a process", errno))?;
     sys::ignore_children(false);
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
     let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
@@ -202,7 +200,7 @@ pub(crate) fn perform(
     socket: OwnedFd,
     mut descriptors: Vec<OwnedFd>,
 ) -> ! {
-    // The helper may have been killed before we asked to die with it; then nobody wants the program any more.
+    // The host may be gone while the helper isn't yet; then nobody wants the program any more.
     if is_hung_up(&socket) {
         sys::exit_now(0);
     }
@@ -220,7 +218,8 @@ pub(crate) fn perform(
     sys::exit_now(0)
 }
 
-fn is_hung_up(socket: &OwnedFd) -> bool {
+/// Whether the other end is gone, whatever it has said before.
+pub(crate) fn is_hung_up(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)

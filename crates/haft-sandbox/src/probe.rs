@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Helper, HelperProgram};
-use crate::helper::UserNamespace;
+use crate::helper::{Itself, UserNamespace};
 use crate::init::Walls;
 use crate::sandbox::{Maker, Stack};
 use crate::scene::{Part, Scene};
@@ -232,8 +232,10 @@ fn scene(user: UserNamespace) -> Result<String, String> {
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
     let one_thread = OneThread::look().ok_or("there is more than one thread")?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
+    let itself = Itself::look();
     match sys::fork(&one_thread, namespaces).map_err(|errno| std::io::Error::from(errno).to_string())? {
         Forked::Child => {
+            itself.bind_copy();
             let scene = Scene { parts: vec![Part::Proc, Part::Dev], ..Scene::default() };
             let answer = init::prepare(Walls::Namespaces, &scene, None)
                 .and_then(|prepared| prepared.finish(&[]).map(|_| String::new()));
@@ -293,6 +295,7 @@ fn filter(_: UserNamespace) -> Result<String, String> {
             filter: seccomp::filter(seccomp::Sockets::All, seccomp::Changes::Made),
             ..start::Locks::default()
         },
+        dies_with_us: true,
     };
     match start::start(&plan, &[]) {
         Ok(child) => {

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) envp: Vec<CString>,
     pub(crate) cwd: CString,
     pub(crate) locks: Locks,
+    /// Whether it is killed when the thread that started it ends, as it should be unless that would leave something behind.
+    pub(crate) dies_with_us: bool,
 }
 
 /// What is taken from the child, and from everything that it starts, for good. In this order.
@@ -100,6 +102,7 @@ struct Shared<'a> {
     /// What becomes descriptor 0, 1, 2 and so on; none of them is one of these itself.
     descriptors: &'a [c_int],
     parent: c_int,
+    dies_with_us: bool,
     step: Step,
     errno: c_int,
 }
@@ -128,7 +131,8 @@ pub(crate) fn block_signals() {
 
 /// Starts a child with these descriptors as its 0, 1, 2 and so on, each at least [`DESCRIPTOR_MIN`].
 ///
-/// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it.
+/// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it, if the plan
+/// says so.
 ///
 /// # Errors
 /// Which step failed, and why. No process is left then.
@@ -149,6 +153,7 @@ pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child
         rules: plan.locks.rules.as_ref().map_or(-1, |rules| rules.as_raw_fd()),
         descriptors: &descriptors,
         parent: rustix::process::getpid().as_raw_nonzero().get(),
+        dies_with_us: plan.dies_with_us,
         step: Step::SetUp,
         errno: 0,
     };
@@ -249,12 +254,17 @@ unsafe fn set_up(shared: &Shared<'_>) -> bool {
                 SIGSET_BYTES,
             );
         }
-        if libc::setsid() == -1 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) == -1 {
+        if libc::setsid() == -1 {
             return false;
         }
-        // A parent that ended before the line above would never be noticed.
-        if libc::getppid() != shared.parent {
-            libc::_exit(127);
+        if shared.dies_with_us {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) == -1 {
+                return false;
+            }
+            // A parent that ended before the line above would never be noticed.
+            if libc::getppid() != shared.parent {
+                libc::_exit(127);
+            }
         }
         for (number, descriptor) in (0..).zip(shared.descriptors) {
             // The copy stays open across exec, the original doesn't.

@@ -28,7 +28,7 @@ const MODULES: [&str; 9] = [
 
 const SKIPPED: &str = "skipped: bubblewrap isn't installed here, so nothing is tried through it";
 
-fn is_installed() -> bool {
+pub(crate) fn is_installed() -> bool {
     let places = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
     places.iter().any(|path| std::path::Path::new(path).exists())
 }

@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft::OffloadStore;
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
 use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 
-use crate::confined::{Ground, own_helper, said};
-use crate::lives::{count, mark, wait_for_none};
+use crate::confined::{Ground, HELPER, said};
+use crate::lives::{NOTHING, count, mark, run_for_ever};
 use crate::profile::User;
+use crate::witness::{self, Host, LONG, Way};
 use crate::{processes, until};
 
 const ADDRESS_SPACE: u32 = 9;
@@ -211,85 +212,64 @@ async fn prove_that_protected_names_are_not_swapped() {
     );
 }
 
-/// A host with a whole session, killed while commands begin, run and end; then another session in the same place.
-fn killed_sessions(rounds: u32) -> (usize, usize) {
-    let (mut left, mut stale) = (0, 0);
-    for round in 0..rounds {
-        let user = User::new();
-        let (mark, helper) = (mark(), own_helper(&user.at("")));
-        let mut host = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::session_that_is_killed", "--ignored", "--nocapture"])
-            .env("HAFT_TEST_ROOT", user.at(""))
-            .env("HAFT_TEST_HELPER", &helper)
-            .env("HAFT_TEST_MARK", &mark)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        if round % 4 > 0 {
-            until("a name stands in", || user.at("work/.mcp.json").exists());
-        }
-        if round % 4 > 1 {
-            until("a command runs", || count(&mark, None) > 1);
-        }
-        let end = Instant::now() + Duration::from_micros(u64::from(round * 7919 % 50_000));
-        until("a moment has passed", || Instant::now() > end);
-        host.kill().unwrap();
-        host.wait().unwrap();
-        wait_for_none(&mark, Some(&helper));
-        left += count(&mark, Some(&helper));
-        drop(user.session());
-        let standing = [".mcp.json", ".haft", ".claude", ".vscode", ".idea", ".husky", ".envrc"];
-        stale += standing.iter().filter(|name| user.at("work").join(name).exists()).count();
-        stale += fs::read_dir(user.at("state/caches/placeholders")).unwrap().count() - 1;
-    }
-    (left, stale)
-}
-
 #[test]
 fn a_killed_session_is_cleaned_up_by_the_next() {
-    assert_eq!(killed_sessions(6), (0, 0));
+    assert_eq!(Way::this().witness("faults::witness_of_killed_sessions", 8, LONG), NOTHING);
 }
 
 #[test]
 #[ignore = "prove"]
 fn prove_that_a_killed_session_is_cleaned_up_by_the_next() {
     let rounds = 100;
-    let (left, stale) = killed_sessions(rounds);
-    println!(
-        "proof: session killed with -9 at {rounds} moments; processes left: {left}; names left: {stale}"
-    );
-    assert_eq!((left, stale), (0, 0));
+    let mut all = Vec::new();
+    for way in Way::all() {
+        let left = way.witness("faults::witness_of_killed_sessions", rounds, LONG);
+        let names = left.iter().filter(|left| left.contains(STALE)).count();
+        let (processes, words) = (left.len() - names, way.words());
+        println!(
+            "proof: session killed with -9 at {rounds} moments {words}; processes left: {processes}; names left: {names}"
+        );
+        all.extend(left);
+    }
+    assert_eq!(all, NOTHING);
+}
+
+const STALE: &str = "a name that stands for nothing";
+
+/// A host with a whole session, killed while commands begin, run and end; then another session in the same place.
+#[test]
+#[ignore = "it is a part of another test"]
+fn witness_of_killed_sessions() {
+    let mut user = None;
+    witness::begin(|round| {
+        let user: &User = user.get_or_insert_with(User::new);
+        let mut left = Host::start("faults::session_that_is_killed", &user.at("")).kill(round);
+        drop(user.session());
+        let standing = [".mcp.json", ".haft", ".claude", ".vscode", ".idea", ".husky", ".envrc"];
+        let standing =
+            standing.map(|name| user.at("work").join(name)).into_iter().filter(|path| path.exists());
+        let recorded = fs::read_dir(user.at("state/caches/placeholders")).unwrap().flatten().skip(1);
+        let stale = standing.chain(recorded.map(|entry| entry.path()));
+        left.extend(stale.map(|path| format!("{STALE}: {}", path.display())));
+        left
+    });
 }
 
 #[test]
 #[ignore = "it is a part of another test"]
 fn session_that_is_killed() {
     let Some(root) = std::env::var_os("HAFT_TEST_ROOT").map(PathBuf::from) else { return };
-    let mark = std::env::var("HAFT_TEST_MARK").unwrap();
-    let helper = std::env::var_os("HAFT_TEST_HELPER").unwrap();
     let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
     config.home = Some(root.join("home"));
     let config = SandboxConfig::new(config)
-        .with_helper(helper)
+        .with_helper(HELPER)
         .with_maker(maker())
         .with_variables(std::env::vars_os());
-    let sandbox = Arc::new(Sandbox::start(config).unwrap());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    runtime.block_on(async {
-        let mut all = Vec::new();
-        for number in 0u64.. {
-            let script = format!("setsid sh -c 'trap \"\" TERM; sleep {mark}' & sleep {mark}");
-            let confinement =
-                if number.is_multiple_of(3) { Confinement::ReadOnly } else { Confinement::Session };
-            let request = ProcessRequest::new(["bash", "-c", &script], root.join("work"))
-                .with_confinement(confinement)
-                .with_timeout(Duration::from_millis(3 + number % 30));
-            let sandbox: Arc<Sandbox> = sandbox.clone();
-            all.push(tokio::spawn(async move { sandbox.run(request).await }));
-            if all.len() > 4 {
-                let _ = all.remove(0).await;
-            }
-        }
+    witness::reached(1);
+    let sandbox = Sandbox::start(config).unwrap();
+    witness::reached(2);
+    run_for_ever(sandbox, &root.join("work"), |request, number| {
+        let looks = number.is_multiple_of(3);
+        request.with_confinement(if looks { Confinement::ReadOnly } else { Confinement::Session })
     });
 }

@@ -9,8 +9,12 @@ use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _};
 use haft_sandbox::testing::{TestScene, sandbox};
 use haft_sandbox::{Sandbox, Stack};
 
-use crate::confined::{Ground, said};
+use crate::confined::{Ground, HELPER, said};
+use crate::witness::{self, Host, LONG, Way};
 use crate::{text, until};
+
+/// What is left, as it should be.
+pub(crate) const NOTHING: [&str; 0] = [];
 
 /// A mark that can be found in a command line.
 pub(crate) fn mark() -> String {
@@ -211,84 +215,64 @@ pub(crate) fn first_of_its_kind(process: &Path) -> bool {
     numbers.split_whitespace().count() == 1
 }
 
-/// The host is this program again, which runs one call after another until it is killed.
-fn killed_hosts(rounds: u32) -> usize {
-    let mut left = 0;
-    for round in 0..rounds {
-        let ground = Ground::new();
-        let (mark, helper) = (mark(), ground.own_helper());
-        let mut host = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "lives::host_that_is_killed", "--ignored", "--nocapture"])
-            .env("HAFT_TEST_WORKSPACE", ground.workspace())
-            .env("HAFT_TEST_HELPER", &helper)
-            .env("HAFT_TEST_MARK", &mark)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // From the first moment of the helper to the middle of several calls.
-        if round % 4 != 0 {
-            until("the helper runs", || count("no such mark", Some(&helper)) > 0);
-        }
-        if round % 4 > 1 {
-            until("a child runs", || count(&mark, None) > 0);
-        }
-        let end = Instant::now() + Duration::from_micros(u64::from(round * 7919 % 40_000));
-        while Instant::now() < end {
-            std::thread::yield_now();
-        }
-        host.kill().unwrap();
-        host.wait().unwrap();
-        wait_for_none(&mark, Some(&helper));
-        left += count(&mark, Some(&helper));
-    }
-    left
-}
-
-/// The kernel's own work is done soon; nobody else has anything to do. One look isn't enough: somebody who is just being
-/// killed isn't seen any more, and whom they have made at the last moment not yet.
-pub(crate) fn wait_for_none(mark: &str, program: Option<&Path>) {
-    let end = Instant::now() + Duration::from_secs(10);
-    let mut quiet = 0;
-    while quiet < 5 && Instant::now() < end {
-        quiet = if count(mark, program) == 0 { quiet + 1 } else { 0 };
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn nothing_survives_a_killed_host() {
-    assert_eq!(killed_hosts(10), 0);
+    assert_eq!(Way::this().witness("lives::witness_of_killed_hosts", 12, LONG), NOTHING);
 }
 
 #[test]
 #[ignore = "prove"]
 fn prove_that_nothing_survives_a_killed_host() {
     let rounds = 100;
-    let left = killed_hosts(rounds);
-    println!("proof: host killed with -9 at {rounds} moments; processes left: {left}");
-    assert_eq!(left, 0);
+    let mut all = Vec::new();
+    for way in Way::all() {
+        let left = way.witness("lives::witness_of_killed_hosts", rounds, LONG);
+        let (count, words) = (left.len(), way.words());
+        println!("proof: host killed with -9 at {rounds} moments {words}; processes left: {count}");
+        all.extend(left);
+    }
+    assert_eq!(all, NOTHING);
 }
 
 #[test]
 #[ignore = "it is a part of another test"]
+fn witness_of_killed_hosts() {
+    witness::begin(|round| {
+        let ground = Ground::new();
+        Host::start("lives::host_that_is_killed", &ground.workspace()).kill(round)
+    });
+}
+
+/// Runs one call after another until it is killed.
+#[test]
+#[ignore = "it is a part of another test"]
 fn host_that_is_killed() {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let (Some(workspace), Some(helper)) = (variable("HAFT_TEST_WORKSPACE"), variable("HAFT_TEST_HELPER"))
-    else {
-        return;
-    };
-    let mark = std::env::var("HAFT_TEST_MARK").unwrap();
+    let Some(workspace) = std::env::var_os("HAFT_TEST_ROOT").map(PathBuf::from) else { return };
     let scene = TestScene::system().bind(&workspace, true);
-    let sandbox = Arc::new(sandbox(helper, Stack::Full, scene.clone(), scene).unwrap());
+    witness::reached(1);
+    let sandbox = sandbox(HELPER, Stack::Full, scene.clone(), scene).unwrap();
+    witness::reached(2);
+    run_for_ever(sandbox, &workspace, |request, _| request);
+}
+
+/// Five at a time, most of which run out of theirs.
+pub(crate) fn run_for_ever(
+    sandbox: Sandbox,
+    folder: &Path,
+    also: impl Fn(ProcessRequest, u64) -> ProcessRequest,
+) {
+    let sandbox = Arc::new(sandbox);
+    let begun = Arc::new(std::sync::Once::new());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {
         let mut all = Vec::new();
-        for number in 0.. {
-            let script = format!("setsid sh -c 'trap \"\" TERM; sleep {mark}' & sleep {mark}");
-            let request = ProcessRequest::new(["bash", "-c", &script], &workspace)
-                .with_timeout(Duration::from_millis(3 + number % 30));
-            let sandbox: Arc<Sandbox> = sandbox.clone();
+        for number in 0u64.. {
+            let script = "echo; setsid sh -c 'trap \"\" TERM; sleep 1000' & sleep 1000";
+            let begun = begun.clone();
+            let request = ProcessRequest::new(["bash", "-c", script], folder)
+                .with_timeout(Duration::from_millis(3 + number % 30))
+                .with_on_output(move |_| begun.call_once(|| witness::reached(3)));
+            let (sandbox, request) = (sandbox.clone(), also(request, number));
             all.push(tokio::spawn(async move { sandbox.run(request).await }));
             if all.len() > 4 {
                 let _ = all.remove(0).await;

@@ -24,6 +24,7 @@ mod session;
 mod sockets;
 mod streams;
 mod user;
+mod witness;
 
 use std::time::{Duration, Instant};
 

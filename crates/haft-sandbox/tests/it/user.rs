@@ -1,12 +1,20 @@
 //! All of this again as an ordinary user, where whoever runs it is root.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use crate::confined::{HELPER, is_root};
 
 /// Nobody in particular.
-const USER: u32 = 65534;
+pub(crate) const USER: u32 = 65534;
+
+/// Whether that user can start this program.
+pub(crate) fn reaches(path: &Path) -> bool {
+    let mut test = Command::new("/usr/bin/test");
+    test.args(["-x".as_ref(), path.as_os_str()]).uid(USER).gid(USER);
+    test.status().unwrap().success()
+}
 
 #[test]
 #[ignore = "prove"]
@@ -15,11 +23,6 @@ fn prove_that_an_ordinary_user_is_held_too() {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     std::os::unix::fs::chown(home.path(), Some(USER), Some(USER)).unwrap();
     let own = std::env::current_exe().unwrap();
-    let reaches = |path: &std::path::Path| {
-        let mut test = Command::new("/usr/bin/test");
-        test.args(["-x".as_ref(), path.as_os_str()]).uid(USER).gid(USER);
-        test.status().unwrap().success()
-    };
     assert!(
         reaches(&own) && reaches(HELPER.as_ref()),
         "{} must be readable for other users; set CARGO_TARGET_DIR to a folder that is",
