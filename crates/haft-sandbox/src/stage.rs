@@ -448,12 +448,17 @@ impl Stage {
         }
         let (parent, name) = self.parent(at)?;
         self.creatable(parent.as_fd())?;
-        match kind {
-            Kind::Folder => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?,
+        let made = match kind {
+            Kind::Folder => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)),
             Kind::File => {
                 let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                drop(rustix::fs::openat(&parent, name, create, Mode::from_raw_mode(0o644))?);
+                rustix::fs::openat(&parent, name, create, Mode::from_raw_mode(0o644)).map(drop)
             }
+        };
+        match made {
+            // In a folder that stands in for another, a sandbox that is made at the same time needs it too.
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
         }
         self.find(at)
     }

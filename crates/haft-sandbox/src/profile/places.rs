@@ -91,9 +91,11 @@ impl Places {
         inside.filter(|place| !place.as_os_str().is_empty()).map(Path::to_owned).collect()
     }
 
-    /// What decides about a path: the part at it or the nearest above it.
+    /// What decides about a path: the part at it or the nearest above it. A pin keeps a folder in its place, and shows
+    /// whatever it lies in.
     fn decides(&self, path: &Path) -> Option<&Part> {
-        path.ancestors().find_map(|above| self.0.get(above))
+        let mut parts = path.ancestors().filter_map(|above| self.0.get(above));
+        parts.find(|part| !matches!(part, Part::Pin { .. }))
     }
 
     /// Whether a child sees what the host has at a path.
@@ -101,7 +103,7 @@ impl Places {
         let shown = |part: &Part| match part {
             // The session's temporary folder stands at `/tmp` and isn't that of the host.
             Part::Bind { from: Source::Path(from), at, .. } => from == at || at != Path::new("/tmp"),
-            Part::Bind { .. } | Part::Overlay { .. } | Part::Protect { .. } | Part::Pin { .. } => true,
+            Part::Bind { .. } | Part::Overlay { .. } | Part::Protect { .. } => true,
             _ => false,
         };
         self.decides(path).is_some_and(shown)
