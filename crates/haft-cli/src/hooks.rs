@@ -32,6 +32,7 @@ pub(crate) fn read(
     let mode = policy.clone();
     let (rules, looking) = (policy.clone(), engine.clone());
     let inventory = given.loaded.inventory.clone();
+    let around = inventory.clone();
     let changed = policy.clone();
     let mut session = Session::new(id, given.places.cwd.as_path())
         .with_mode(move || mode.current().to_string())
@@ -42,6 +43,7 @@ pub(crate) fn read(
             Ok(Arc::new(If { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
         }))
         .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
+        .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
         .with_on_permissions(Arc::new(move |updates| {
             updates.iter().try_for_each(|update| change(&changed, update))
         }));
@@ -96,11 +98,19 @@ impl Condition for If {
     }
 }
 
-/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted. Those of
-/// other hooks are no matter of its own.
+/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted, and one of
+/// the user while those of them that lie in the workspace are what they were when the session began. Those of other hooks
+/// are no matter of its own.
 fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
     if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
-        return Ok(());
+        let named = Named::Hook(&handler.source);
+        return match inventory.stale_users(&named) {
+            None => Ok(()),
+            Some(path) => Err(format!(
+                "`{}`, which it runs, has changed since this session began; look at it, and start another session",
+                path.display()
+            )),
+        };
     }
     match inventory.stale_scripts(&Named::Hook(&handler.source)).first() {
         None => Ok(()),

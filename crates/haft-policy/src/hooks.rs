@@ -69,6 +69,9 @@ pub type ReadCondition = Arc<dyn Fn(&str, &Source) -> Result<Arc<dyn Condition>,
 /// Looks at a hook before it is started; an error is a failure of the hook. For trust: the script may have changed.
 pub type Verify = Arc<dyn Fn(&Handler) -> Result<(), String> + Send + Sync>;
 
+/// Whether a hook of the user is held to what commands may do, because it may run something that a command can write.
+pub type Confined = Arc<dyn Fn(&Handler) -> bool + Send + Sync>;
+
 /// Takes changes of permissions that a permission hook asks for.
 pub type OnPermissions = Arc<dyn Fn(&[PermissionUpdate]) -> Result<(), String> + Send + Sync>;
 
@@ -85,6 +88,7 @@ pub struct Session {
     env_file: Option<PathBuf>,
     condition: Option<ReadCondition>,
     verify: Option<Verify>,
+    confined: Option<Confined>,
     on_permissions: Option<OnPermissions>,
 }
 
@@ -103,6 +107,7 @@ impl Session {
             env_file: None,
             condition: None,
             verify: None,
+            confined: None,
             on_permissions: None,
         }
     }
@@ -161,6 +166,13 @@ impl Session {
     #[must_use]
     pub fn with_verify(mut self, verify: Verify) -> Session {
         self.verify = Some(verify);
+        self
+    }
+
+    /// Which hooks of the user are held to what commands may do. Default: none; those of the workspace always are.
+    #[must_use]
+    pub fn with_confined(mut self, confined: Confined) -> Session {
+        self.confined = Some(confined);
         self
     }
 

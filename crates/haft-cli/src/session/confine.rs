@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::Workspace;
-use haft_policy::trust::{Judgement, Loaded};
+use haft_policy::trust::{Inventory, Judgement, Loaded};
 
 use super::tools::PROJECT_TOOLS;
 use super::workspace::real;
@@ -32,9 +32,19 @@ pub(super) fn surroundings<'a>(
         own,
         state: state.as_deref(),
         tools: tools.filter(|dir| dir.is_dir()).collect(),
-        scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+        scripts: scripts(&given.loaded.inventory),
         session,
     }
+}
+
+/// Files that run by themselves, of the workspace and in it, and what they lead to where they are links.
+fn scripts(inventory: &Inventory) -> Vec<PathBuf> {
+    let named = inventory.files().chain(inventory.users_files());
+    let both = named.flat_map(|path| [Some(path.to_owned()), path.canonicalize().ok()]);
+    let mut scripts: Vec<PathBuf> = both.flatten().collect();
+    scripts.sort();
+    scripts.dedup();
+    scripts
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.

@@ -436,3 +436,76 @@ fn an_address_is_asked_and_may_say_no() {
     assert!(denied.code == Some(1) && denied.stderr.ends_with("from afar\n"), "{denied:?}");
     answering.join().unwrap();
 }
+
+/// A script in the workspace is one that a command can write, whoever has named it as a hook.
+#[test]
+fn a_hook_of_the_user_runs_nothing_outside_that_a_command_has_written() {
+    let forms = [
+        "ROOM/work/tools/hook.sh",
+        "./tools/hook.sh",
+        "python3 tools/hook.py",
+        "\"$CLAUDE_PROJECT_DIR\"/tools/hook.sh",
+        "cd ROOM/work && tools/hook.sh",
+        "bash -c tools/hook.sh",
+        "env python3 tools/hook.py",
+        "tools/missing.sh",
+        "make -s hook",
+    ];
+    for form in forms {
+        let room = Room::new();
+        let mark = room.path("beside/ran");
+        let form = form.replace("ROOM", room.path("").to_str().unwrap().trim_end_matches('/'));
+        room.write("work/tools/hook.sh", "#!/bin/sh\ntrue\n");
+        room.write("work/tools/hook.py", "pass\n");
+        room.write("work/Makefile", "hook:\n\ttrue\n");
+        let handler = json!({"type": "command", "command": form});
+        let group = json!([{"matcher": "Bash", "hooks": [handler]}]);
+        room.write(USER, &json!({"hooks": {"PostToolUse": group}}).to_string());
+        let shell = format!("#!/bin/sh\ntouch {}\n", mark.display());
+        room.write("work/evil.sh", &shell);
+        room.write("work/evil.py", &format!("open('{}', 'w')\n", mark.display()));
+        room.write("work/evil.mk", &format!("hook:\n\ttouch {}\n", mark.display()));
+        room.write(
+            "work/attack.sh",
+            "cp evil.sh tools/hook.sh; cp evil.py tools/hook.py; cp -p evil.sh tools/missing.sh; cp evil.mk Makefile; \
+             mv tools other && cp -rp other tools; true",
+        );
+        let calls = json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "bash attack.sh"}},
+            {"type": "tool_use", "id": "2", "name": "Bash", "input": {"command": "ls"}},
+        ]});
+        for _ in 0..2 {
+            let mut haft = room.haft(["dispatch", "--allow", "Bash"]);
+            haft.env(PATH, std::env::var_os(PATH).unwrap());
+            let ran = room.run(haft, &calls.to_string());
+            assert!(!mark.exists(), "{form}: {ran:?}");
+        }
+        let script = fs::read_to_string(room.path("work/tools/hook.sh")).unwrap();
+        let named = form.contains("hook.sh");
+        assert!(!named || !script.contains("touch"), "{form}: {script}");
+    }
+    // The control: one that lies elsewhere runs outside, and so did all of these.
+    let room = with_hook("PostToolUse", json!({}), "touch \"$HAFT_PROJECT_DIR/../beside/ran\"");
+    assert_eq!(read(&room).code, Some(0));
+    assert!(room.path("beside/ran").exists());
+}
+
+/// Also where no command has written it: nobody said yes to what it is now.
+#[test]
+fn a_script_of_a_users_hook_that_changed_in_the_session_is_not_run() {
+    let room = Room::new();
+    room.write("work/tools/hook.sh", "#!/bin/sh\ntrue\n");
+    let handler = json!({"type": "command", "command": "./tools/hook.sh"});
+    let group = json!([{"matcher": "*", "hooks": [handler]}]);
+    room.write(USER, &json!({"hooks": {"PreToolUse": group}}).to_string());
+    let input = json!({"file_path": "tools/hook.sh", "content": "#!/bin/sh\nexit 0\n"});
+    let calls = json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "0", "name": "Read", "input": {"file_path": "tools/hook.sh"}},
+        {"type": "tool_use", "id": "1", "name": "Write", "input": input},
+        {"type": "tool_use", "id": "2", "name": "Read", "input": {"file_path": "notes.txt"}},
+    ]});
+    let mut haft = room.haft(["dispatch", "--permission-mode", "acceptEdits"]);
+    haft.env(PATH, std::env::var_os(PATH).unwrap());
+    let ran = room.run(haft, &calls.to_string());
+    assert!(ran.stdout.contains("has changed since this session began"), "{ran:?}");
+}

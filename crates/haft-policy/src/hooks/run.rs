@@ -214,10 +214,13 @@ impl Inner {
     }
 
     fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
-        // A hook of the user is a program of the user's own. One of the workspace runs code that a call may just have
+        // A hook of the user is a program of the user's own, unless it lies in the workspace: what does runs code that a call may just have
         // written, and is held to what commands may do.
         let confinement = match hook.handler.source.scope {
             Scope::Project | Scope::Local => Confinement::Session,
+            _ if self.session.confined.as_ref().is_some_and(|confined| confined(&hook.handler)) => {
+                Confinement::Session
+            }
             _ => Confinement::Outside,
         };
         let mut request = ProcessRequest::new(argv, cwd)

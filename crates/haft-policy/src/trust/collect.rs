@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::digest::Digest;
-use super::inventory::{Item, Kind, Named, shown};
+use super::inventory::{Item, Kind, Named, UsersScript, shown};
 use super::{files, named};
 use crate::settings::{
-    EVENTS, Layer, Layers, Places, RepetitionGuard, Server, Spot, Transport, input, is_refused_variable,
+    Action, EVENTS, Layer, Layers, Places, RepetitionGuard, Server, Spot, Transport, input,
+    is_refused_variable,
 };
 
 /// How many bytes of a skill or command are read for its tools.
@@ -44,6 +45,61 @@ pub(crate) fn collect(layers: &Layers) -> Found {
         collect.skills(&layers.places.cwd.join(folder).join("commands"), ".md");
     }
     collect.found
+}
+
+/// Directories that are worked in beside the working directory.
+pub(crate) fn added(layers: &Layers) -> Vec<PathBuf> {
+    let of_settings = layers.layers.iter().filter_map(|layer| layer.raw.permissions.as_ref());
+    let of_settings = of_settings.flat_map(|permissions| permissions.additional_directories.iter().flatten());
+    let of_settings = of_settings.map(|dir| PathBuf::from(&dir.value));
+    let dirs = layers.flags.add_dirs.iter().cloned().chain(of_settings);
+    let dirs = dirs.map(|dir| match (dir.strip_prefix("~"), &layers.places.home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => layers.places.cwd.join(&dir),
+    });
+    dirs.map(|dir| dir.canonicalize().unwrap_or(dir)).collect()
+}
+
+/// Scripts in the workspace that the hooks and the classifier of the user and of the machine's owner name.
+pub(crate) fn of_user(layers: &Layers, dirs: &[PathBuf]) -> Vec<UsersScript> {
+    let places = &layers.places;
+    let mut found = Vec::new();
+    let mut add = |by: String, paths: Vec<PathBuf>| {
+        for path in paths.into_iter().filter(|path| is_script(path)) {
+            let digest = files::digest(&path);
+            found.push(UsersScript { by: by.clone(), path, digest });
+        }
+    };
+    let bases: Vec<&Path> =
+        [places.cwd.as_path()].into_iter().chain(dirs.iter().map(PathBuf::as_path)).collect();
+    for layer in layers.layers.iter().filter(|layer| !layer.is_workspaces()) {
+        for handler in layer.hooks.iter().flat_map(|group| &group.handlers) {
+            let Action::Command { command, args, .. } = &handler.action else { continue };
+            let paths = match args {
+                Some(args) => {
+                    let words = std::iter::once(command).chain(args).map(String::as_str);
+                    named::in_args(words, places, &bases)
+                }
+                None => named::in_line(command, places, &bases),
+            };
+            add(Named::Hook(&handler.source).key(), paths);
+        }
+        if let Some(classifier) = &layer.raw.classifier {
+            let words = classifier.value.command.iter().map(String::as_str);
+            add("classifier".into(), named::in_args(words, places, &bases));
+        }
+    }
+    found
+}
+
+/// Whether a file that is there is run, and not only read: it may be, or looks like it.
+fn is_script(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    const ENDS: [&str; 13] =
+        ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
+    let Ok(found) = path.metadata() else { return false };
+    let ends = path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDS.contains(&end));
+    found.is_file() && (ends || found.permissions().mode() & 0o111 != 0)
 }
 
 /// The digest of an item that is a file.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::collect::{self, Found};
 use super::digest::Digest;
-use super::files;
-use crate::settings::Layers;
+use super::{files, named};
+use crate::settings::{Action, Layers, Places};
 use crate::source::Source;
 
 /// How many items one workspace may have.
@@ -145,6 +145,19 @@ pub struct Inventory {
     obstacles: Vec<String>,
     /// The scripts that something names, by where that stands.
     scripts: BTreeMap<String, BTreeSet<PathBuf>>,
+    /// Scripts in the workspace that hooks of the user name, and what they were when this was made.
+    users: Vec<UsersScript>,
+    /// Where the workspace is, and what was added to it.
+    around: Option<(Places, Vec<PathBuf>)>,
+}
+
+/// A script in the workspace that runs for the user.
+#[derive(Debug, Clone)]
+pub(crate) struct UsersScript {
+    /// What names it.
+    pub(crate) by: String,
+    pub(crate) path: PathBuf,
+    pub(crate) digest: Result<Option<Digest>, String>,
 }
 
 impl Inventory {
@@ -158,7 +171,38 @@ impl Inventory {
             items.truncate(ITEMS_MAX);
             obstacles.push(format!("there are more than {ITEMS_MAX} items; nobody can read them all"));
         }
-        Inventory { items, obstacles, scripts }
+        let dirs = collect::added(layers);
+        let users = collect::of_user(layers, &dirs);
+        Inventory { items, obstacles, scripts, users, around: Some((layers.places.clone(), dirs)) }
+    }
+
+    /// Scripts in the workspace that hooks of the user and of the machine's owner name, for whoever keeps them from being
+    /// written.
+    pub fn users_files(&self) -> impl Iterator<Item = &Path> {
+        self.users.iter().map(|script| script.path.as_path())
+    }
+
+    /// Which of these has changed since the session began, of one hook.
+    pub fn stale_users(&self, hook: &Named<'_>) -> Option<&Path> {
+        let key = hook.key();
+        let of_hook = self.users.iter().filter(|script| script.by == key);
+        let mut changed = of_hook.filter(|script| files::digest(&script.path) != script.digest);
+        changed.next().map(|script| script.path.as_path())
+    }
+
+    /// Whether a hook may run something that lies in the workspace, whoever wrote the hook: a command could have put it
+    /// there.
+    pub fn runs_workspace(&self, action: &Action) -> bool {
+        let (Some((places, dirs)), Action::Command { command, args, .. }) = (&self.around, action) else {
+            return false;
+        };
+        match args {
+            Some(args) => {
+                let words = std::iter::once(command).chain(args).map(String::as_str);
+                named::args_run_inside(words, places, dirs)
+            }
+            None => named::line_runs_inside(command, places, dirs),
+        }
     }
 
     /// The items, in the order of showing.

@@ -37,12 +37,194 @@ pub(crate) fn in_args<'a>(
 fn substitute(text: &str, places: &Places) -> String {
     let dir = places.cwd.to_string_lossy();
     let mut text = text.to_owned();
-    for name in ["CLAUDE_PROJECT_DIR", "PWD"] {
+    for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR", "PWD"] {
         for form in [format!("${{{name}:-.}}"), format!("${{{name}}}"), format!("${name}")] {
             text = text.replace(&form, &dir);
         }
     }
     text
+}
+
+/// Programs that run what they find in the folder that they are started in, without being told its name.
+const FINDS_ITS_OWN: [&str; 46] = [
+    "ant",
+    "bazel",
+    "bun",
+    "bundle",
+    "bunx",
+    "cargo",
+    "cmake",
+    "composer",
+    "deno",
+    "direnv",
+    "dotnet",
+    "eslint",
+    "gmake",
+    "go",
+    "gradle",
+    "gradlew",
+    "grunt",
+    "gulp",
+    "invoke",
+    "jest",
+    "just",
+    "lint-staged",
+    "make",
+    "meson",
+    "mise",
+    "mvn",
+    "mvnw",
+    "ninja",
+    "nox",
+    "npm",
+    "npx",
+    "nx",
+    "pnpm",
+    "poetry",
+    "pre-commit",
+    "prettier",
+    "pytest",
+    "rake",
+    "task",
+    "tox",
+    "tsc",
+    "turbo",
+    "uv",
+    "uvx",
+    "vitest",
+    "yarn",
+];
+/// Programs whose first plain argument is a script or a folder with one.
+const INTERPRETERS: [&str; 15] = [
+    ".", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "ruby", "sh", "source",
+    "ts-node", "zsh",
+];
+
+/// Whether a line for the shell, started in a workspace, may run something that lies in it or in one of these folders:
+/// whatever is there now, since a command may put it there. When in doubt, it does.
+pub(crate) fn line_runs_inside(line: &str, places: &Places, dirs: &[PathBuf]) -> bool {
+    let line = expand(line, places);
+    let begins = begins_elsewhere(&line);
+    runs_inside(&words(&without_outputs(&line)), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
+}
+
+/// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`.
+fn begins_elsewhere(line: &str) -> Option<PathBuf> {
+    let (folder, rest) = line.trim_start().strip_prefix("cd ")?.split_once("&&")?;
+    let folder = folder.trim().trim_matches('"');
+    let plain = folder.starts_with('/') && !folder.contains(['$', '`', ';', '|', '&', '(', '"', '\'', ' ']);
+    let stays = !rest.contains("cd ") && !rest.contains("pushd") && !rest.contains(['(', '\n']);
+    (plain && stays).then(|| PathBuf::from(folder))
+}
+
+/// The same of a program and its arguments.
+pub(crate) fn args_run_inside<'a>(
+    args: impl IntoIterator<Item = &'a str>,
+    places: &Places,
+    dirs: &[PathBuf],
+) -> bool {
+    let mut all = Vec::new();
+    for arg in args {
+        let arg = expand(arg, places);
+        let parts = words(&arg);
+        all.push(arg);
+        all.extend(parts);
+    }
+    runs_inside(&all, &places.cwd, places, dirs)
+}
+
+fn runs_inside(words: &[String], base: &Path, places: &Places, dirs: &[PathBuf]) -> bool {
+    let roots: Vec<&PathBuf> = [&places.cwd].into_iter().chain(&places.git_root).chain(dirs).collect();
+    let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root) && path != root.as_path());
+    let begins_inside = roots.iter().any(|root| base.starts_with(root));
+    let mut interprets = false;
+    for (index, word) in words.iter().enumerate().filter(|(_, word)| usable(word)) {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        if begins_inside && FINDS_ITS_OWN.contains(&name) {
+            return true;
+        }
+        let python = name.starts_with("python") || name.starts_with("pypy");
+        if python || INTERPRETERS.contains(&word.as_str()) || INTERPRETERS.contains(&name) && name != "." {
+            // `-c` and `-m` find modules in the folder they are started in.
+            let next = words.get(index + 1).map(String::as_str);
+            if begins_inside
+                && python
+                && next.is_some_and(|next| next.starts_with('-') && next.contains(['c', 'm']))
+            {
+                return true;
+            }
+            interprets = true;
+            continue;
+        }
+        let value = word.split_once('=').map(|(_, value)| value).filter(|value| usable(value));
+        for word in [Some(word.as_str()), value].into_iter().flatten() {
+            // Made by an expansion that isn't known here.
+            if word.starts_with(['$', '`']) && word.contains('/') {
+                return true;
+            }
+            let path = lexical(base, Path::new(word));
+            let real = path.canonicalize().ok();
+            let plain = !word.contains("://") && !word.contains(char::is_whitespace);
+            let named =
+                word.contains('/') || looks_like_a_script(word) || (interprets && !word.starts_with('-'));
+            let there =
+                real.as_deref().is_some_and(|real| inside(real) && (word.contains('/') || !real.is_dir()));
+            if there || (named && plain && inside(&path)) {
+                return true;
+            }
+        }
+        interprets &= word.starts_with('-');
+    }
+    false
+}
+
+/// A line in which the names of known folders stand for what they are.
+fn expand(line: &str, places: &Places) -> String {
+    let mut line = substitute(line, places);
+    let root = places.git_root.as_ref().unwrap_or(&places.cwd).to_string_lossy().into_owned();
+    line = line
+        .replace("$(git rev-parse --show-toplevel)", &root)
+        .replace("`git rev-parse --show-toplevel`", &root);
+    line = line.replace("$(pwd)", &places.cwd.to_string_lossy());
+    if let Some(home) = places.home.as_ref().map(|home| home.to_string_lossy()) {
+        line = line.replace("${HOME}", &home).replace("$HOME", &home);
+        line = line.replace(" ~/", &format!(" {home}/"));
+        if let Some(rest) = line.strip_prefix("~/") {
+            line = format!("{home}/{rest}");
+        }
+    }
+    line
+}
+
+/// The line without the files that its output goes to.
+fn without_outputs(line: &str) -> String {
+    let mut left = String::new();
+    let mut quote = None;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '>') => {
+                while chars.next_if(|c| matches!(c, '>' | '&' | '|' | ' ' | '\t')).is_some() {}
+                let mut inner = None;
+                while let Some(c) =
+                    chars.next_if(|c| inner.is_some() || !(c.is_whitespace() || ";&|()<>".contains(*c)))
+                {
+                    match inner {
+                        Some(open) if open == c => inner = None,
+                        None if matches!(c, '"' | '\'') => inner = Some(c),
+                        _ => {}
+                    }
+                }
+                left.push(' ');
+                continue;
+            }
+            _ => {}
+        }
+        left.push(c);
+    }
+    left
 }
 
 /// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
@@ -176,6 +358,74 @@ mod tests {
     fn a_script_that_is_not_there_yet_counts() {
         check("test -x .claude/extra.sh && .claude/extra.sh", &[".claude/extra.sh"]);
         check("python3 later.py", &["later.py"]);
+    }
+
+    fn places(cwd: &Path) -> Places {
+        Places {
+            managed: None,
+            claude_managed_dir: None,
+            claude_json: None,
+            config_dir: None,
+            claude_dir: None,
+            state_dir: None,
+            usual: Vec::new(),
+            home: Some("/home/me".into()),
+            git_root: None,
+            cwd: cwd.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_may_run_something_of_the_workspace_is_told_by_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(cwd.join("tools")).unwrap();
+        std::fs::write(cwd.join("TODO"), "x").unwrap();
+        let runs = |line: &str| line_runs_inside(line, &places(&cwd), &["/more".into()]);
+        let absolute = format!("{}/tools/x", cwd.display());
+        for line in [
+            "./tools/hook.sh",
+            &absolute,
+            "python3 tools/hook.py",
+            "\"$CLAUDE_PROJECT_DIR\"/tools/h",
+            "cd tools && ./h",
+            "bash -c tools/hook.sh",
+            "env python3 tools/hook.py",
+            "tools/missing.sh",
+            "make -s hook",
+            "npm test",
+            "python3 hook.py",
+            "bash hook",
+            "python3 -m tools",
+            "python3 tools",
+            "X=tools/a; $X",
+            "$TOOLS/a",
+            "\"$(git rev-parse --show-toplevel)\"/a.sh",
+            "${HAFT_PROJECT_DIR}/a",
+            "/more/a",
+            "sh TODO",
+            "tools",
+            "~/x.sh > log; tools/h",
+            ". tools/env",
+        ] {
+            assert_eq!(runs(line), line != "tools", "{line}");
+        }
+        for line in [
+            "~/.claude/hooks/a.sh",
+            "$HOME/bin/a",
+            "python3 /home/me/a.py",
+            "/usr/bin/logger hi",
+            "jq -r .tool_name",
+            "~/log.sh \"$CLAUDE_PROJECT_DIR\"",
+            "cat >> \"$CLAUDE_PROJECT_DIR\"/hooks.log",
+            "curl https://x/y.sh",
+            "cd ~/hooks && ./a.py",
+            "echo hello; exit 2",
+            "bash -c 'exit 2'",
+            "jq . > out/log.json",
+        ] {
+            assert!(!runs(line), "{line}");
+        }
     }
 
     #[test]
