@@ -8,8 +8,9 @@
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
 //! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
 //!   enters by itself.
-//! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
-//!   aren't there yet, `compare` knows what they looked like, `undo` takes back.
+//! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
+//!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
+//!   takes back, and `journal` keeps what is needed for that, should this program be killed.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
 //!
@@ -26,9 +27,11 @@ mod gitlinks;
 mod grants;
 mod guard;
 mod home;
+mod journal;
 mod kept;
 mod limits;
 mod listening;
+mod named;
 mod placeholders;
 mod places;
 mod repository;

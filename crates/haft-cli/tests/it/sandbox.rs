@@ -445,3 +445,53 @@ fn temporary_folders_of_killed_sessions_are_swept() {
     assert_eq!(names.map(|name| room.path(name).exists()), [false, true, true]);
     assert_eq!(fs::read_dir(room.path("tmp")).unwrap().count(), 2, "its own is gone too");
 }
+
+/// Who is killed undoes nothing; whoever comes next does, and says so.
+#[test]
+fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
+    let room = Room::new();
+    let git = |args: &[&str]| {
+        let done =
+            std::process::Command::new("git").arg("-C").arg(room.path("work")).args(args).output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["config", "include.path", "../.gitlocal"]);
+    let before = fs::read_to_string(room.path("work/.git/config")).unwrap();
+    room.write(
+        "work/attack.sh",
+        "git config core.fsmonitor evil; git config branch.x.remote o; echo '[core]' > .gitlocal; touch ready; sleep 1000",
+    );
+    let input = json!({"command": "git config user.name q; bash attack.sh"}).to_string();
+    let mut haft = room.haft(["call", "Bash", &input, "--allow", "Bash"]);
+    haft.env("PATH", std::env::var_os("PATH").unwrap());
+    let mut killed = haft.spawn().unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !room.path("work/ready").exists() {
+        assert!(std::time::Instant::now() < end && killed.try_wait().unwrap().is_none(), "it never began");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(
+        git(&["config", "--file", ".git/config", "core.fsmonitor"]),
+        "evil\n",
+        "there is nothing to undo"
+    );
+
+    let next = bash(&room, "ls", &[]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    for words in
+        ["a session was killed while a command could write", "`core.fsmonitor`", ".gitlocal.undone-1"]
+    {
+        assert!(next.stderr.contains(words), "{next:?}");
+    }
+    let after = fs::read_to_string(room.path("work/.git/config")).unwrap();
+    assert!(after.starts_with(&before) && !after.contains("fsmonitor"), "{after}");
+    assert!(after.contains("remote = o"), "what a command may change stays: {after}");
+    assert!(!room.path("work/.gitlocal").exists());
+    // It is said once, and a session that ends as it should leaves nothing to say.
+    let again = bash(&room, "git config user.name r", &["--allow", "Bash"]);
+    assert!(again.code == Some(0) && !again.stderr.contains("killed"), "{again:?}");
+    assert!(!bash(&room, "ls", &[]).stderr.contains("killed"));
+}

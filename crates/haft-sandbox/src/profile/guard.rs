@@ -10,13 +10,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 
 use super::compare::Watch;
 use super::gitconfig::{self, Merged};
 use super::gitlinks::Indexes;
+use super::journal::{Journal, Kept, Left};
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
@@ -37,7 +38,11 @@ pub(super) struct Guard {
     scripts: Vec<PathBuf>,
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
+    home: Option<PathBuf>,
     placeholders: Placeholders,
+    journal: Journal,
+    /// Which names aren't there and must not come to be, for whoever comes after us.
+    awaited: OnceLock<Kept>,
     watch: Watch,
     state: Mutex<State>,
 }
@@ -64,6 +69,8 @@ struct Open {
     before: Vec<u8>,
     /// The requests of those that run.
     writers: BTreeSet<usize>,
+    /// What it was, for whoever comes after us.
+    _kept: Kept,
 }
 
 impl Guard {
@@ -73,10 +80,22 @@ impl Guard {
         found: &Found,
         notes: &mut Vec<String>,
     ) -> Result<Guard, String> {
+        let copies = config.caches.join("git-configs");
+        let kept = |error| {
+            format!("no copy of what commands may write can be kept in `{}`: {error}", copies.display())
+        };
+        let journal = Journal::open(copies.clone()).map_err(kept)?;
+        let undo = |left: Left<'_>| match left {
+            Left::Config(path, before) => notes.extend(undo_left(path, before)),
+            Left::Names(names) => {
+                notes.extend(names.iter().filter_map(|(below, name)| aside_left(below, name)))
+            }
+        };
+        journal.left(undo).map_err(kept)?;
         let mut state = State::default();
         for work in &found.repositories {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
-            match repository::find(work) {
+            match repository::find(work, config.home.as_deref()) {
                 Ok(repository) => state.repositories.extend(repository),
                 Err(why) => {
                     notes.extend(workspaces.contains(work).then_some(why));
@@ -114,7 +133,9 @@ impl Guard {
         })?;
         let state = Mutex::new(state);
         let own = config.own.clone();
-        Ok(Guard { workspaces, names, scripts, own, placeholders, watch: Watch::default(), state })
+        let (home, watch) = (config.home.clone(), Watch::default());
+        let awaited = OnceLock::new();
+        Ok(Guard { workspaces, names, scripts, own, home, placeholders, journal, awaited, watch, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -210,11 +231,14 @@ impl Guard {
         if let Some(config) = &config {
             places.pin_above(config);
             let mut state = self.state();
-            let open = state.configs.entry(config.clone()).or_insert_with(|| Open {
-                before: read_small(config).unwrap_or_default(),
-                writers: BTreeSet::new(),
-            });
-            open.writers.insert(address(request));
+            if !state.configs.contains_key(config) {
+                let before = read_small(config).unwrap_or_default();
+                let open = Open { _kept: self.keep(config, &before)?, before, writers: BTreeSet::new() };
+                state.configs.insert(config.clone(), open);
+            }
+            if let Some(open) = state.configs.get_mut(config) {
+                open.writers.insert(address(request));
+            }
         }
         let works: Vec<PathBuf> =
             self.state().repositories.iter().map(|repository| repository.work.join(".git")).collect();
@@ -224,13 +248,47 @@ impl Guard {
                 self.state().links.insert(git.clone(), to);
             }
         }
+        let missing: Vec<PathBuf> =
+            self.state().repositories.iter().flat_map(|repository| repository.missing.clone()).collect();
+        for path in &missing {
+            // Only what is there can be pinned.
+            let there = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
+            if let Some(there) = there {
+                places.pin_above(&there.join("x"));
+            }
+        }
         for plain in self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))) {
             let may = request.confinement == Confinement::Session && places.shows(&plain);
             if may && plain.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 places.bind(&plain, true);
             }
         }
+        self.keep_names()?;
         self.watch.refresh(&self.fixed(None));
+        Ok(())
+    }
+
+    /// Keeps the names that git would obey as soon as they are there, once, before the first command that could make them.
+    fn keep_names(&self) -> Result<(), String> {
+        if self.awaited.get().is_some() {
+            return Ok(());
+        }
+        let elsewhere = self.elsewhere();
+        let state = self.state();
+        let named = state.repositories.iter().flat_map(|repository| {
+            repository.missing.iter().chain(&repository.unwanted).chain(&repository.hooks)
+        });
+        let named = named.filter(|path| path.symlink_metadata().is_err());
+        let below = |path: &PathBuf| {
+            let mut roots = self.workspaces.iter().chain(&elsewhere);
+            roots.find(|root| path.starts_with(root)).map(|root| (root.clone(), path.clone()))
+        };
+        let names: Vec<(PathBuf, PathBuf)> = named.filter_map(below).collect();
+        let kept = self
+            .journal
+            .keep_names(&names)
+            .map_err(|error| format!("no record can be kept of names that no command is to make: {error}"))?;
+        let _ = self.awaited.set(kept);
         Ok(())
     }
 
@@ -245,9 +303,20 @@ impl Guard {
         places.pin_above(path);
     }
 
+    /// Keeps what a configuration is, for the case that we are killed before we can look at it.
+    fn keep(&self, config: &Path, before: &[u8]) -> Result<Kept, String> {
+        self.journal.keep(config, before).map_err(|error| {
+            format!("no copy of `{}` can be kept, which this command may write: {error}", config.display())
+        })
+    }
+
     /// Whether an empty folder may stand at a path: never above a working directory or outside of one.
     fn can_stand_in(&self, path: &Path) -> bool {
-        let named = self.names.iter().any(|name| name == path) || path.ends_with("hooks");
+        let of_git =
+            || self.state().repositories.iter().any(|known| known.hooks.iter().any(|hooks| hooks == path));
+        let named = self.names.iter().any(|name| name == path) || path.ends_with("hooks") || of_git();
+        // What lies in a protected name is held with it.
+        let named = named && !self.names.iter().any(|name| name != path && path.starts_with(name));
         let inside = |folder: &PathBuf| path != folder && path.starts_with(folder);
         let there = path.parent().is_some_and(Path::is_dir);
         named && there && (self.workspaces.iter().any(inside) || self.elsewhere().iter().any(inside))
@@ -296,6 +365,9 @@ impl Guard {
         }
         let said = check_config(config, &open.before);
         open.before = read_small(config).unwrap_or_default();
+        if let Ok(kept) = self.keep(config, &open.before) {
+            open._kept = kept;
+        }
         if open.writers.is_empty() {
             state.configs.remove(config);
         }
@@ -312,6 +384,18 @@ impl Guard {
                 if path.symlink_metadata().is_ok() {
                     let done = undo::take_away(&path);
                     said.push(Refusal::Protected { path, done });
+                }
+            }
+            // Where a folder stands in for one no command makes it.
+            let hooks = repository.hooks.iter().filter(|path| !self.placeholders.made(path));
+            let named = repository.missing.iter().chain(hooks);
+            for path in named.filter(|path| path.symlink_metadata().is_ok()) {
+                let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
+                if let Some(workspace) = inside {
+                    said.push(Refusal::Protected {
+                        path: path.clone(),
+                        done: undo::put_aside(path, workspace),
+                    });
                 }
             }
         }
@@ -354,7 +438,7 @@ impl Guard {
             }
             for work in new {
                 if self.check_new(&work, known, said)
-                    && let Ok(Some(mut repository)) = repository::find(&work)
+                    && let Ok(Some(mut repository)) = repository::find(&work, self.home.as_deref())
                 {
                     // What was made in the session vouches for nothing outside of it.
                     repository.elsewhere.clear();
@@ -380,7 +464,7 @@ impl Guard {
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> bool {
         let git = work.join(".git");
         let Ok(found) = git.symlink_metadata() else { return false };
-        let there = match repository::find(work) {
+        let there = match repository::find(work, self.home.as_deref()) {
             Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
             _ => None,
         };
@@ -452,6 +536,30 @@ fn is_refusal(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotADirectory
     )
+}
+
+/// Undoes what a command of a session that was killed has changed in a configuration. Says so.
+fn undo_left(path: &Path, before: &[u8]) -> Option<String> {
+    // The repository may be gone.
+    path.parent().filter(|folder| folder.is_dir())?;
+    let Refusal::Protected { path, done } = check_config(path, before)? else { return None };
+    Some(format!(
+        "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
+        path.display()
+    ))
+}
+
+/// Puts aside what a command of a session that was killed has made. Says so.
+fn aside_left(below: &Path, name: &Path) -> Option<String> {
+    // An empty folder is nothing that git obeys.
+    if name.symlink_metadata().is_err() || placeholders::stands(name) {
+        return None;
+    }
+    let done = undo::put_aside(name, below);
+    Some(format!(
+        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+        name.display()
+    ))
 }
 
 /// Looks at a configuration that a command was let write.

@@ -100,7 +100,7 @@ pub(super) fn stands(path: &Path) -> bool {
 }
 
 /// Held while records are read, written or removed.
-fn alone(records: &Path) -> io::Result<File> {
+pub(super) fn alone(records: &Path) -> io::Result<File> {
     let path = records.join("lock");
     let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     flock(&lock, FlockOperation::LockExclusive)?;

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::named::{Named, named};
 use super::{gitconfig, limits, read_small};
 
 /// One repository, as far as it concerns what runs by itself.
@@ -19,6 +20,10 @@ pub(super) struct Repository {
     pub(super) config: PathBuf,
     /// Names that must not come to be. They can't be held from inside without breaking git, so they are taken away.
     pub(super) unwanted: Vec<PathBuf>,
+    /// Files that its configuration names and that aren't there: whatever is made there would run.
+    pub(super) missing: Vec<PathBuf>,
+    /// Folders of hooks that its configuration names and that aren't there.
+    pub(super) hooks: Vec<PathBuf>,
     /// Folders outside of the working directory that git has to write: verified.
     pub(super) elsewhere: Vec<PathBuf>,
 }
@@ -28,22 +33,26 @@ impl Repository {
     pub(super) fn unknown(work: &Path) -> Repository {
         let git = work.join(".git");
         let (config, none) = (git.join("config"), Vec::new);
-        Repository { work: work.to_owned(), fixed: vec![git], config, unwanted: none(), elsewhere: none() }
+        let (work, fixed) = (work.to_owned(), vec![git]);
+        let (unwanted, missing) = (none(), none());
+        Repository { work, fixed, config, unwanted, missing, hooks: none(), elsewhere: none() }
     }
 }
 
 /// The repository in a folder; an error says why its administration isn't shown.
-pub(super) fn find(work: &Path) -> Result<Option<Repository>, String> {
+///
+/// What the user's own configuration names in it is a part of it.
+pub(super) fn find(work: &Path, home: Option<&Path>) -> Result<Option<Repository>, String> {
     let git = work.join(".git");
     let Ok(found) = git.symlink_metadata() else { return Ok(None) };
     if found.is_dir() {
-        return Ok(Some(plain(work, &git)));
+        return Ok(Some(plain(work, &git, home)));
     }
     if found.is_symlink() {
         // Held as a link, and what it leads to as any other.
         let real =
             git.canonicalize().map_err(|error| format!("`{}` leads nowhere: {error}", git.display()))?;
-        return Ok(Some(plain(work, &real)));
+        return Ok(Some(plain(work, &real, home)));
     }
     let there = pointed(&git)
         .ok_or_else(|| format!("`{}` names no folder; commands don't see that repository", git.display()))?;
@@ -55,7 +64,7 @@ pub(super) fn find(work: &Path) -> Result<Option<Repository>, String> {
             there.display()
         ));
     };
-    let mut repository = plain(work, &common);
+    let mut repository = plain(work, &common, home);
     repository.fixed.push(git);
     if of_worktree.is_some() {
         let names = ["gitdir", "commondir", "config.worktree"];
@@ -66,7 +75,7 @@ pub(super) fn find(work: &Path) -> Result<Option<Repository>, String> {
 }
 
 /// A repository whose administration is this folder.
-fn plain(work: &Path, git: &Path) -> Repository {
+fn plain(work: &Path, git: &Path, home: Option<&Path>) -> Repository {
     let mut fixed = vec![git.join("hooks")];
     let mut unwanted = vec![git.join("commondir")];
     let worktree_config = git.join("config.worktree");
@@ -82,10 +91,12 @@ fn plain(work: &Path, git: &Path) -> Repository {
         fixed.extend(names.iter().map(|name| worktree.path().join(name)));
     }
     let config = git.join("config");
-    fixed.extend(named_in(&config, work));
+    let Named { there, hooks, missing } = named(&config, work, home);
+    fixed.extend(there);
     fixed.retain(|path| path.symlink_metadata().is_ok() || path.ends_with("hooks"));
+    fixed.extend(hooks.iter().cloned());
     fixed.truncate(limits::WATCHED_ENTRIES_MAX);
-    Repository { work: work.to_owned(), fixed, config, unwanted, elsewhere: Vec::new() }
+    Repository { work: work.to_owned(), fixed, config, unwanted, missing, hooks, elsewhere: Vec::new() }
 }
 
 /// Where the worktrees of a repository have configuration of their own, whoever made it. No command is to make one: what it
@@ -95,29 +106,6 @@ pub(super) fn worktree_configs(config: &Path) -> Vec<PathBuf> {
     let worktrees = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     let configs = worktrees.map(|worktree| worktree.path().join("config.worktree"));
     configs.filter(|path| path.symlink_metadata().is_ok()).take(limits::WATCHED_ENTRIES_MAX).collect()
-}
-
-/// What a configuration names that runs or is read as configuration: hooks elsewhere, included files, programs.
-fn named_in(config: &Path, work: &Path) -> Vec<PathBuf> {
-    let entries = read_small(config).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();
-    let mut named = Vec::new();
-    for entry in &entries {
-        let value = entry.value.as_deref().unwrap_or_default();
-        match (entry.section.as_str(), entry.key.as_str()) {
-            ("include" | "includeif", "path") => {
-                named.extend(config.parent().map(|folder| folder.join(value)));
-            }
-            ("core", "hookspath") => named.push(work.join(value)),
-            ("remote" | "branch" | "submodule" | "url", _) | ("core", "worktree") => {}
-            _ => {
-                let program =
-                    work.join(value.trim_start_matches('!').split_whitespace().next().unwrap_or_default());
-                named.extend(Some(program).filter(|program| value.contains('/') && program.is_file()));
-            }
-        }
-    }
-    // As they are named, without `..`: what is compared with where things lie must be real.
-    named.iter().filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// The administrations of submodules, which may lie in one another.

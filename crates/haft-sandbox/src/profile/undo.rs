@@ -101,6 +101,23 @@ pub(super) fn take_away(path: &Path) -> String {
     }
 }
 
+/// Gives what is at a path another name, with all that leads to it unless that is a link: then it is the link. Says what
+/// was done.
+pub(super) fn put_aside(path: &Path, below: &Path) -> String {
+    let between: Vec<&Path> = path.ancestors().take_while(|above| *above != below).collect();
+    let is_link = |path: &&&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let path = between.iter().rev().find(is_link).copied().unwrap_or(path);
+    match Spot::of(path).and_then(|spot| spot.put_aside()) {
+        Ok(aside) => format!(
+            "a command made it, and git would run or obey it; it was renamed to `{}`",
+            path.with_file_name(aside).display()
+        ),
+        Err(error) => format!(
+            "a command made it, and it can't be renamed: {error}; git would run or obey it, so remove it first"
+        ),
+    }
+}
+
 /// Removes a file that was made for a call and that nobody has touched since: it is empty, and its inode didn't change.
 pub(super) fn remove_if_untouched(path: &Path, made: Option<Changed>) {
     let Ok(spot) = Spot::of(path) else { return };

@@ -16,6 +16,7 @@ mod kept;
 mod kernel;
 mod lives;
 mod memory;
+mod named;
 mod net;
 mod output;
 mod profile;
