@@ -400,6 +400,8 @@ impl Profile {
         for path in paths.iter().filter(|path| places.shows(path)).cloned().collect::<Vec<_>>() {
             let Ok(found) = path.symlink_metadata() else { continue };
             if !found.is_symlink() {
+                // By another name it would be seen.
+                places.pin_above(&path);
                 places.hide(&path, &kept);
                 continue;
             }
@@ -407,6 +409,7 @@ impl Profile {
             let Ok(real) = path.canonicalize() else { continue };
             let within = self.config.workspace.iter().any(|workspace| real.starts_with(workspace));
             if within || real.is_file() {
+                places.pin_above(&real);
                 places.hide(&real, &kept);
             }
         }

@@ -179,6 +179,10 @@ impl Guard {
             let known = state.repositories.len();
             state.held.insert(address(request), known);
         }
+        for workspace in &self.workspaces {
+            // One that lies in another: where it is can't be changed either.
+            places.protect(workspace);
+        }
         let fixed = self.fixed(config.as_deref());
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
             if places.writable_root(path).is_none() {

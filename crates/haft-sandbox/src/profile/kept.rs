@@ -106,7 +106,8 @@ impl Profile {
             return Some((self.way_of(held), held.clone(), None));
         }
         let writable = self.session.writable_root(path).is_some();
-        let inner = held.iter().find(|held| held.starts_with(path)).filter(|_| writable);
+        let mut inside = held.iter().chain(&self.masks);
+        let inner = inside.find(|held| held.starts_with(path) && *held != path).filter(|_| writable);
         if let Some(inner) = inner {
             return Some((Way::Holds, path.to_owned(), Some(inner.clone())));
         }

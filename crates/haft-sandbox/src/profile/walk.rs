@@ -4,10 +4,10 @@
 //! level by level, so that where it has to stop what is near was seen. What it finds stays for the session; whatever
 //! appears later isn't known, except where a name can be foretold.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haft::files::Hidden;
 
@@ -23,8 +23,22 @@ pub(super) struct Found {
     pub(super) unreadable: Vec<PathBuf>,
     /// What may not be written.
     pub(super) unwritable: Vec<PathBuf>,
+    /// The folders that these lie in, as far up as the working directories.
+    above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
     pub(super) missed: Option<String>,
+}
+
+impl Found {
+    /// Counts the folders that must keep their place because of what is hidden in them.
+    fn keep_in_place(&mut self, hidden: &Path, roots: &[PathBuf]) {
+        let above = hidden.ancestors().skip(1).take_while(|above| !roots.iter().any(|root| root == above));
+        self.above_hidden.extend(above.map(Path::to_owned));
+        let count = limits::MASKED_FOLDERS_MAX;
+        if self.above_hidden.len() > count {
+            self.missed = Some(format!("what is hidden lies in more than {count} folders"));
+        }
+    }
 }
 
 pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Option<&Hidden>) -> Found {
@@ -51,20 +65,32 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 found.repositories.push(folder.clone());
             }
             if covers(deny_read, &path) {
-                if found.unreadable.len() >= limits::MASKS_MAX {
-                    let count = limits::MASKS_MAX;
+                let count = limits::MASKS_MAX;
+                if found.unreadable.len() >= count {
                     found.missed = Some(format!("rules deny reading more than {count} files in them"));
                     continue;
                 }
+                found.keep_in_place(&path, roots);
                 found.unreadable.push(path);
                 continue;
             }
-            if kind.is_socket() && found.sockets.len() < limits::MASKS_MAX {
+            if kind.is_socket() {
+                let count = limits::MASKS_MAX;
+                if found.sockets.len() >= count {
+                    found.missed = Some(format!("they hold more than {count} sockets"));
+                    continue;
+                }
+                found.keep_in_place(&path, roots);
                 found.sockets.push(path);
                 continue;
             }
-            if covers(deny_write, &path) && found.unwritable.len() < limits::MASKS_MAX {
-                found.unwritable.push(path.clone());
+            if covers(deny_write, &path) {
+                let count = limits::MASKS_MAX;
+                if found.unwritable.len() < count {
+                    found.unwritable.push(path.clone());
+                } else {
+                    found.missed = Some(format!("rules deny writing more than {count} files in them"));
+                }
             }
             // A folder that is a root itself is looked at as such.
             if kind.is_dir() && !is_git && depth < limits::WALK_DEPTH_MAX && !roots.contains(&path) {

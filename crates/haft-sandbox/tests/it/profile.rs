@@ -313,6 +313,26 @@ async fn denied_files_cannot_be_read() {
         session.bad(attempt).await;
     }
     session.good("grep -r read README").await;
+    // Nor by another name in a later command: what hides it lies over its path.
+    fs::create_dir_all(user.at("work/deep/er")).unwrap();
+    fs::write(user.at("work/deep/er/.env"), "SECRET").unwrap();
+    let session = user.session();
+    for (renames, reads) in [("mv sub sub2", "cat sub2/.env"), ("mv deep deep2", "cat deep2/er/.env")] {
+        session.bad(renames).await;
+        session.bad(reads).await;
+    }
+    session.good("touch deep/er/new sub/new && rm deep/er/new sub/new").await;
+}
+
+/// The folder of a working directory that was added in another one can't be renamed: its names would be others.
+#[tokio::test]
+async fn a_working_directory_in_another_stays_where_it_is() {
+    let mut user = User::new();
+    fs::create_dir_all(user.at("work/deep/inner")).unwrap();
+    user.config.workspace.push(user.at("work/deep/inner"));
+    let session = user.session();
+    session.bad("mv deep deep2").await;
+    session.good("touch deep/inner/new").await;
 }
 
 #[tokio::test]
