@@ -7,7 +7,7 @@
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
 //! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
-//!   enters by itself.
+//!   enters by itself, `nested` which came to be since.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `placeholders` stands in for those that
 //!   aren't there yet, `compare` knows what they looked like, `undo` takes back.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
@@ -29,6 +29,7 @@ mod home;
 mod kept;
 mod limits;
 mod listening;
+mod nested;
 mod placeholders;
 mod places;
 mod repository;
@@ -226,7 +227,7 @@ impl Profile {
             .map(|workspace| workspace.path.clone())
             .filter(|path| path != Path::new("/"))
             .collect();
-        let found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
+        let mut found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
         let writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
@@ -244,7 +245,7 @@ impl Profile {
                 "not everything in the working directories can be hidden from commands or protected: {why}; {so}"
             ));
         }
-        let guard = Guard::new(&config, writable, &found, &mut notes)?;
+        let guard = Guard::new(&config, writable, &mut found, &mut notes)?;
         for folder in guard.elsewhere() {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
@@ -298,7 +299,7 @@ impl Profile {
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
     pub(crate) fn is_incomplete(&self) -> bool {
-        self.incomplete
+        self.incomplete || self.guard.gave_up()
     }
 
     /// What the child of a request sees.

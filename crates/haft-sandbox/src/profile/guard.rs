@@ -17,6 +17,7 @@ use haft::ports::{Confinement, ProcessRequest, Refusal};
 use super::compare::Watch;
 use super::gitconfig::{self, Merged};
 use super::gitlinks::Indexes;
+use super::nested::Nested;
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
@@ -56,6 +57,9 @@ struct State {
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
     indexes: Indexes,
+    nested: Nested,
+    /// There was too much to look for repositories in.
+    gave_up: bool,
 }
 
 /// A configuration that running commands may write.
@@ -70,7 +74,7 @@ impl Guard {
     pub(super) fn new(
         config: &ProfileConfig,
         workspaces: Vec<PathBuf>,
-        found: &Found,
+        found: &mut Found,
         notes: &mut Vec<String>,
     ) -> Result<Guard, String> {
         let mut state = State::default();
@@ -104,6 +108,7 @@ impl Guard {
         }
         let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
+        state.nested = Nested::new(workspaces.clone(), found.unreadable.clone(), found.folders.take());
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
         let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
@@ -176,6 +181,9 @@ impl Guard {
         let config = self.config_of(request);
         {
             let mut state = self.state();
+            if state.held.is_empty() {
+                state.nested.begin();
+            }
             let known = state.repositories.len();
             state.held.insert(address(request), known);
         }
@@ -369,6 +377,7 @@ impl Guard {
                 looked_at.push(work);
             }
         }
+        self.look_at_nested(known, said);
         if self.state().repositories.len() > known {
             self.take_away_unwanted(said);
             let new: Vec<PathBuf> = self.state().repositories[known..]
@@ -377,6 +386,49 @@ impl Guard {
                 .collect();
             self.watch.learn(&new);
         }
+    }
+
+    /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
+    /// looked at again when something of them has changed.
+    fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
+        let looked = self.state().nested.look();
+        for work in looked.repositories {
+            if self.state().repositories.iter().any(|repository| repository.work == work) {
+                continue;
+            }
+            if self.check_new(&work, known, said)
+                && let Ok(Some(repository)) = repository::find(&work)
+            {
+                let of_worktrees = repository::worktree_configs(&repository.config);
+                let held =
+                    |path: &PathBuf| self.state().repositories.iter().any(|held| held.fixed.contains(path));
+                let unwanted = repository.unwanted.into_iter().chain(of_worktrees);
+                for path in unwanted.filter(|path| path.symlink_metadata().is_ok() && !held(path)) {
+                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
+                }
+            }
+            self.state().nested.checked(&work);
+        }
+        for path in looked.closed {
+            let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
+                        you use git in it";
+            said.push(Refusal::Protected { path, done: done.into() });
+        }
+        if looked.gave_up {
+            self.state().gave_up = true;
+            let done = "commands have made so many files that repositories among them aren't looked for any more; look \
+                        before you use git there";
+            said.extend(
+                self.workspaces
+                    .first()
+                    .map(|path| Refusal::Protected { path: path.clone(), done: done.into() }),
+            );
+        }
+    }
+
+    /// Whether there was too much to look for repositories in.
+    pub(super) fn gave_up(&self) -> bool {
+        self.state().gave_up
     }
 
     /// Takes from a repository that a command has made what would run, and says so. Whether it is one that stays and has

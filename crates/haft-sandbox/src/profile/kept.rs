@@ -169,7 +169,7 @@ impl Profile {
             Way::Holds => {
                 let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
                 format!(
-                    "in it lies what decides what runs ({}), so no command in the sandbox can rename or remove it, and \
+                    "in it lies what decides what runs, or is hidden from commands ({}), so no command in the sandbox can rename or remove it, and \
                      no rule allows that; the user can, and so can a command that their settings let run without the \
                      sandbox (`sandbox.excludedCommands`)",
                     names.join(", ")

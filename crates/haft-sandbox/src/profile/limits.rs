@@ -21,6 +21,10 @@ pub(crate) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many folders directly in a working directory are looked at for a repository after each call.
 pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
+/// How many entries of folders that a command has changed are read after it to find repositories.
+pub(crate) const NEW_ENTRIES_MAX: usize = 1_000_000;
+/// How many folders of the working directories are remembered to find those that changed.
+pub(crate) const FOLDERS_KNOWN_MAX: usize = 200_000;
 /// How many changes are reported after one call.
 pub(crate) const REPORTED_MAX: usize = 20;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.

@@ -4,7 +4,7 @@
 //! level by level, so that where it has to stop what is near was seen. What it finds stays for the session; whatever
 //! appears later isn't known, except where a name can be foretold.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use haft::files::Hidden;
 
 use super::limits;
+use super::nested::Folder;
 
 #[derive(Default, Debug)]
 pub(super) struct Found {
@@ -23,7 +24,9 @@ pub(super) struct Found {
     pub(super) unreadable: Vec<PathBuf>,
     /// What may not be written.
     pub(super) unwritable: Vec<PathBuf>,
-    /// The folders that these lie in, as far up as the working directories.
+    /// All folders, if all were seen.
+    pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
+    /// The folders that what is hidden lies in, as far up as the working directories.
     above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
     pub(super) missed: Option<String>,
@@ -45,9 +48,14 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
     let mut found = Found::default();
     let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
     let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
+    let (mut folders_seen, mut too_deep) = (BTreeMap::new(), false);
     let mut entries = 0;
     while let Some((folder, depth)) = folders.pop_front() {
-        let Ok(reader) = fs::read_dir(&folder) else { continue };
+        let mut seen = Folder::of(&folder);
+        let Ok(reader) = fs::read_dir(&folder) else {
+            folders_seen.extend(seen.map(|seen| (folder, seen)));
+            continue;
+        };
         for entry in reader.flatten() {
             entries += 1;
             if entries > limits::WALK_ENTRIES_MAX {
@@ -58,6 +66,10 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             let is_git = entry.file_name() == ".git";
+            if let Some(seen) = &mut seen {
+                seen.has_git |= is_git;
+                seen.inside.extend((kind.is_dir() && !is_git).then(|| entry.file_name()));
+            }
             if is_git && found.repositories.len() >= limits::REPOSITORIES_MAX {
                 let count = limits::REPOSITORIES_MAX;
                 found.missed = Some(format!("they hold more than {count} repositories"));
@@ -93,10 +105,17 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 }
             }
             // A folder that is a root itself is looked at as such.
-            if kind.is_dir() && !is_git && depth < limits::WALK_DEPTH_MAX && !roots.contains(&path) {
-                folders.push_back((path, depth + 1));
+            if kind.is_dir() && !is_git && !roots.contains(&path) {
+                if depth < limits::WALK_DEPTH_MAX {
+                    folders.push_back((path, depth + 1));
+                } else {
+                    found.missed = Some(format!("they are more than {depth} folders deep"));
+                    too_deep = true;
+                }
             }
         }
+        folders_seen.extend(seen.map(|seen| (folder, seen)));
     }
+    found.folders = (!too_deep).then_some(folders_seen);
     found
 }
