@@ -38,6 +38,8 @@ pub(super) struct Guard {
     scripts: Vec<PathBuf>,
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
+    /// The session's temporary folder.
+    temp: PathBuf,
     placeholders: Placeholders,
     watch: Watch,
     state: Mutex<State>,
@@ -108,7 +110,8 @@ impl Guard {
         }
         let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
-        state.nested = Nested::new(workspaces.clone(), found.unreadable.clone(), found.folders.take());
+        state.nested = Nested::new(workspaces.clone(), found.unreadable.clone(), found.folders.take())
+            .with_denied(config.deny_write.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
         let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
@@ -118,8 +121,8 @@ impl Guard {
             format!("no record of what is to be cleaned up can be kept in `{}`: {error}", records.display())
         })?;
         let state = Mutex::new(state);
-        let own = config.own.clone();
-        Ok(Guard { workspaces, names, scripts, own, placeholders, watch: Watch::default(), state })
+        let (own, temp) = (config.own.clone(), config.temp.clone());
+        Ok(Guard { workspaces, names, scripts, own, temp, placeholders, watch: Watch::default(), state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -409,6 +412,11 @@ impl Guard {
             }
             self.state().nested.checked(&work);
         }
+        for path in looked.denied.into_iter().filter(|path| !self.placeholders.made(path)) {
+            let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
+                        what rules name without a wildcard, can be held; look at it";
+            said.push(Refusal::Protected { path, done: done.into() });
+        }
         for path in looked.closed {
             let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
                         you use git in it";
@@ -440,6 +448,8 @@ impl Guard {
             Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
             _ => None,
         };
+        // Nobody keeps a repository where every command writes and nothing is held.
+        let there = there.filter(|there| !there.starts_with(&self.temp));
         let Some(there) = there else {
             // It may lead anywhere.
             said.push(Refusal::Protected { done: undo::take_away(&git), path: git });

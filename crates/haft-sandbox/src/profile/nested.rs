@@ -6,6 +6,9 @@
 //! folder changed, which no command can set; afterwards only folders that changed are read again.
 //!
 //! What appears while no command runs is the user's, and is left alone.
+//!
+//! The same look finds files that rules deny to write and that weren't there when the session began: no name can be held
+//! that nobody can foretell, so these are only told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,6 +16,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haft::files::Hidden;
 
 use super::{limits, repository};
 
@@ -54,6 +59,10 @@ pub(super) struct Nested {
     users: BTreeSet<PathBuf>,
     /// The others, as they were when no command ran.
     made: BTreeMap<PathBuf, Vec<(PathBuf, Changed)>>,
+    /// Says what may not be written.
+    deny_write: Option<Hidden>,
+    /// What of it is there.
+    denied: BTreeSet<PathBuf>,
 }
 
 /// What a look has found.
@@ -61,6 +70,8 @@ pub(super) struct Nested {
 pub(super) struct Looked {
     /// Folders with a repository that a command has made or changed.
     pub(super) repositories: Vec<PathBuf>,
+    /// What a command made although rules deny it.
+    pub(super) denied: Vec<PathBuf>,
     /// Folders that can't be read any more.
     pub(super) closed: Vec<PathBuf>,
     /// There was too much, and nothing is looked for any more.
@@ -82,6 +93,12 @@ impl Nested {
         let mut nested = Nested { roots, hidden, folders, ..Nested::default() };
         nested.users = nested.repositories().into_iter().collect();
         nested
+    }
+
+    /// Also finds what rules deny to write, beside what is there.
+    pub(super) fn with_denied(mut self, rule: Option<Hidden>, there: BTreeSet<PathBuf>) -> Nested {
+        (self.deny_write, self.denied) = (rule, there);
+        self
     }
 
     /// Takes what is there now for the user's: no command runs.
@@ -133,6 +150,13 @@ impl Nested {
                         for entry in entries.flatten() {
                             read += 1;
                             let name = entry.file_name();
+                            let is_denied = |rule: &Hidden| rule.covers(&path.join(&name));
+                            if self.deny_write.as_ref().is_some_and(is_denied)
+                                && self.denied.len() < limits::FOLDERS_KNOWN_MAX
+                                && self.denied.insert(path.join(&name))
+                            {
+                                looked.denied.push(path.join(&name));
+                            }
                             if name == ".git" {
                                 folder.has_git = true;
                             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -24,12 +24,20 @@ pub(super) struct Found {
     pub(super) unreadable: Vec<PathBuf>,
     /// What may not be written.
     pub(super) unwritable: Vec<PathBuf>,
+    /// All that rules deny to write.
+    pub(super) denied: BTreeSet<PathBuf>,
     /// All folders, if all were seen.
     pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
     /// The folders that what is hidden lies in, as far up as the working directories.
     above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
     pub(super) missed: Option<String>,
+}
+
+/// Whether rules deny everything in a folder, also what isn't there yet: a name that nobody uses, and one below.
+pub(super) fn is_whole(rule: &Hidden, folder: &Path) -> bool {
+    let unused = folder.join("\u{1}unused");
+    rule.covers(&unused) && rule.covers(&unused.join("\u{1}"))
 }
 
 impl Found {
@@ -96,7 +104,13 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 found.sockets.push(path);
                 continue;
             }
-            if covers(deny_write, &path) {
+            let unwritable = covers(deny_write, &path);
+            let whole = kind.is_dir() && !is_git && deny_write.is_some_and(|rule| is_whole(rule, &path));
+            if unwritable {
+                found.denied.insert(path.clone());
+            }
+            // One in a folder that is held is held.
+            if (unwritable || whole) && !found.unwritable.iter().any(|held| path.starts_with(held)) {
                 let count = limits::MASKS_MAX;
                 if found.unwritable.len() < count {
                     found.unwritable.push(path.clone());

@@ -99,6 +99,12 @@ async fn a_repository_that_no_plain_index_names_runs_nothing() {
         ("a link", format!("{index} && mv .git/index idx && ln -s ../idx .git/index")),
         ("none", "true".to_owned()),
         (
+            "in the temporary folder",
+            format!(
+                "{index} && t=$(mktemp -d) && mv p/q/c/.git $t/git && echo \"gitdir: $t/git\" > p/q/c/.git && git config -f $t/git/config core.worktree $PWD/p/q/c"
+            ),
+        ),
+        (
             "leads elsewhere",
             format!(
                 "{index} && mv p/q/c/.git/config evil && mkdir e && mv evil e/config && cp -r p/q/c/.git/HEAD p/q/c/.git/objects p/q/c/.git/refs e && git -C e config core.bare false; echo ../../../../e > p/q/c/.git/commondir"
