@@ -199,6 +199,7 @@ pub(crate) fn sandbox(
     profile.deny_read_paths.extend(paths(&wanted.files.hidden));
     profile.deny_write = walls.unwritable;
     profile.deny_write_paths = paths(&wanted.files.deny_write);
+    profile.deny_write_paths.extend(walls.unwritable_names);
 
     let network = NetworkPolicy::new()
         .with_allowed(of_rules(&walls.allowed_hosts)?)

@@ -7,7 +7,7 @@
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
 //! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
-//!   enters by itself.
+//!   enters by itself, `nested` which came to be since.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
 //!   takes back, and `journal` keeps what is needed for that, should this program be killed.
@@ -32,6 +32,7 @@ mod kept;
 mod limits;
 mod listening;
 mod named;
+mod nested;
 mod placeholders;
 mod places;
 mod repository;
@@ -229,7 +230,7 @@ impl Profile {
             .map(|workspace| workspace.path.clone())
             .filter(|path| path != Path::new("/"))
             .collect();
-        let found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
+        let mut found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
         let writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
@@ -247,7 +248,7 @@ impl Profile {
                 "not everything in the working directories can be hidden from commands or protected: {why}; {so}"
             ));
         }
-        let guard = Guard::new(&config, writable, &found, &mut notes)?;
+        let guard = Guard::new(&config, writable, &mut found, &mut notes)?;
         for folder in guard.elsewhere() {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
@@ -301,7 +302,7 @@ impl Profile {
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
     pub(crate) fn is_incomplete(&self) -> bool {
-        self.incomplete
+        self.incomplete || self.guard.gave_up()
     }
 
     /// What the child of a request sees.
@@ -403,6 +404,8 @@ impl Profile {
         for path in paths.iter().filter(|path| places.shows(path)).cloned().collect::<Vec<_>>() {
             let Ok(found) = path.symlink_metadata() else { continue };
             if !found.is_symlink() {
+                // By another name it would be seen.
+                places.pin_above(&path);
                 places.hide(&path, &kept);
                 continue;
             }
@@ -410,6 +413,7 @@ impl Profile {
             let Ok(real) = path.canonicalize() else { continue };
             let within = self.config.workspace.iter().any(|workspace| real.starts_with(workspace));
             if within || real.is_file() {
+                places.pin_above(&real);
                 places.hide(&real, &kept);
             }
         }

@@ -3,6 +3,7 @@
 //! A rule about a path or a host is worth more where the kernel keeps it. This is what whoever builds the walls has to
 //! know of the rules; how they are built is another crate's matter.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft::files::Hidden;
@@ -19,6 +20,8 @@ pub struct Walls {
     pub unreadable: Option<Hidden>,
     /// Says which files no child may write, if a rule speaks of any.
     pub unwritable: Option<Hidden>,
+    /// What of it rules name, whether it exists or not.
+    pub unwritable_names: Vec<PathBuf>,
     /// Hosts of `WebFetch(domain:…)` in `allow`, in `ask` and in `deny`.
     pub allowed_hosts: Vec<String>,
     /// Hosts that only an answer opens.
@@ -45,6 +48,7 @@ impl Policy {
         Walls {
             unreadable: stopped(&sets, Touch::Reads),
             unwritable: stopped(&sets, Touch::Writes),
+            unwritable_names: sets.rules.denied_writes(),
             allowed_hosts: hosts(List::Allow),
             asked_hosts: hosts(List::Ask),
             denied_hosts: hosts(List::Deny),

@@ -290,6 +290,17 @@ impl RuleSet {
         deny.filter(|_| !asks_only).or(ask).map(RuleId)
     }
 
+    /// What rules deny to write and name without a wildcard, but perhaps `/**` at the end; for a name at any depth where it
+    /// starts. Not what git keeps: it has to write that, and what of it runs is protected by others.
+    pub fn denied_writes(&self) -> Vec<PathBuf> {
+        let denied = self.rules.iter().filter(|rule| rule.list() == List::Deny && rule.tool == "Edit");
+        let named = denied.filter_map(|rule| match &rule.spec {
+            Spec::Path(spec) => own_path(&self.anchors, rule, spec).filter(|(_, after)| after.is_empty()),
+            _ => None,
+        });
+        named.map(|(path, _)| path).filter(|path| !path.iter().any(|name| name == ".git")).collect()
+    }
+
     /// The first rule that could stop a command of which some words are known only when it runs.
     pub fn may_run(&self, tool: &str, command: &Command<'_>) -> Option<RuleId> {
         if command.open.is_empty() || self.may_stop.commands == [None; 2] {

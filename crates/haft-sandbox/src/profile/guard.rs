@@ -18,6 +18,7 @@ use super::compare::Watch;
 use super::gitconfig::{self, Merged};
 use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Left};
+use super::nested::Nested;
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
@@ -39,6 +40,8 @@ pub(super) struct Guard {
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
     home: Option<PathBuf>,
+    /// The session's temporary folder.
+    temp: PathBuf,
     placeholders: Placeholders,
     journal: Journal,
     /// Which names aren't there and must not come to be, for whoever comes after us.
@@ -61,6 +64,9 @@ struct State {
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
     indexes: Indexes,
+    nested: Nested,
+    /// There was too much to look for repositories in.
+    gave_up: bool,
 }
 
 /// A configuration that running commands may write.
@@ -77,7 +83,7 @@ impl Guard {
     pub(super) fn new(
         config: &ProfileConfig,
         workspaces: Vec<PathBuf>,
-        found: &Found,
+        found: &mut Found,
         notes: &mut Vec<String>,
     ) -> Result<Guard, String> {
         let copies = config.caches.join("git-configs");
@@ -123,6 +129,8 @@ impl Guard {
         }
         let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
+        state.nested = Nested::new(workspaces.clone(), found.unreadable.clone(), found.folders.take())
+            .with_denied(config.deny_write.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
         let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
@@ -132,10 +140,10 @@ impl Guard {
             format!("no record of what is to be cleaned up can be kept in `{}`: {error}", records.display())
         })?;
         let state = Mutex::new(state);
-        let own = config.own.clone();
+        let (own, temp) = (config.own.clone(), config.temp.clone());
         let (home, watch) = (config.home.clone(), Watch::default());
         let awaited = OnceLock::new();
-        Ok(Guard { workspaces, names, scripts, own, home, placeholders, journal, awaited, watch, state })
+        Ok(Guard { workspaces, names, scripts, own, home, temp, placeholders, journal, awaited, watch, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -197,8 +205,15 @@ impl Guard {
         let config = self.config_of(request);
         {
             let mut state = self.state();
+            if state.held.is_empty() {
+                state.nested.begin();
+            }
             let known = state.repositories.len();
             state.held.insert(address(request), known);
+        }
+        for workspace in &self.workspaces {
+            // One that lies in another: where it is can't be changed either.
+            places.protect(workspace);
         }
         let fixed = self.fixed(config.as_deref());
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
@@ -449,6 +464,7 @@ impl Guard {
                 looked_at.push(work);
             }
         }
+        self.look_at_nested(known, said);
         if self.state().repositories.len() > known {
             self.take_away_unwanted(said);
             let new: Vec<PathBuf> = self.state().repositories[known..]
@@ -457,6 +473,54 @@ impl Guard {
                 .collect();
             self.watch.learn(&new);
         }
+    }
+
+    /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
+    /// looked at again when something of them has changed.
+    fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
+        let looked = self.state().nested.look();
+        for work in looked.repositories {
+            if self.state().repositories.iter().any(|repository| repository.work == work) {
+                continue;
+            }
+            if self.check_new(&work, known, said)
+                && let Ok(Some(repository)) = repository::find(&work)
+            {
+                let of_worktrees = repository::worktree_configs(&repository.config);
+                let held =
+                    |path: &PathBuf| self.state().repositories.iter().any(|held| held.fixed.contains(path));
+                let unwanted = repository.unwanted.into_iter().chain(of_worktrees);
+                for path in unwanted.filter(|path| path.symlink_metadata().is_ok() && !held(path)) {
+                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
+                }
+            }
+            self.state().nested.checked(&work);
+        }
+        for path in looked.denied.into_iter().filter(|path| !self.placeholders.made(path)) {
+            let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
+                        what rules name without a wildcard, can be held; look at it";
+            said.push(Refusal::Protected { path, done: done.into() });
+        }
+        for path in looked.closed {
+            let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
+                        you use git in it";
+            said.push(Refusal::Protected { path, done: done.into() });
+        }
+        if looked.gave_up {
+            self.state().gave_up = true;
+            let done = "commands have made so many files that repositories among them aren't looked for any more; look \
+                        before you use git there";
+            said.extend(
+                self.workspaces
+                    .first()
+                    .map(|path| Refusal::Protected { path: path.clone(), done: done.into() }),
+            );
+        }
+    }
+
+    /// Whether there was too much to look for repositories in.
+    pub(super) fn gave_up(&self) -> bool {
+        self.state().gave_up
     }
 
     /// Takes from a repository that a command has made what would run, and says so. Whether it is one that stays and has
@@ -468,6 +532,8 @@ impl Guard {
             Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
             _ => None,
         };
+        // Nobody keeps a repository where every command writes and nothing is held.
+        let there = there.filter(|there| !there.starts_with(&self.temp));
         let Some(there) = there else {
             // It may lead anywhere.
             said.push(Refusal::Protected { done: undo::take_away(&git), path: git });

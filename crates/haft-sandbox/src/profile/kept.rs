@@ -106,7 +106,8 @@ impl Profile {
             return Some((self.way_of(held), held.clone(), None));
         }
         let writable = self.session.writable_root(path).is_some();
-        let inner = held.iter().find(|held| held.starts_with(path)).filter(|_| writable);
+        let mut inside = held.iter().chain(&self.masks);
+        let inner = inside.find(|held| held.starts_with(path) && *held != path).filter(|_| writable);
         if let Some(inner) = inner {
             return Some((Way::Holds, path.to_owned(), Some(inner.clone())));
         }
@@ -168,7 +169,7 @@ impl Profile {
             Way::Holds => {
                 let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
                 format!(
-                    "in it lies what decides what runs ({}), so no command in the sandbox can rename or remove it, and \
+                    "in it lies what decides what runs, or is hidden from commands ({}), so no command in the sandbox can rename or remove it, and \
                      no rule allows that; the user can, and so can a command that their settings let run without the \
                      sandbox (`sandbox.excludedCommands`)",
                     names.join(", ")

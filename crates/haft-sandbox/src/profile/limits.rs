@@ -7,6 +7,8 @@ pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
 pub(crate) const WALK_DEPTH_MAX: usize = 48;
 /// How many denied files are masked; more slow every start down, so commands ask instead.
 pub(crate) const MASKS_MAX: usize = 200;
+/// In how many folders denied files and sockets may lie: each is kept in its place, which takes time at every start.
+pub(crate) const MASKED_FOLDERS_MAX: usize = 500;
 /// How many repositories in the working directories are protected.
 pub(crate) const REPOSITORIES_MAX: usize = 64;
 /// How many entries of protected folders are compared after a call.
@@ -19,6 +21,10 @@ pub(crate) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many folders directly in a working directory are looked at for a repository after each call.
 pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
+/// How many entries of folders that a command has changed are read after it to find repositories.
+pub(crate) const NEW_ENTRIES_MAX: usize = 1_000_000;
+/// How many folders of the working directories are remembered to find those that changed.
+pub(crate) const FOLDERS_KNOWN_MAX: usize = 200_000;
 /// How many changes are reported after one call.
 pub(crate) const REPORTED_MAX: usize = 20;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.

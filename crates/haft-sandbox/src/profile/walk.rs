@@ -4,14 +4,15 @@
 //! level by level, so that where it has to stop what is near was seen. What it finds stays for the session; whatever
 //! appears later isn't known, except where a name can be foretold.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haft::files::Hidden;
 
 use super::limits;
+use super::nested::Folder;
 
 #[derive(Default, Debug)]
 pub(super) struct Found {
@@ -23,17 +24,46 @@ pub(super) struct Found {
     pub(super) unreadable: Vec<PathBuf>,
     /// What may not be written.
     pub(super) unwritable: Vec<PathBuf>,
+    /// All that rules deny to write.
+    pub(super) denied: BTreeSet<PathBuf>,
+    /// All folders, if all were seen.
+    pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
+    /// The folders that what is hidden lies in, as far up as the working directories.
+    above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
     pub(super) missed: Option<String>,
+}
+
+/// Whether rules deny everything in a folder, also what isn't there yet: a name that nobody uses, and one below.
+pub(super) fn is_whole(rule: &Hidden, folder: &Path) -> bool {
+    let unused = folder.join("\u{1}unused");
+    rule.covers(&unused) && rule.covers(&unused.join("\u{1}"))
+}
+
+impl Found {
+    /// Counts the folders that must keep their place because of what is hidden in them.
+    fn keep_in_place(&mut self, hidden: &Path, roots: &[PathBuf]) {
+        let above = hidden.ancestors().skip(1).take_while(|above| !roots.iter().any(|root| root == above));
+        self.above_hidden.extend(above.map(Path::to_owned));
+        let count = limits::MASKED_FOLDERS_MAX;
+        if self.above_hidden.len() > count {
+            self.missed = Some(format!("what is hidden lies in more than {count} folders"));
+        }
+    }
 }
 
 pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Option<&Hidden>) -> Found {
     let mut found = Found::default();
     let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
     let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
+    let (mut folders_seen, mut too_deep) = (BTreeMap::new(), false);
     let mut entries = 0;
     while let Some((folder, depth)) = folders.pop_front() {
-        let Ok(reader) = fs::read_dir(&folder) else { continue };
+        let mut seen = Folder::of(&folder);
+        let Ok(reader) = fs::read_dir(&folder) else {
+            folders_seen.extend(seen.map(|seen| (folder, seen)));
+            continue;
+        };
         for entry in reader.flatten() {
             entries += 1;
             if entries > limits::WALK_ENTRIES_MAX {
@@ -44,6 +74,10 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             let is_git = entry.file_name() == ".git";
+            if let Some(seen) = &mut seen {
+                seen.has_git |= is_git;
+                seen.inside.extend((kind.is_dir() && !is_git).then(|| entry.file_name()));
+            }
             if is_git && found.repositories.len() >= limits::REPOSITORIES_MAX {
                 let count = limits::REPOSITORIES_MAX;
                 found.missed = Some(format!("they hold more than {count} repositories"));
@@ -51,26 +85,51 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 found.repositories.push(folder.clone());
             }
             if covers(deny_read, &path) {
-                if found.unreadable.len() >= limits::MASKS_MAX {
-                    let count = limits::MASKS_MAX;
+                let count = limits::MASKS_MAX;
+                if found.unreadable.len() >= count {
                     found.missed = Some(format!("rules deny reading more than {count} files in them"));
                     continue;
                 }
+                found.keep_in_place(&path, roots);
                 found.unreadable.push(path);
                 continue;
             }
-            if kind.is_socket() && found.sockets.len() < limits::MASKS_MAX {
+            if kind.is_socket() {
+                let count = limits::MASKS_MAX;
+                if found.sockets.len() >= count {
+                    found.missed = Some(format!("they hold more than {count} sockets"));
+                    continue;
+                }
+                found.keep_in_place(&path, roots);
                 found.sockets.push(path);
                 continue;
             }
-            if covers(deny_write, &path) && found.unwritable.len() < limits::MASKS_MAX {
-                found.unwritable.push(path.clone());
+            let unwritable = covers(deny_write, &path);
+            let whole = kind.is_dir() && !is_git && deny_write.is_some_and(|rule| is_whole(rule, &path));
+            if unwritable {
+                found.denied.insert(path.clone());
+            }
+            // One in a folder that is held is held.
+            if (unwritable || whole) && !found.unwritable.iter().any(|held| path.starts_with(held)) {
+                let count = limits::MASKS_MAX;
+                if found.unwritable.len() < count {
+                    found.unwritable.push(path.clone());
+                } else {
+                    found.missed = Some(format!("rules deny writing more than {count} files in them"));
+                }
             }
             // A folder that is a root itself is looked at as such.
-            if kind.is_dir() && !is_git && depth < limits::WALK_DEPTH_MAX && !roots.contains(&path) {
-                folders.push_back((path, depth + 1));
+            if kind.is_dir() && !is_git && !roots.contains(&path) {
+                if depth < limits::WALK_DEPTH_MAX {
+                    folders.push_back((path, depth + 1));
+                } else {
+                    found.missed = Some(format!("they are more than {depth} folders deep"));
+                    too_deep = true;
+                }
             }
         }
+        folders_seen.extend(seen.map(|seen| (folder, seen)));
     }
+    found.folders = (!too_deep).then_some(folders_seen);
     found
 }

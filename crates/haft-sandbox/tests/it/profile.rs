@@ -313,6 +313,54 @@ async fn denied_files_cannot_be_read() {
         session.bad(attempt).await;
     }
     session.good("grep -r read README").await;
+    // Nor by another name in a later command: what hides it lies over its path.
+    fs::create_dir_all(user.at("work/deep/er")).unwrap();
+    fs::write(user.at("work/deep/er/.env"), "SECRET").unwrap();
+    let session = user.session();
+    for (renames, reads) in [("mv sub sub2", "cat sub2/.env"), ("mv deep deep2", "cat deep2/er/.env")] {
+        session.bad(renames).await;
+        session.bad(reads).await;
+    }
+    session.good("touch deep/er/new sub/new && rm deep/er/new sub/new").await;
+}
+
+/// What rules deny to write is held where it can be foretold, also what isn't there yet; the rest is told.
+#[tokio::test]
+async fn what_rules_deny_is_not_made_either() {
+    let mut user = User::new();
+    fs::create_dir_all(user.at("work/sub/db/in")).unwrap();
+    fs::write(user.at("work/sub/db/old"), "old").unwrap();
+    let below = |path: &Path| path.ancestors().skip(1).any(|above| above.ends_with("db"));
+    user.config.deny_write =
+        Some(Hidden::new(move |path| below(path) || path.extension().is_some_and(|end| end == "key")));
+    // As a rule names it.
+    user.config.deny_write_paths.push(user.at("work/db"));
+    let session = user.session();
+    for attempt in
+        ["echo n > sub/db/new", "echo n > sub/db/in/new", "rm sub/db/old", "mkdir db", "mv sub other"]
+    {
+        session.bad(attempt).await;
+    }
+    let (exit, said, refused) = session.run(session.request("echo n > a.key; echo n > plain")).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(
+        matches!(&*refused, [Refusal::Protected { path, done }] if path.ends_with("a.key") && done.contains("rule")),
+        "{refused:?}"
+    );
+    // Once, and not what the user makes.
+    fs::write(user.at("work/b.key"), "mine").unwrap();
+    session.good("echo n > plain").await;
+}
+
+/// The folder of a working directory that was added in another one can't be renamed: its names would be others.
+#[tokio::test]
+async fn a_working_directory_in_another_stays_where_it_is() {
+    let mut user = User::new();
+    fs::create_dir_all(user.at("work/deep/inner")).unwrap();
+    user.config.workspace.push(user.at("work/deep/inner"));
+    let session = user.session();
+    session.bad("mv deep deep2").await;
+    session.good("touch deep/inner/new").await;
 }
 
 #[tokio::test]

@@ -90,6 +90,77 @@ async fn a_repository_in_a_repository_runs_nothing() {
     }
 }
 
+/// Whatever the index looks like, and where there is none: whoever enters the folder with git obeys it, too.
+#[tokio::test]
+async fn a_repository_that_no_plain_index_names_runs_nothing() {
+    let index = "git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c";
+    let hides = [
+        ("split", format!("{index} && git update-index --split-index")),
+        ("a link", format!("{index} && mv .git/index idx && ln -s ../idx .git/index")),
+        ("none", "true".to_owned()),
+        (
+            "in the temporary folder",
+            format!(
+                "{index} && t=$(mktemp -d) && mv p/q/c/.git $t/git && echo \"gitdir: $t/git\" > p/q/c/.git && git config -f $t/git/config core.worktree $PWD/p/q/c"
+            ),
+        ),
+        (
+            "leads elsewhere",
+            format!(
+                "{index} && mv p/q/c/.git/config evil && mkdir e && mv evil e/config && cp -r p/q/c/.git/HEAD p/q/c/.git/objects p/q/c/.git/refs e && git -C e config core.bare false; echo ../../../../e > p/q/c/.git/commondir"
+            ),
+        ),
+    ];
+    for (what, hide) in hides {
+        let script = |mark: &Path| {
+            format!(
+                "git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && git config core.fsmonitor 'touch {}; false' && cd $OLDPWD && {hide}",
+                mark.display()
+            )
+        };
+        let enter = |user: &User| {
+            let _ = fs::remove_file(user.at("ran"));
+            for folder in ["work", "work/p/q/c"] {
+                let _ = Command::new("git").arg("-C").arg(user.at(folder)).arg("status").output().unwrap();
+            }
+            user.at("ran").exists()
+        };
+        let user = User::new();
+        let mut outside = Command::new("bash");
+        outside.args(["-c", &script(&user.at("ran"))]).env("HOME", user.at("home"));
+        assert!(outside.current_dir(user.at("work")).output().unwrap().status.success(), "{what}");
+        assert!(enter(&user), "{what}: the attack doesn't even work outside");
+
+        let user = User::new();
+        let session = user.session();
+        let (exit, said, refused) = session.run(session.request(&script(&user.at("ran")))).await;
+        assert_eq!(exit, Exit::Code(0), "{what}: {said}");
+        assert!(!refused.is_empty(), "{what}");
+        assert!(!enter(&user), "{what}: {refused:?}");
+    }
+}
+
+/// One that isn't held is looked at again when it has changed, and what the user does to it stays.
+#[tokio::test]
+async fn a_deep_repository_is_looked_at_again() {
+    let user = User::new();
+    let session = user.session();
+    session.good("git init -q a/b/c").await;
+    let (_, said, refused) = session
+        .run(session.request("cd a/b/c && git config core.fsmonitor x && echo x > .git/hooks/pre-commit"))
+        .await;
+    assert!(names(&refused).contains("core.fsmonitor") && names(&refused).contains("pre-commit"), "{said}");
+    git(&user.at("work/a/b/c"), &["config", "core.fsmonitor", "mine"]);
+    git(&user.at("work"), &["init", "-q", "x/y/users"]);
+    git(&user.at("work/x/y/users"), &["config", "core.fsmonitor", "mine"]);
+    session.good("echo y > a/b/c/f; echo y > x/y/users/f").await;
+    for mine in ["work/a/b/c/.git/config", "work/x/y/users/.git/config"] {
+        assert!(fs::read_to_string(user.at(mine)).unwrap().contains("mine"), "{mine}");
+    }
+    // Nor is it in the way.
+    session.good("rm -rf a").await;
+}
+
 /// The folder was a submodule before, of which there was no repository yet: the index doesn't change.
 #[tokio::test]
 async fn a_submodule_that_was_not_there_runs_nothing() {
