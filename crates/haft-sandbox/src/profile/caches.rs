@@ -148,7 +148,7 @@ fn remove_workers(cache: &Path) {
 }
 
 /// What a folder takes on the disk; nothing if there are too many files to count.
-fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
+pub(super) fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
     let (mut total, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
