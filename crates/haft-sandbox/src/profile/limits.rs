@@ -21,8 +21,8 @@ pub(crate) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many folders directly in a working directory are looked at for a repository after each call.
 pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
-/// How many changes are reported after one call.
-pub(crate) const REPORTED_MAX: usize = 20;
+/// How many changes are reported after one call. Few of them are shown, and the others counted.
+pub(crate) const REPORTED_MAX: usize = 1_000;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.
 pub(crate) const CACHES_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// For how many workspaces private copies of caches are kept.
