@@ -35,6 +35,7 @@ mod named;
 mod nested;
 mod placeholders;
 mod places;
+mod recovered;
 mod repository;
 mod stand_in;
 #[cfg(test)]
@@ -274,9 +275,10 @@ impl Profile {
         let mut masks: Vec<PathBuf> = found.sockets.into_iter().chain(found.unreadable).collect();
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
         let rlimits = rlimits();
-        let stand_ins = StandIns::open(&config.caches).map_err(|error| {
+        let (stand_ins, recovered) = StandIns::open(&config.caches).map_err(|error| {
             format!("no folders for what is granted can be made in `{}`: {error}", config.caches.display())
         })?;
+        notes.extend(recovered);
         let mut profile = Profile {
             config,
             session: Places::default(),

@@ -99,6 +99,7 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
     kept.sort();
     let mut total: u64 = kept.iter().fold(0, |sum, (_, _, size)| sum.saturating_add(*size));
     let (mut count, mut removed) = (kept.len(), 0);
+    let (large, many) = (total > limits::CACHES_BYTES_MAX, count > limits::CACHES_WORKSPACES_MAX);
     for (_, path, size) in kept {
         if total <= limits::CACHES_BYTES_MAX && count <= limits::CACHES_WORKSPACES_MAX {
             break;
@@ -111,9 +112,14 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
     }
     let gib = limits::CACHES_BYTES_MAX >> 30;
     if removed > 0 {
-        return Some(format!(
-            "private copies of build caches of {removed} other workspaces were removed: all together may take {gib} GiB"
-        ));
+        let workspaces = limits::CACHES_WORKSPACES_MAX;
+        let why = match (large, many) {
+            (true, true) => format!("all together may take {gib} GiB, and be of {workspaces} workspaces"),
+            (true, false) => format!("all together may take {gib} GiB"),
+            _ => format!("they are kept for the {workspaces} workspaces that were used last"),
+        };
+        let whose = if removed == 1 { "one other workspace" } else { &format!("{removed} other workspaces") };
+        return Some(format!("private copies of build caches of {whose} were removed: {why}"));
     }
     (total > limits::CACHES_BYTES_MAX).then(|| {
         format!(
@@ -148,7 +154,7 @@ fn remove_workers(cache: &Path) {
 }
 
 /// What a folder takes on the disk; nothing if there are too many files to count.
-fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
+pub(super) fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
     let (mut total, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -206,7 +212,9 @@ mod tests {
         }
         let (held, said) = Caches::open(all, Path::new("/w/0")).unwrap();
         let said = said.unwrap();
-        assert!(said.starts_with("private copies of build caches of "), "{said}");
+        let expected = "private copies of build caches of one other workspace were removed: they are kept for the 32 workspaces \
+                        that were used last";
+        assert_eq!(said, expected);
         assert_eq!(fs::read_dir(all).unwrap().count(), limits::CACHES_WORKSPACES_MAX);
         assert!(held.folder.is_dir());
         assert!(!remove(&held.folder), "it is in use");

@@ -399,10 +399,13 @@ pub(super) fn merge(old: &[u8], new: &[u8]) -> Merged {
         return Merged::Stays;
     }
     let Ok(before) = parse_spans(old) else {
-        return Merged::Undone(old.to_owned(), vec!["all of it, because it can't be read".into()]);
+        return Merged::Undone(
+            old.to_owned(),
+            vec!["all of it (what was there before can't be read)".into()],
+        );
     };
     let Ok(after) = parse(new) else {
-        return Merged::Undone(old.to_owned(), vec!["all of it, because it can't be read any more".into()]);
+        return Merged::Undone(old.to_owned(), vec!["all of it (it can't be read any more)".into()]);
     };
     let (free, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(entry, _)| may_change(entry));
     let kept: Vec<Entry> = kept.into_iter().map(|(entry, _)| entry).collect();

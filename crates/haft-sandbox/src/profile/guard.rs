@@ -639,7 +639,7 @@ fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
             false => return None,
         },
         Some((Merged::Undone(bytes, names), _)) => (bytes, names),
-        None => (before.to_owned(), vec!["all of it, because it was no file any more".into()]),
+        None => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
     };
     written_back(path, &bytes, &undone)
 }
@@ -665,7 +665,10 @@ fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal>
 }
 
 fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal> {
-    let names: Vec<String> = undone.iter().take(5).map(|name| format!("`{name}`")).collect();
+    // Keys, or that it is everything.
+    let shown =
+        |name: &String| if name.starts_with("all of it (") { name.clone() } else { format!("`{name}`") };
+    let names: Vec<String> = undone.iter().take(5).map(shown).collect();
     let names = names.join(", ");
     let done = match undo::replace(path, bytes) {
         Ok(()) if undone.is_empty() => return None,

@@ -1,5 +1,7 @@
 //! The bounds of a session's profile.
 
+use std::time::Duration;
+
 /// How many entries of the working directories are looked at, once per session, for repositories, sockets and what
 /// rules deny.
 pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
@@ -25,8 +27,8 @@ pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
 pub(crate) const NEW_ENTRIES_MAX: usize = 1_000_000;
 /// How many folders of the working directories are remembered to find those that changed.
 pub(crate) const FOLDERS_KNOWN_MAX: usize = 200_000;
-/// How many changes are reported after one call.
-pub(crate) const REPORTED_MAX: usize = 20;
+/// How many changes are reported after one call. Few of them are shown, and the others counted.
+pub(crate) const REPORTED_MAX: usize = 1_000;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.
 pub(crate) const CACHES_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// For how many workspaces private copies of caches are kept.
@@ -50,6 +52,12 @@ pub(crate) const PROCESSES: u64 = 4_096;
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// How many folders that killed sessions have left are removed when one starts.
 pub(super) const STAND_INS_SWEPT_MAX: usize = 1_000;
+/// How long is kept what a command left where nothing was granted, or had made when its session was killed.
+pub(super) const RECOVERED_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How many calls it is kept of; the oldest go when a session starts.
+pub(super) const RECOVERED_MAX: usize = 64;
+/// What it may take on the disk together; the newest is kept whatever it takes.
+pub(super) const RECOVERED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// How many names are looked at in what a command prints when it was kept from something.
 pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;

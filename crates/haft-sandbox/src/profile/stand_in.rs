@@ -5,14 +5,16 @@
 //! private folder in its place: a granted file is in it as a second name of the very same file, so that what is written
 //! into it is written at once. When the command has ended, what became of the granted names is carried out in the real
 //! folder: what is another file now is moved there, what is gone is removed, what was made is moved, and what it leads
-//! through is made. Everything else goes with the private folder, and that is said.
+//! through is made. A granted file that only has another name now stays where it was. What else there is was not granted:
+//! it is kept in `recovered`, because it may be all that is left of something, and that is said.
 //!
 //! Both folders lie on one mount, so that nothing has to be copied; everything is done by name in folders that are held
 //! open, and no link is followed. In the session's temporary folder, which stands at `/tmp`, the same is done without
-//! another folder. What a killed session leaves behind goes when the next one starts: it holds a lock while it lives.
+//! another folder. What a killed session leaves behind goes when the next one starts, and what it had made is kept then: a
+//! session holds a lock while it lives.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -31,15 +33,21 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::places::Places;
+use super::recovered::Recovered;
 use super::{address, limits};
 use crate::scene::Part;
 
 /// What such a folder is called where it has to lie beside the granted name.
 const BESIDE: &str = ".haft-standing-in-";
+/// How the name of the file ends that says what one is for.
+const SAYS: &str = ".of";
+/// How many that killed sessions left are told of by name.
+const SWEPT_TOLD_MAX: usize = 3;
 
 pub(super) struct StandIns {
     /// Where they lie; none if nothing can be mounted.
     folder: Option<PathBuf>,
+    recovered: Recovered,
     state: Mutex<HashMap<usize, Vec<StandIn>>>,
     made: AtomicU64,
 }
@@ -71,6 +79,10 @@ struct StandIn {
 /// A folder that was made here.
 struct Own {
     path: PathBuf,
+    /// How it is called among all of them.
+    name: String,
+    /// Says what it is for, should nobody be left who knows.
+    says: PathBuf,
     /// Leads to it, if it lies beside the granted name.
     record: Option<PathBuf>,
 }
@@ -79,8 +91,20 @@ struct Own {
 struct Name {
     rest: PathBuf,
     extent: Extent,
-    /// What it was.
-    before: Option<Id>,
+    /// What it was, held so that its other names can be counted.
+    before: Option<(Id, OwnedFd)>,
+}
+
+impl Name {
+    fn id(&self) -> Option<Id> {
+        self.before.as_ref().map(|(id, _)| *id)
+    }
+
+    /// How many names that file has.
+    fn links(&self) -> u64 {
+        let found = self.before.as_ref().and_then(|(_, held)| fstat(held).ok());
+        found.map_or(0, |found| found.st_nlink as u64)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,17 +118,29 @@ impl Id {
 
 impl StandIns {
     /// Makes the folder for them, and removes what killed sessions have left.
-    pub(super) fn open(caches: &Path) -> io::Result<StandIns> {
+    /// Also gives what the user should know of that.
+    pub(super) fn open(caches: &Path) -> io::Result<(StandIns, Option<String>)> {
+        let recovered = Recovered::open(caches);
+        let mut kept = Vec::new();
         let folder = caches.join("standing-in");
         fs::create_dir_all(&folder)?;
         let lock = open_folder(CWD, &folder)?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             for entry in fs::read_dir(&folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {
-                sweep(&entry.path());
+                kept.extend(sweep(&entry.path(), &recovered));
             }
         }
-        let state = Mutex::new(HashMap::new());
-        Ok(StandIns { folder: Some(folder), state, made: AtomicU64::new(0) })
+        let more = if kept.len() > SWEPT_TOLD_MAX { " and others beside it" } else { "" };
+        kept.truncate(SWEPT_TOLD_MAX);
+        let note = (!kept.is_empty()).then(|| {
+            format!(
+                "a session was killed while a command made what was allowed; that is kept for {} days, perhaps unfinished: {}{more}",
+                limits::RECOVERED_AGE_MAX.as_secs() / 86_400,
+                kept.join(", ")
+            )
+        });
+        let (state, made) = (Mutex::new(HashMap::new()), AtomicU64::new(0));
+        Ok((StandIns { folder: Some(folder), recovered, state, made }, note))
     }
 
     /// From now on there are none.
@@ -161,13 +197,14 @@ impl StandIns {
                 let lock = open_folder(CWD, folder)?;
                 flock(&lock, FlockOperation::LockShared)?;
                 let name = format!("{}-{}", std::process::id(), self.made.fetch_add(1, Ordering::Relaxed));
+                let says = folder.join(format!("{name}{SAYS}"));
                 let own = if on_the_same(folder)?.is_some() {
-                    Own { path: folder.join(name), record: None }
+                    Own { path: folder.join(&name), name, says, record: None }
                 } else {
                     let record = folder.join(&name);
                     let path = wanted.folder.join(format!("{BESIDE}{name}"));
                     std::os::unix::fs::symlink(&path, &record)?;
-                    Own { path, record: Some(record) }
+                    Own { path, name, says, record: Some(record) }
                 };
                 let made = private_folder(&own, real);
                 if made.is_err() {
@@ -207,6 +244,10 @@ impl StandIns {
     pub(super) fn note_room(&self, request: &ProcessRequest, places: &Places) {
         for one in self.state().get_mut(&address(request)).into_iter().flatten() {
             one.room = places.inside(&one.at);
+            if let Some(own) = &one.own {
+                // Without it more would be kept after a crash than has to be.
+                let _ = fs::write(&own.says, one.left().to_bytes());
+            }
         }
     }
 
@@ -215,12 +256,7 @@ impl StandIns {
         let all = self.state().remove(&address(request)).unwrap_or_default();
         let mut said = Vec::new();
         for one in all {
-            let failed = one.settle(&mut said);
-            match failed {
-                // What can't be put where it belongs is kept.
-                true => {}
-                false => one.remove(),
-            }
+            one.settle(&self.recovered, &mut said);
         }
         said.truncate(limits::REPORTED_MAX);
         said
@@ -250,40 +286,106 @@ impl StandIn {
             // By descriptor: the very file that was granted, whatever has its name by now.
             let path = format!("/proc/self/fd/{}", itself.as_raw_fd());
             linkat(CWD, path, &*self.private, &rest, AtFlags::SYMLINK_FOLLOW)?;
-            before = Some(Id::of(&fstat(itself)?));
+            before = Some((Id::of(&fstat(itself)?), itself.try_clone_to_owned()?));
         }
         self.names.push(Name { rest, extent, before });
         self.names.sort_by(|one, other| one.rest.cmp(&other.rest));
         Ok(())
     }
 
-    /// Whether something is left that belongs elsewhere.
-    fn settle(&self, said: &mut Vec<Refusal>) -> bool {
-        let mut failed = false;
+    /// Carries everything out, keeps what has no place, and says so.
+    fn settle(self, recovered: &Recovered, said: &mut Vec<Refusal>) {
+        let (mut failed, mut moved, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for name in &self.names {
-            if let Err(error) = self.carry_out(name) {
-                failed = true;
-                let kept = match &self.own {
-                    Some(own) => own.path.join(&name.rest),
-                    None => self.at.join(&name.rest),
-                };
-                let done = format!(
-                    "it can't be put there: {error}; what the command made is in `{}`",
-                    kept.display()
-                );
-                said.push(Refusal::Protected { path: self.at.join(&name.rest), done });
+            match self.carry_out(name) {
+                Ok(Done::AsItBecame) => {}
+                Ok(Done::Stays(now)) => moved.push((name, now)),
+                Err(error) => failed.push((name, error)),
             }
         }
-        if self.own.is_none() {
-            self.clear_temp();
-        } else if !self.quiet {
-            self.look_for_others(&self.private, Path::new(""), said);
+        let mut say = |rest: &Path, done: String| {
+            if said.len() < limits::REPORTED_MAX {
+                said.push(Refusal::Protected { path: self.at.join(rest), done });
+            }
+        };
+        for (name, now) in &moved {
+            let granted = self.at.join(&name.rest);
+            let done = format!(
+                "only `{}` was granted to it, and not another name for that, so it stays where it was",
+                granted.display()
+            );
+            say(now.as_deref().unwrap_or(&name.rest), done);
         }
-        failed
+        let Some(own) = &self.own else {
+            for (name, error) in failed {
+                let kept = self.at.join(&name.rest);
+                say(
+                    &name.rest,
+                    format!("it can't be put there: {error}; the session's has it in `{}`", kept.display()),
+                );
+            }
+            self.clear_temp(recovered, &mut say);
+            return;
+        };
+        if !self.quiet {
+            self.look_for_others(&self.private, Path::new(""), &mut others);
+            others.retain(|rest| {
+                !moved.iter().any(|(_, now)| now.as_deref().is_some_and(|now| now.starts_with(rest)))
+            });
+        }
+        let kept = strip(self.private.as_fd(), Path::new(""), &self.left(), 0)
+            .then(|| recovered.keep(&own.name, &own.path));
+        let shown = |rest: &Path| {
+            let kept =
+                kept.as_ref().map(|kept| kept.join(rest)).filter(|kept| kept.symlink_metadata().is_ok());
+            kept.map(|kept| format!("`{}`", kept.display()))
+        };
+        let is_told = !failed.is_empty() || !others.is_empty();
+        for (name, error) in failed {
+            let kept = shown(&name.rest).map(|kept| format!("; what the command made is in {kept}"));
+            say(&name.rest, format!("it can't be put there: {error}{}", kept.unwrap_or_default()));
+        }
+        let granted = self.names.iter().take(3);
+        let granted: Vec<String> =
+            granted.map(|name| format!("`{}`", self.at.join(&name.rest).display())).collect();
+        for rest in others {
+            let so = match shown(&rest) {
+                Some(kept) => format!("so this was not put there and is in {kept}"),
+                None => "so this was not kept".to_owned(),
+            };
+            let done = format!(
+                "of that folder only {} was granted to it, {so}; a grant of the whole folder would keep it there (`--add-dir {}`)",
+                granted.join(", "),
+                self.at.display()
+            );
+            say(&rest, done);
+        }
+        match &kept {
+            Some(kept) if !is_told => {
+                let rest = self.names.first().map_or(Path::new(""), |name| &name.rest);
+                say(rest, format!("what it was before, or became, is in `{}`", kept.display()));
+            }
+            _ => {}
+        }
+        match kept {
+            Some(kept) if kept == own.path => own.forget(),
+            _ => own.remove(),
+        }
+    }
+
+    /// What says which of the things in it matter.
+    fn left(&self) -> Left {
+        Left {
+            at: self.at.clone(),
+            quiet: self.quiet,
+            granted: self.names.iter().map(|name| name.rest.clone()).collect(),
+            files: self.names.iter().filter_map(Name::id).collect(),
+            room: self.room.clone(),
+        }
     }
 
     /// One granted name.
-    fn carry_out(&self, name: &Name) -> io::Result<()> {
+    fn carry_out(&self, name: &Name) -> io::Result<Done> {
         let (mut from, mut to) = (self.private.try_clone()?, self.real.try_clone()?);
         let mut names = name.rest.iter().peekable();
         while let Some(part) = names.next() {
@@ -293,36 +395,78 @@ impl StandIn {
                 Err(errno) => return Err(errno.into()),
             };
             if names.peek().is_none() {
-                return finish(name, from.as_fd(), to.as_fd(), part, found.as_ref());
+                let Some(found) = found else { return self.remove_real(name, to.as_fd(), part) };
+                finish(name, from.as_fd(), to.as_fd(), part, &found)?;
+                return Ok(Done::AsItBecame);
             }
             // What it leads through: made by the command, or nothing was made at all.
-            let Some(found) = found.filter(is_folder) else { return Ok(()) };
+            let Some(found) = found.filter(is_folder) else { return Ok(Done::AsItBecame) };
             make_like(to.as_fd(), part, &found)?;
             (from, to) = (open_folder(&from, part)?, open_folder(&to, part)?);
         }
-        Ok(())
+        Ok(Done::AsItBecame)
     }
 
-    /// Takes the granted names out of the session's temporary folder.
-    fn clear_temp(&self) {
+    /// Removes a name that the command has removed: not if it is another file by now, or only has another name.
+    fn remove_real(&self, name: &Name, to: BorrowedFd<'_>, last: &OsStr) -> io::Result<Done> {
+        let now = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok().map(|now| Id::of(&now));
+        let Some(id) = name.id().filter(|id| now == Some(*id)) else { return Ok(Done::AsItBecame) };
+        if name.links() > 1 {
+            let mut search = Search::new(id);
+            let whole = search.look_in(self.private.as_fd(), Path::new(""), 0);
+            if !whole || !search.found.is_empty() {
+                return Ok(Done::Stays(search.found.pop().map(|(_, _, rest)| rest)));
+            }
+        }
+        unlinkat(to, last, AtFlags::empty())?;
+        Ok(Done::AsItBecame)
+    }
+
+    /// Takes the granted names out of the session's temporary folder, and other names of those files too: the next command
+    /// could write them.
+    fn clear_temp(&self, recovered: &Recovered, say: &mut impl FnMut(&Path, String)) {
         for name in self.names.iter().rev() {
             for part in name.rest.ancestors().filter(|part| !part.as_os_str().is_empty()) {
                 // A folder with something in it stays.
                 let _ = unlinkat(&*self.private, part, AtFlags::REMOVEDIR);
             }
-            let found = statat(&*self.private, &name.rest, AtFlags::SYMLINK_NOFOLLOW).ok();
-            if name.before.is_some() && found.map(|found| Id::of(&found)) == name.before {
+            let Some((id, held)) = &name.before else { continue };
+            let is = |folder: BorrowedFd<'_>| {
+                let found = statat(folder, &name.rest, AtFlags::SYMLINK_NOFOLLOW).ok();
+                found.is_some_and(|found| Id::of(&found) == *id)
+            };
+            let stays = is(self.real.as_fd());
+            if stays && is(self.private.as_fd()) {
                 let _ = unlinkat(&*self.private, &name.rest, AtFlags::empty());
+            }
+            if name.links() <= u64::from(stays) {
+                continue;
+            }
+            let mut search = Search::new(*id);
+            search.look_in(self.private.as_fd(), Path::new(""), 0);
+            for (folder, called, rest) in search.found {
+                if !stays && name.links() == 1 {
+                    let kept = format!("temp-{}", std::process::id());
+                    let Ok(kept) = recovered.keep_file(&kept, &called, held.as_fd()) else { continue };
+                    let granted = self.at.join(&name.rest);
+                    let done = format!(
+                        "only `{}` was granted to it, so this, which it was before, is in `{}`",
+                        granted.display(),
+                        kept.display()
+                    );
+                    say(&rest, done);
+                }
+                let _ = unlinkat(&folder, &called, AtFlags::empty());
             }
         }
     }
 
-    /// Says what the command left that it wasn't granted.
-    fn look_for_others(&self, folder: &OwnedFd, inside: &Path, said: &mut Vec<Refusal>) {
+    /// What the command left that it wasn't granted.
+    fn look_for_others(&self, folder: &OwnedFd, inside: &Path, others: &mut Vec<PathBuf>) {
         let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return };
         for entry in entries.flatten().take(limits::WATCHED_ENTRIES_MAX) {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." || said.len() >= limits::REPORTED_MAX {
+            if name == "." || name == ".." || others.len() >= limits::REPORTED_MAX {
                 continue;
             }
             let rest = inside.join(name);
@@ -331,22 +475,11 @@ impl StandIn {
                 let known = self.room.contains(&rest)
                     || self.names.iter().any(|name| name.covers(&rest) && name.before.is_some());
                 if !known && let Ok(deeper) = open_folder(folder, name) {
-                    self.look_for_others(&deeper, &rest, said);
+                    self.look_for_others(&deeper, &rest, others);
                 }
                 continue;
             }
-            let granted: Vec<String> = self
-                .names
-                .iter()
-                .take(3)
-                .map(|name| format!("`{}`", self.at.join(&name.rest).display()))
-                .collect();
-            let done = format!(
-                "of that folder only {} was granted to it, so this was not kept; a grant of the whole folder would (`--add-dir {}`)",
-                granted.join(", "),
-                self.at.display()
-            );
-            said.push(Refusal::Protected { path: self.at.join(rest), done });
+            others.push(rest);
         }
     }
 
@@ -360,9 +493,154 @@ impl StandIn {
 impl Own {
     fn remove(&self) {
         let _ = fs::remove_dir_all(&self.path);
+        self.forget();
+    }
+
+    fn forget(&self) {
+        let _ = fs::remove_file(&self.says);
         if let Some(record) = &self.record {
             let _ = fs::remove_file(record);
         }
+    }
+}
+
+/// What was done about a granted name.
+enum Done {
+    AsItBecame,
+    /// The file has another name for the command, perhaps this one, and keeps its own.
+    Stays(Option<PathBuf>),
+}
+
+/// What of a private folder matters.
+#[derive(Default)]
+struct Left {
+    at: PathBuf,
+    /// Nothing but what was granted.
+    quiet: bool,
+    granted: Vec<PathBuf>,
+    /// What the granted names were.
+    files: Vec<Id>,
+    /// What wasn't put there by the command.
+    room: Vec<PathBuf>,
+}
+
+impl Left {
+    fn matters(&self, rest: &Path, found: &Stat) -> bool {
+        let granted = || self.granted.iter().any(|granted| rest.starts_with(granted));
+        let kept = match FileType::from_raw_mode(found.st_mode) {
+            // With another name there is nothing to be lost.
+            FileType::RegularFile => found.st_size > 0 && found.st_nlink == 1,
+            FileType::Symlink => true,
+            _ => false,
+        };
+        let was_granted = self.files.contains(&Id::of(found));
+        kept && (was_granted || !self.room.iter().any(|room| room == rest) && (!self.quiet || granted()))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.at.as_os_str().as_bytes().to_vec();
+        let mut push = |sign: &str, rest: &[u8]| {
+            bytes.push(0);
+            bytes.extend_from_slice(sign.as_bytes());
+            bytes.extend_from_slice(rest);
+        };
+        push(if self.quiet { "quiet" } else { "told" }, b"");
+        self.granted.iter().for_each(|path| push("+", path.as_os_str().as_bytes()));
+        self.room.iter().for_each(|path| push("-", path.as_os_str().as_bytes()));
+        self.files.iter().for_each(|Id(dev, ino)| push("=", format!("{dev}:{ino}").as_bytes()));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Left {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let mut lines = bytes.split(|byte| *byte == 0);
+        let mut left = Left { at: path(lines.next().unwrap_or_default()), ..Left::default() };
+        left.quiet = lines.next() == Some(b"quiet");
+        for line in lines {
+            match line {
+                [b'+', rest @ ..] => left.granted.push(path(rest)),
+                [b'-', rest @ ..] => left.room.push(path(rest)),
+                [b'=', rest @ ..] => {
+                    let numbers = std::str::from_utf8(rest).ok().and_then(|rest| rest.split_once(':'));
+                    let id = numbers.and_then(|(dev, ino)| Some(Id(dev.parse().ok()?, ino.parse().ok()?)));
+                    left.files.extend(id);
+                }
+                _ => {}
+            }
+        }
+        left
+    }
+}
+
+/// The names in a folder.
+fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Removes what doesn't matter. Whether anything is left.
+fn strip(folder: BorrowedFd<'_>, inside: &Path, matters: &Left, depth: usize) -> bool {
+    let Ok(names) = names_in(folder) else { return true };
+    let mut left = false;
+    for name in names {
+        let rest = inside.join(&name);
+        let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let flags = match is_folder(&found) {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        let keep = match is_folder(&found) {
+            true => {
+                let deeper = (depth < limits::WALK_DEPTH_MAX).then(|| open_folder(folder, &name));
+                deeper.is_none_or(|deeper| {
+                    deeper.map_or(true, |deeper| strip(deeper.as_fd(), &rest, matters, depth + 1))
+                })
+            }
+            false => matters.matters(&rest, &found),
+        };
+        left |= keep || unlinkat(folder, &name, flags).is_err();
+    }
+    left
+}
+
+/// Looks for the names of a file.
+struct Search {
+    id: Id,
+    found: Vec<(OwnedFd, OsString, PathBuf)>,
+    entries_left: usize,
+}
+
+impl Search {
+    fn new(id: Id) -> Search {
+        Search { id, found: Vec::new(), entries_left: limits::WALK_ENTRIES_MAX }
+    }
+
+    /// Whether everything was looked at.
+    fn look_in(&mut self, folder: BorrowedFd<'_>, inside: &Path, depth: usize) -> bool {
+        let Ok(names) = names_in(folder) else { return false };
+        let mut whole = depth <= limits::WALK_DEPTH_MAX;
+        for name in names.into_iter().filter(|_| depth <= limits::WALK_DEPTH_MAX) {
+            let Some(left) = self.entries_left.checked_sub(1) else { return false };
+            self.entries_left = left;
+            let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let rest = inside.join(&name);
+            if is_folder(&found) {
+                let deeper = open_folder(folder, &name);
+                whole &= deeper.is_ok_and(|deeper| self.look_in(deeper.as_fd(), &rest, depth + 1));
+            } else if Id::of(&found) == self.id
+                && let Ok(held) = folder.try_clone_to_owned()
+            {
+                self.found.push((held, name, rest));
+            }
+        }
+        whole
     }
 }
 
@@ -372,20 +650,16 @@ fn finish(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     last: &OsStr,
-    found: Option<&Stat>,
+    found: &Stat,
 ) -> io::Result<()> {
-    let Some(found) = found else {
-        let now = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok();
-        // Removed by the command; unless it is another one by now.
-        if name.before.is_some() && now.map(|now| Id::of(&now)) == name.before {
-            unlinkat(to, last, AtFlags::empty())?;
-        }
-        return Ok(());
-    };
-    if Some(Id::of(found)) == name.before {
+    if Some(Id::of(found)) == name.id() {
         return Ok(());
     }
+    let there = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok();
     match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory if there.is_some_and(|there| !is_folder(&there)) => {
+            Err(io::Error::other("it was a file and would be a folder now"))
+        }
         FileType::Directory if name.extent == Extent::File && !is_empty(from, last) => {
             // What is in it has to be granted by its own name.
             make_like(to, last, found)
@@ -433,22 +707,44 @@ fn private_folder(own: &Own, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Removes what a killed session has left: a folder, or a link to one.
-fn sweep(path: &Path) {
+/// Removes what a killed session has left: a folder, or a link to one. Says what of it was kept, and where.
+fn sweep(path: &Path, recovered: &Recovered) -> Option<String> {
+    let called = path.file_name()?.to_str()?;
+    if let Some(of) = called.strip_suffix(SAYS) {
+        if path.with_file_name(of).symlink_metadata().is_err() {
+            let _ = fs::remove_file(path);
+        }
+        return None;
+    }
     let record = fs::read_link(path).ok();
     let folder = record.as_deref().unwrap_or(path);
     let ours = |name: &OsStr| name.as_bytes().starts_with(BESIDE.as_bytes());
     if record.is_some() && !folder.file_name().is_some_and(ours) {
-        return;
+        return None;
     }
-    match open_folder(CWD, folder) {
-        Ok(opened) if flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() => return,
-        Ok(_) => drop(fs::remove_dir_all(folder)),
-        Err(_) => {}
+    let says = path.with_file_name(format!("{called}{SAYS}"));
+    let mut kept = None;
+    if let Ok(opened) = open_folder(CWD, folder) {
+        if flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return None;
+        }
+        let left = Left::from_bytes(&fs::read(&says).unwrap_or_default());
+        match strip(opened.as_fd(), Path::new(""), &left, 0) {
+            true => {
+                let at = recovered.keep(called, folder);
+                kept = Some(match left.at.as_os_str().is_empty() {
+                    true => format!("`{}`", at.display()),
+                    false => format!("`{}` (for `{}`)", at.display(), left.at.display()),
+                });
+            }
+            false => drop(fs::remove_dir_all(folder)),
+        }
     }
+    let _ = fs::remove_file(says);
     if record.is_some() {
         let _ = fs::remove_file(path);
     }
+    kept
 }
 
 fn open_folder(at: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {

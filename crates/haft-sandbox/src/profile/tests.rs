@@ -593,7 +593,8 @@ fn git_may_write_its_configuration_where_it_has_to() {
     machine.file("work/evil", config);
     fs::remove_file(machine.at("work/.git/config")).unwrap();
     symlink("../evil", machine.at("work/.git/config")).unwrap();
-    let expected = "~/work/.git/config: a command changed `all of it, because it was no file any more`, and that was undone";
+    let expected =
+        "~/work/.git/config: a command changed all of it (it was no file any more), and that was undone";
     assert_eq!(machine.refused(&profile, &request), expected);
     profile.scene(&request).unwrap();
     fs::remove_file(machine.at("work/.git/config")).unwrap();

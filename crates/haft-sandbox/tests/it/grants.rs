@@ -130,7 +130,7 @@ async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
         .iter()
         .map(|refused| match refused {
             Refusal::Protected { path, done } => {
-                assert!(done.contains("was not kept"), "{done}");
+                assert!(done.contains("was not kept") || done.contains("was not put there"), "{done}");
                 path.clone()
             }
             other => panic!("{other:?}"),
@@ -349,5 +349,202 @@ async fn what_is_granted_comes_to_a_sandbox_that_was_made_before() {
             found += usize::from(waiting.iter().any(|waiting| said.lines().next() == Some(waiting)));
         }
         assert!(found >= 5, "`{script}` ran in a sandbox that had waited {found} times of 20");
+    }
+}
+
+/// What was said of each path, sorted.
+fn told(refused: Vec<Refusal>) -> Vec<(PathBuf, String)> {
+    let mut told: Vec<(PathBuf, String)> = refused
+        .into_iter()
+        .map(|refused| match refused {
+            Refusal::Protected { path, done } => (path, done),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+/// All files that were kept, by what is in them.
+fn recovered(user: &User) -> Vec<String> {
+    let (mut contents, mut folders) = (Vec::new(), vec![user.at("state/caches/recovered")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false => contents.push(fs::read_to_string(entry.path()).unwrap()),
+            }
+        }
+    }
+    contents.sort();
+    contents
+}
+
+#[tokio::test]
+async fn a_granted_file_that_is_moved_away_is_not_lost() {
+    let user = User::new();
+    let session = user.session();
+    session.good("true").await;
+    let file = user.at("other/file");
+    let links = || file.metadata().unwrap().nlink();
+    let run = async |script: &str| {
+        let access = write([Root::file(&file)]);
+        let (exit, said, refused) =
+            session.run(session.request(script).with_access(access, Vec::new())).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        (told(refused), fs::read_to_string(&file).unwrap_or_default())
+    };
+    let none: Vec<String> = Vec::new();
+
+    for script in ["mv ../other/file ../other/g", "cd ../other; mkdir d; ln file d/g; rm file"] {
+        let (told, content) = run(script).await;
+        assert_eq!(
+            (content.as_str(), names(&user.at("other"))),
+            ("other", vec!["file".to_owned()]),
+            "{script}"
+        );
+        assert!(told.len() == 1 && told[0].1.contains("stays where it was"), "{told:?}");
+        assert_eq!((recovered(&user), links()), (none.clone(), 1));
+    }
+    // A second name is nothing that could be lost.
+    run("ln ../other/file ../other/g").await;
+    assert_eq!((recovered(&user), links()), (none.clone(), 1));
+
+    // The old one under another name, and a new one: both are there.
+    let (said, content) = run("cd ../other; mv file file.bak; echo new > file").await;
+    assert_eq!((content.as_str(), recovered(&user)), ("new\n", vec!["other".to_owned()]));
+    assert!(said.len() == 1 && said[0].0 == user.at("other/file.bak"), "{said:?}");
+    let kept = user.at("state/caches/recovered").display().to_string();
+    assert!(said[0].1.contains(&kept), "{said:?}");
+
+    // What comes from the workspace.
+    run("echo mine > mine; mv mine ../other/elsewhere").await;
+    assert_eq!(recovered(&user), ["mine\n", "other"]);
+
+    let (said, content) = run("cd ../other; rm file; mkdir file; echo q > file/q").await;
+    assert_eq!(
+        (content.as_str(), recovered(&user)),
+        ("new\n", vec!["mine\n".into(), "other".into(), "q\n".into()])
+    );
+    assert!(
+        said.iter().any(|(path, done)| *path == file && done.contains("would be a folder now")),
+        "{said:?}"
+    );
+
+    // In the home folder, where nothing else stays.
+    let home = user.at("home/.gitconfig");
+    let before = fs::read_to_string(&home).unwrap();
+    let access = || write([Root::file(&home)]);
+    let request = session.request("mv ~/.gitconfig ~/other").with_access(access(), Vec::new());
+    assert_eq!(told(session.run(request).await.2).len(), 1);
+    assert_eq!(fs::read_to_string(&home).unwrap(), before);
+    let script = "mv ~/.gitconfig ~/other; echo '[a]' > ~/.gitconfig";
+    let request = session.request(script).with_access(access(), Vec::new());
+    assert_eq!(told(session.run(request).await.2).len(), 1);
+    assert_eq!(fs::read_to_string(&home).unwrap(), "[a]\n");
+    assert!(recovered(&user).contains(&before), "{:?}", recovered(&user));
+}
+
+#[tokio::test]
+async fn a_granted_file_in_the_temporary_folder_is_not_lost_either() {
+    let mut user = User::new();
+    let temp = tempfile::tempdir_in("/tmp").unwrap();
+    user.config.temp = temp.path().canonicalize().unwrap().join("session");
+    let session = user.session();
+    let file = tempfile::Builder::new().prefix("granted-").tempfile_in("/tmp").unwrap();
+    let path = file.path().to_owned();
+    fs::write(&path, "precious").unwrap();
+    let run = async |script: &str| {
+        let script = script.replace("FILE", &path.display().to_string());
+        let request = session.request(&script).with_access(write([Root::file(&path)]), Vec::new());
+        let (exit, said, refused) = session.run(request).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        told(refused)
+    };
+    assert_eq!(run("mv FILE /tmp/g").await.len(), 1);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    // And the next command has no second name of it, through which it could be written.
+    run("mkdir /tmp/d; ln FILE /tmp/d/g").await;
+    assert_eq!(path.metadata().unwrap().nlink(), 1);
+    session.bad("cat /tmp/g").await;
+    session.bad("cat /tmp/d/g").await;
+    assert_eq!(run("mv FILE /tmp/g; echo new > FILE").await.len(), 1);
+    assert_eq!(
+        (fs::read_to_string(&path).unwrap().as_str(), recovered(&user)),
+        ("new\n", vec!["precious".to_owned()])
+    );
+    assert!(run("rm FILE").await.is_empty());
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn what_a_killed_session_had_made_is_kept_and_told() {
+    let user = User::new();
+    let left = user.at("state/caches/standing-in/1-0");
+    let beside = user.at("other/.haft-standing-in-1-1");
+    fs::create_dir_all(left.join("deep")).unwrap();
+    fs::create_dir(&beside).unwrap();
+    fs::write(left.join("deep/made"), "made").unwrap();
+    fs::write(beside.join("replaced"), "replaced").unwrap();
+    fs::hard_link(user.at("other/file"), beside.join("file")).unwrap();
+    std::os::unix::fs::symlink(&beside, user.at("state/caches/standing-in/1-1")).unwrap();
+    // One for the home folder: only what was granted counts.
+    let home = user.at("state/caches/standing-in/1-2");
+    fs::create_dir(&home).unwrap();
+    for name in [".gitconfig", ".npmrc", ".history"] {
+        fs::write(home.join(name), name).unwrap();
+    }
+    let record = format!("{}\0quiet\0+.gitconfig\0-.npmrc\0", user.at("home").display());
+    fs::write(user.at("state/caches/standing-in/1-2.of"), record).unwrap();
+
+    let session = user.session();
+    let notes = session.sandbox.notes();
+    let kept = user.at("state/caches/recovered").display().to_string();
+    assert!(notes.len() == 1 && notes[0].contains("was killed") && notes[0].contains(&kept), "{notes:?}");
+    assert!(!left.exists() && !beside.exists() && !home.exists());
+    assert_eq!(names(&user.at("state/caches/standing-in")), [] as [&str; 0]);
+    assert_eq!(recovered(&user), [".gitconfig", "made", "replaced"]);
+    assert_eq!(user.at("other/file").metadata().unwrap().nlink(), 1);
+}
+
+#[tokio::test]
+async fn a_workspace_a_home_and_a_grant_may_share_a_folder_of_the_temporary_one() {
+    let shared = tempfile::tempdir_in("/tmp").unwrap();
+    let shared = shared.path().canonicalize().unwrap();
+    for inside in [&["work"][..], &["home"], &["state"], &["work", "home"], &["work", "home", "state"]] {
+        let mut user = User::new();
+        for name in ["home", "work", "state", "out"] {
+            fs::create_dir_all(shared.join(name)).unwrap();
+        }
+        let place = |name: &str| match inside.contains(&name) {
+            true => shared.join(name),
+            false => user.at(name),
+        };
+        let (work, home, state) = (place("work"), place("home"), place("state"));
+        user.config.workspace = vec![work.clone()];
+        user.config.home = Some(home);
+        user.config.temp = state.join("temp/session");
+        user.config.caches = state.join("caches");
+        let session = user.session();
+        let run = async |script: String, roots: Vec<Root>| {
+            let mut request = session.request(&script).with_access(write(roots), Vec::new());
+            request.cwd = work.clone();
+            let (exit, said, refused) = session.run(request).await;
+            assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{inside:?}: `{script}` said: {said}");
+        };
+        let out = shared.join("out");
+        let shown = out.display();
+        run(format!("touch {shown}/q"), vec![Root::file(out.join("q"))]).await;
+        let deep = out.join("miss/deep");
+        run(
+            format!("mkdir -p {shown}/miss/deep; echo z > {shown}/miss/deep/x"),
+            vec![Root::file(&deep), Root::file(deep.join("x"))],
+        )
+        .await;
+        run(format!("sed -i s/z/y/ {shown}/miss/deep/x"), vec![Root::file(deep.join("x"))]).await;
+        assert_eq!(names(&out), ["miss", "q"], "{inside:?}");
+        assert_eq!(fs::read_to_string(deep.join("x")).unwrap(), "y\n", "{inside:?}");
+        drop(session);
+        fs::remove_dir_all(&shared).unwrap();
     }
 }

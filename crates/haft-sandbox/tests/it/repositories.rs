@@ -259,3 +259,12 @@ async fn two_sessions_side_by_side() {
     drop(third);
     assert!(user.at("work/.envrc").symlink_metadata().is_ok());
 }
+
+#[tokio::test]
+async fn everything_that_was_taken_away_is_counted() {
+    let user = User::new();
+    let session = user.session();
+    let script = "git init -q r && mkdir -p r/.git/hooks && cd r/.git/hooks && for i in $(seq 93); do echo x > h$i; done";
+    let (exit, said, refused) = session.run(session.request(script)).await;
+    assert_eq!((exit, refused.len()), (Exit::Code(0), 93), "{said}");
+}

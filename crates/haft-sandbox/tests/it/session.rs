@@ -68,3 +68,18 @@ except Exception as e: print(e)";
     assert!(hosts.contains(&"by-proxy.example"), "{hosts:?} {}", said(&outcome));
     assert_eq!(outcome.exit, Exit::Code(0));
 }
+
+#[tokio::test]
+async fn empty_folders_of_the_user_with_protected_names_stay() {
+    let user = crate::profile::User::new();
+    for name in [".claude", ".idea"] {
+        std::fs::create_dir(user.at("work").join(name)).unwrap();
+    }
+    let session = user.session();
+    session.good("echo > q").await;
+    session.bad("echo > .idea/x").await;
+    assert!(user.at("work/.vscode").is_dir(), "one of the session's");
+    drop(session);
+    assert!(user.at("work/.claude").is_dir() && user.at("work/.idea").is_dir());
+    assert!(!user.at("work/.vscode").exists());
+}
