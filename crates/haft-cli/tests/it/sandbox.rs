@@ -508,3 +508,24 @@ fn in_the_fallback_what_could_be_denied_asks() {
         assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
     }
 }
+
+/// A rule for every host opens every name to commands, and none opens this machine: what does is said.
+#[test]
+fn rules_for_every_host_open_names_to_commands() {
+    let room = Room::new();
+    room.write("work/get.py", "import urllib.request as u; u.urlopen('http://registry.example/')");
+    for rule in ["WebFetch", "WebFetch(domain:*)"] {
+        let ran = bash(&room, "python3 get.py 2>/dev/null", &["--allow", "Bash", "--allow", rule]);
+        assert!(ran.stderr.contains("the name `registry.example` can't be resolved"), "{rule}: {ran:?}");
+    }
+    let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = own.local_addr().unwrap().port();
+    let words = "`localhost:PORT` in `sandbox.network.allowedDomains` opens a port of the user's machine";
+    let tried = bash(&room, &format!("curl -sS -m 5 http://localhost:{port}/"), &["--allow", "Bash"]);
+    assert!(tried.code == Some(1) && tried.stderr.contains(words), "{tried:?}");
+    let warned = bash(&room, "true", &["--allow", "WebFetch(domain:localhost)"]);
+    assert!(
+        warned.code == Some(0) && warned.stderr.contains("opens no port of this machine to commands"),
+        "{warned:?}"
+    );
+}
