@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use haft::BoxFuture;
@@ -14,7 +14,7 @@ use haft_policy::gate::Walls;
 use haft_policy::settings::{At, Sandbox as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
-use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack};
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of};
 
 use crate::{Usage, output};
 
@@ -81,9 +81,10 @@ impl Starter {
             && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
     }
 
-    /// Whether the sandbox could not look at everything, so that what rules deny may be left open.
+    /// Whether what rules deny may be left open: the sandbox could not look at everything, or has no mounts that mask it.
     pub(crate) fn misses(&self) -> bool {
-        self.plan.is_some() && self.sandbox().is_ok_and(|sandbox| sandbox.is_incomplete())
+        let open = |sandbox: Arc<Sandbox>| sandbox.is_incomplete() || sandbox.stack() != Stack::Full;
+        self.plan.is_some() && self.sandbox().is_ok_and(open)
     }
 
     /// Ends every child.
@@ -235,6 +236,12 @@ fn at_home(home: Option<&Path>, cwd: &Path, text: &str) -> PathBuf {
         (Some(rest), Some(home)) => home.join(rest),
         _ => cwd.join(text),
     }
+}
+
+/// Whether all of a sandbox could be made here, for whoever makes none. Tried once.
+pub(crate) fn can_be_full() -> bool {
+    static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == Stack::Full);
+    *FULL
 }
 
 /// Whether the user wants commands in a sandbox.

@@ -138,7 +138,7 @@ fn assemble(
             let (full, misses) = (starter.clone(), starter.clone());
             (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
         }
-        Purpose::Look => (Arc::new(haft_sandbox::is_possible), Arc::new(|| false)),
+        Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(|| !processes::can_be_full())),
     };
     let (policy, findings) = policy(common, &given, &workspace, &registry, [full, misses], &processes)?;
     let readers = readers(&registry);

@@ -63,8 +63,8 @@ pub struct Setup<'a> {
     pub confined: bool,
     /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
     pub full_sandbox: Option<IsFull>,
-    /// Says whether the sandbox could not look at everything, so that files may be left open to commands that rules stop;
-    /// then commands ask that no rule allows. Asked only where such rules exist.
+    /// Says whether the sandbox masks nothing or could not look at everything, so that files may be left open to commands
+    /// that rules stop; then commands ask that no rule allows. Asked only where such rules exist.
     pub sandbox_misses: Option<IsFull>,
     /// Nobody can be asked.
     pub non_interactive: bool,

@@ -406,8 +406,16 @@ impl At<'_> {
         Some(effects)
     }
 
-    /// Source and target of `cp`, `mv` and `ln`. A target that is a folder gets a file of the source's name.
-    fn pairs(&self, operands: &[&Word], below: bool, effects: &mut Effects) -> Option<Vec<PathBuf>> {
+    /// Source and target of `cp`, `mv` and `ln`. A target that is a folder gets a file of the source's name, unless an
+    /// option says that it is the target itself; whoever knows the disk drops what would lie in a file.
+    fn pairs(
+        &self,
+        operands: &[&Word],
+        given: &[&str],
+        below: bool,
+        effects: &mut Effects,
+    ) -> Option<Vec<PathBuf>> {
+        let itself = given.contains(&"T");
         let (target, sources) = operands.split_last()?;
         if sources.is_empty() {
             return None;
@@ -416,7 +424,9 @@ impl At<'_> {
         for target in self.paths(target)? {
             for source in sources {
                 for source in self.paths(source)? {
-                    add(&mut effects.writes, vec![target.join(source.file_name()?)], below);
+                    if !itself {
+                        add(&mut effects.writes, vec![target.join(source.file_name()?)], below);
+                    }
                     from.push(source);
                 }
             }
@@ -448,17 +458,17 @@ impl At<'_> {
             matches!(*option, "l" | "s" | "link" | "symbolic-link" | "d" | "a" | "archive" | "P")
         });
         let mut effects = Effects::none();
-        let from = self.pairs(&operands, below, &mut effects)?;
+        let from = self.pairs(&operands, &given, below, &mut effects)?;
         add(&mut effects.reads, from, below);
         Some(if links || below { effects.exclusive() } else { effects })
     }
 
     fn moves(&self, arguments: &[Word]) -> Option<Effects> {
         let long = &["force", "interactive", "no-clobber", "verbose", "update"];
-        let (operands, _) =
+        let (operands, given) =
             split(arguments, &Options { flags: "finvuT", valued: "", long, long_valued: &[] })?;
         let mut effects = Effects::none();
-        let from = self.pairs(&operands, true, &mut effects)?;
+        let from = self.pairs(&operands, &given, true, &mut effects)?;
         add(&mut effects.reads, from.clone(), true);
         add(&mut effects.deletes, from, true);
         Some(effects.exclusive())
@@ -466,7 +476,7 @@ impl At<'_> {
 
     fn links(&self, arguments: &[Word]) -> Option<Effects> {
         let long = &["symbolic", "force", "no-dereference", "verbose", "relative"];
-        let (operands, _) =
+        let (operands, given) =
             split(arguments, &Options { flags: "sfnvrihT", valued: "", long, long_valued: &[] })?;
         let mut effects = Effects::none();
         if let [only] = operands[..] {
@@ -474,7 +484,7 @@ impl At<'_> {
             add(&mut effects.writes, self.here.join(Path::new(&name))?, false);
             add(&mut effects.reads, self.paths(only)?, true);
         } else {
-            let from = self.pairs(&operands, false, &mut effects)?;
+            let from = self.pairs(&operands, &given, false, &mut effects)?;
             add(&mut effects.reads, from, true);
         }
         Some(effects.exclusive())

@@ -405,16 +405,19 @@ fn waits_for_keys(command: &SubCommand) -> Option<&str> {
     (by_hand && command.argv()[1..].iter().all(bare)).then_some(editor)
 }
 
+/// Hosts that a command names.
+fn reached(analysis: &Analysis) -> impl Iterator<Item = String> {
+    let mut effects = analysis.effects();
+    let inner = std::mem::take(&mut effects.runs);
+    let inner = inner.into_iter().filter_map(|command| command.effects).flat_map(|effects| effects.reaches);
+    effects.reaches.into_iter().chain(inner).map(|reach| reach.host)
+}
+
 /// Hosts that a command names, and was therefore allowed with. Names alone: what lies behind an address, or on the user's
 /// own machine, is opened by a rule for it or by the user's yes to it, and by no rule for commands.
 pub(crate) fn hosts(analysis: &Analysis) -> Vec<String> {
-    let effects = analysis.effects();
-    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
-    let mut hosts: Vec<String> = std::iter::once(&effects)
-        .chain(inner)
-        .flat_map(|effects| effects.reaches.iter().map(|reach| reach.host.clone()))
-        .filter(|host| !again::is_address(host) && !again::is_this_machine(host))
-        .collect();
+    let mut hosts: Vec<String> =
+        reached(analysis).filter(|host| !again::is_address(host) && !again::is_this_machine(host)).collect();
     hosts.sort();
     hosts.dedup();
     hosts

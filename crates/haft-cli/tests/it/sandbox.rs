@@ -495,3 +495,87 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     assert!(again.code == Some(0) && !again.stderr.contains("killed"), "{again:?}");
     assert!(!bash(&room, "ls", &[]).stderr.contains("killed"));
 }
+
+/// A target that is a file is written over: what would be if it were a folder is no reason to refuse.
+#[test]
+fn a_file_is_copied_moved_and_linked_onto_another() {
+    for command in [
+        "cp a b && cmp a b",
+        "cp -T a b && cmp a b",
+        "cp -f a link && cmp a b",
+        "mv a b && test ! -e a",
+        "mv a new && test -e new",
+        "ln -sf a b && test -L b",
+        "ln -f a b && cmp a b",
+        "install a b && cmp a b",
+        "cp a b c dir && cmp dir/c c",
+        "cp -t dir a && cmp dir/a a",
+        "cp -r dir dir2 && test -d dir2/dir",
+    ] {
+        let room = Room::new();
+        for name in ["a", "b", "c", "dir/x", "dir2/x"] {
+            room.write(&format!("work/{name}"), &format!("of {name}"));
+        }
+        std::os::unix::fs::symlink("b", room.path("work/link")).unwrap();
+        let done = bash(&room, command, &["--allow", "Bash"]);
+        assert_eq!(done.code, Some(0), "{command}: {done:?}");
+    }
+    // Through a file nothing can be written, and a rule for what would be there counts all the same.
+    let room = Room::new();
+    ["a", "b"].iter().for_each(|name| room.write(&format!("work/{name}"), name));
+    let denied = bash(&room, "cp a b", &["--allow", "Bash", "--deny", "Edit(./b/a)"]);
+    assert!(denied.code == Some(1) && denied.stderr.contains("Edit(./b/a)"), "{denied:?}");
+    let accepted = bash(&room, "cp a b", &["--permission-mode", "acceptEdits"]);
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+}
+
+/// Without mounts nothing masks a file, so what could be a denied one asks.
+#[test]
+fn in_the_fallback_what_could_be_denied_asks() {
+    let room = Room::new();
+    room.write("work/.env", "SECRET");
+    room.write("work/s.sh", "cat .en*v\n");
+    for command in [
+        "f=.en; cat ${f}v",
+        "bash s.sh",
+        "for f in .e*; do cat $f; done",
+        "python3 -c 'print(open(\".e\"+\"nv\").read())'",
+    ] {
+        for verb in ["call", "check"] {
+            let input = json!({"command": command}).to_string();
+            let args = [verb, "Bash", &input, "--allow", "Bash", "--deny", "Read(.env)"];
+            let ran = refusing(Refused::Namespaces, &room, &args);
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(!said.contains("SECRET") && said.contains("Read(.env)"), "{verb} {command}: {ran:?}");
+        }
+    }
+    // The control: nothing is denied, or nothing of it could be meant.
+    for (command, rule) in [("bash s.sh", "Read(.other/**)"), ("cat notes.txt", "Read(.env)")] {
+        let input = json!({"command": command}).to_string();
+        let exact = format!("Bash({command})");
+        let args = ["call", "Bash", &input, "--allow", &exact, "--deny", rule];
+        let ran = refusing(Refused::Namespaces, &room, &args);
+        assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+    }
+}
+
+/// A rule for every host opens every name to commands, and none opens this machine: what does is said.
+#[test]
+fn rules_for_every_host_open_names_to_commands() {
+    let room = Room::new();
+    room.write("work/get.py", "import urllib.request as u; u.urlopen('http://registry.example/')");
+    for rule in ["WebFetch", "WebFetch(domain:*)"] {
+        let ran = bash(&room, "python3 get.py 2>/dev/null", &["--allow", "Bash", "--allow", rule]);
+        assert!(ran.stderr.contains("the name `registry.example` can't be resolved"), "{rule}: {ran:?}");
+    }
+    let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = own.local_addr().unwrap().port();
+    let words = "`localhost:PORT` in `sandbox.network.allowedDomains` opens a port of the user's machine";
+    let tried = bash(&room, &format!("curl -sS -m 5 http://localhost:{port}/"), &["--allow", "Bash"]);
+    assert!(tried.code == Some(1) && tried.stderr.contains(words), "{tried:?}");
+    let warned = bash(&room, "true", &["--allow", "WebFetch(domain:localhost)"]);
+    assert!(
+        warned.code == Some(0) && warned.stderr.contains("opens no port of this machine to commands"),
+        "{warned:?}"
+    );
+}

@@ -56,18 +56,27 @@ const CHANGERS: &[&str] = &["mkdir", "rm", "rmdir", "tee", "touch"];
 const COPIERS: &[&str] = &["cp", "ln", "mv", "sed"];
 
 /// The first thing that isn't known of a call and that a rule or a block could speak of. With `misses` the sandbox keeps
-/// children not from all that rules deny.
-pub(super) fn find(inner: &Inner, rules: &RuleSet, case: &Case<'_>, misses: bool) -> Option<Unknown> {
+/// children not from all that rules deny; then a program that nobody describes asks too, unless a rule names it or
+/// `bypass` says that everything runs: who relies on the sandbox isn't told otherwise by `--allow Bash`.
+pub(super) fn find(
+    inner: &Inner,
+    rules: &RuleSet,
+    case: &Case<'_>,
+    misses: bool,
+    bypass: bool,
+) -> Option<Unknown> {
     // In a sandbox nobody writes what is protected.
     let protected = Some(&inner.protected).filter(|_| case.child && !case.caged);
     let blocks = Some(&inner.blocks);
     let caged = case.caged && !misses;
-    Search { blocks, protected, given: &inner.effects, rules, case, caged }.run()
+    let blind = misses && !bypass;
+    Search { blocks, protected, given: &inner.effects, rules, case, caged, blind }.run()
 }
 
 /// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
 pub(super) fn may_mean(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
-    Search { blocks: None, protected: None, given: &inner.effects, rules, case, caged: false }.run().is_some()
+    let (caged, blind) = (false, false);
+    Search { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }.run().is_some()
 }
 
 struct Search<'s, 'a> {
@@ -77,6 +86,7 @@ struct Search<'s, 'a> {
     rules: &'s RuleSet,
     case: &'s Case<'a>,
     caged: bool,
+    blind: bool,
 }
 
 impl Search<'_, '_> {
@@ -168,6 +178,16 @@ impl Search<'_, '_> {
             if let Some(rule) = self.rules.may_run(tool, subject).filter(|_| !exact) {
                 let why = format!("what the words of `{text}` are is known only when it runs");
                 return Some(self.rule(rule, why));
+            }
+            let by_name = || subject.for_allow.iter().any(|text| self.rules.allows_by_name(tool, text));
+            if self.blind && !known && !exact && command.read_only.is_err() && !by_name() {
+                let why =
+                    || format!("the sandbox hides nothing here, and nobody knows what `{text}` touches");
+                let found =
+                    [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| self.of(touch, exact, &why));
+                if found.is_some() {
+                    return found;
+                }
             }
             let named = if known { None } else { self.named(command, exact) };
             if named.is_some() {

@@ -72,15 +72,14 @@ pub(super) fn judge(
             }
         }
     };
+    let bypass = mode == PermissionMode::BypassPermissions;
     let misses = matches!(outcome, Outcome::Allow(_)) && misses(inner, rules, case);
     let outcome = match outcome {
-        Outcome::Allow(_) if misses && !by_rule && mode != PermissionMode::BypassPermissions => {
-            Outcome::Undecided(Because::by(MISSES))
-        }
+        Outcome::Allow(_) if misses && !by_rule && !bypass => Outcome::Undecided(Because::by(MISSES)),
         outcome => outcome,
     };
     let unknown = match &outcome {
-        Outcome::Allow(_) => unknown::find(inner, rules, case, misses),
+        Outcome::Allow(_) => unknown::find(inner, rules, case, misses, bypass),
         _ => None,
     };
     match unknown {
@@ -93,9 +92,10 @@ pub(super) fn judge(
     }
 }
 
-const MISSES: &str = "there are too many files here to hide from it all that rules keep commands from";
+const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
 
-/// Whether a command could touch what a rule stops, because the sandbox could not look at everything.
+/// Whether a command could touch what a rule stops, because the sandbox could not look at everything or
+/// masks nothing.
 fn misses(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
     let stops = [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
     case.caged && stops && inner.misses.as_ref().is_some_and(|misses| misses())

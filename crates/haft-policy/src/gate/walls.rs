@@ -10,7 +10,7 @@ use haft::files::Hidden;
 
 use super::Policy;
 use super::live::Sets;
-use crate::rule::{Place, Touch};
+use crate::rule::{Place, Rule, Touch};
 use crate::source::List;
 
 /// What children may not touch, and which hosts rules speak of, as of now.
@@ -22,7 +22,8 @@ pub struct Walls {
     pub unwritable: Option<Hidden>,
     /// What of it rules name, whether it exists or not.
     pub unwritable_names: Vec<PathBuf>,
-    /// Hosts of `WebFetch(domain:…)` in `allow`, in `ask` and in `deny`.
+    /// Hosts of `WebFetch(domain:…)` in `allow`, in `ask` and in `deny`. A bare `WebFetch` in `allow` is every host; in the
+    /// other lists it is about the tool.
     pub allowed_hosts: Vec<String>,
     /// Hosts that only an answer opens.
     pub asked_hosts: Vec<String>,
@@ -43,7 +44,7 @@ impl Policy {
         let sets = self.0.live.sets();
         let hosts = |list: List| {
             let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
-            of_list.filter_map(|(_, rule)| rule.host().map(str::to_owned)).collect()
+            of_list.filter_map(|(_, rule)| host(rule).map(str::to_owned)).collect()
         };
         Walls {
             unreadable: stopped(&sets, Touch::Reads),
@@ -54,6 +55,15 @@ impl Policy {
             denied_hosts: hosts(List::Deny),
         }
     }
+}
+
+/// The hosts that a rule opens or shuts to children.
+fn host(rule: &Rule) -> Option<&str> {
+    let every = || {
+        let meant = rule.list() == List::Allow || rule.to_string().contains("domain:");
+        (rule.tool() == "WebFetch" && rule.is_bare() && meant).then_some("*")
+    };
+    rule.host().or_else(every)
 }
 
 /// Says what rules keep a command from touching so; nothing if no rule speaks of it.

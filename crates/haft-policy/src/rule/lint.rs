@@ -51,6 +51,8 @@ pub enum LintKind {
     OddPath,
     /// A path with characters that mean less here than they seem to.
     OddPattern,
+    /// An allow rule for this machine, which opens nothing to commands.
+    OwnMachine,
     /// An allow rule for commands that begin with anything.
     LeadingWildcard,
     /// One of its examples says otherwise.
@@ -124,6 +126,11 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
                     say(LintKind::OddPattern, words);
                 }
             }
+            Spec::Host(_) if allows && rule.host().is_some_and(is_own_machine) => say(
+                LintKind::OwnMachine,
+                "opens no port of this machine to commands; `localhost:PORT` in `sandbox.network.allowedDomains` does"
+                    .to_owned(),
+            ),
             Spec::Command(spec) if allows && !spec.exact && spec.has_operator() && !quotes(rule) => say(
                 LintKind::NeverConsulted,
                 "never matches: a command line is taken apart; write a rule for each command".to_owned(),
@@ -147,6 +154,12 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
         }
     }
     lints
+}
+
+/// Whether a host is the machine that it is used on.
+fn is_own_machine(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host.contains("::1")
 }
 
 /// Whether an operator may stand in quotes.

@@ -326,7 +326,18 @@ impl RuleSet {
     /// Whether a rule allows exactly this command, word by word.
     pub fn allows_exactly(&self, tool: &str, text: &str) -> bool {
         let mut found = false;
-        let mut see = |id: u32| found |= self.facts[id as usize].exact;
+        self.each_naming(tool, text, |id| found |= self.facts[id as usize].exact);
+        found
+    }
+
+    /// Whether a rule that names commands allows this one; a bare rule names none.
+    pub(crate) fn allows_by_name(&self, tool: &str, text: &str) -> bool {
+        let mut found = false;
+        self.each_naming(tool, text, |_| found = true);
+        found
+    }
+
+    fn each_naming(&self, tool: &str, text: &str, mut see: impl FnMut(u32)) {
         match tool {
             "PowerShell" => self.allow.powershell.each(&text.to_lowercase(), see),
             _ => {
@@ -336,7 +347,6 @@ impl RuleSet {
                 }
             }
         }
-        found
     }
 
     /// The rule that keeps a tool from touching a place so, if one does: for tools that walk a folder and leave out what

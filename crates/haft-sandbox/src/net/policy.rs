@@ -113,8 +113,8 @@ impl NetworkPolicy {
                 Ok(Pass { local: true, private: false })
             } else {
                 Err(format!(
-                    "`{}:{port}` is the user's own machine; only a rule with its port, `localhost:{port}`, opens it \
-                     (servers of this session are reached without the proxy)",
+                    "`{}:{port}` is the user's own machine; only a rule with its port, `localhost:{port}`, opens it, \
+                     among the allowed hosts (servers of this session are reached without the proxy)",
                     host.bracketed()
                 ))
             };

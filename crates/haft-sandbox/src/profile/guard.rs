@@ -484,7 +484,7 @@ impl Guard {
                 continue;
             }
             if self.check_new(&work, known, said)
-                && let Ok(Some(repository)) = repository::find(&work)
+                && let Ok(Some(repository)) = repository::find(&work, self.home.as_deref())
             {
                 let of_worktrees = repository::worktree_configs(&repository.config);
                 let held =

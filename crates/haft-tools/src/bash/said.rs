@@ -14,9 +14,9 @@ use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
 use haft_shell::{Analysis, SubCommand};
 use serde_json::{Value, json};
 
-use super::RESULT_CHARS;
 use super::log::Printed;
 use super::run::{Ended, Running};
+use super::{RESULT_CHARS, again, reached};
 
 /// Characters of the output of a command that failed: its beginning and its end.
 pub const FAILURE_CHARS_MAX: usize = 9_000;
@@ -54,6 +54,13 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
     let looked = failed && facts.confined && facts.confinement == Confinement::ReadOnly;
     if looked && wanted_more(&printed, &refused) {
         notes.push(ONLY_LOOKED.to_owned());
+    }
+    if failed
+        && facts.confined
+        && facts.confinement != Confinement::Outside
+        && wanted_own_port(&exit, &printed, &facts)
+    {
+        notes.push(OWN_PORT.to_owned());
     }
     notes.extend(facts.notes);
     let view = view(facts.command, &exit, &printed);
@@ -196,7 +203,7 @@ fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<Str
         (Exit::Code(126), _) => "exit code 126: a program in it could not be executed".to_owned(),
         (Exit::Code(127), _) => "exit code 127: a program in it was not found".to_owned(),
         // How a shell says that what it ran was killed.
-        (Exit::Code(code), None) => match signal_name(code - 128) {
+        (Exit::Code(code), None) => match signal_name(code - 128).filter(|_| ends_programs(code - 128)) {
             Some(name) => format!(
                 "exit code {code}: a program in it was killed by {name} ({}){}",
                 code - 128,
@@ -216,6 +223,12 @@ fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<Str
         }
         (Exit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
     })
+}
+
+/// Whether 128 and this number stand for a signal as a rule. Programs use codes such as 129 and 130 themselves: git does for
+/// wrong usage, and what is interrupted by hand isn't here.
+fn ends_programs(signal: i32) -> bool {
+    matches!(signal, 4..=9 | 11 | 13 | 15 | 24 | 25 | 31)
 }
 
 /// The name of a signal that ends programs.
@@ -304,6 +317,21 @@ fn wanted_more(printed: &Printed, refused: &[Refusal]) -> bool {
     let told = |text: &str| KEPT_FROM.iter().any(|words| text.contains(words));
     !refused.is_empty() || told(&printed.head) || told(&printed.tail)
 }
+
+/// Whether a command that names this machine seems to have found nobody there.
+fn wanted_own_port(exit: &Exit, printed: &Printed, facts: &Facts<'_>) -> bool {
+    let told = |text: &str| NOBODY_THERE.iter().any(|words| text.contains(words));
+    // What curl ends with, however silent.
+    let silent = *exit == Exit::Code(7);
+    (silent || told(&printed.head) || told(&printed.tail))
+        && reached(facts.analysis).any(|host| again::is_this_machine(&host))
+}
+
+/// How programs say that nobody listens.
+const NOBODY_THERE: [&str; 3] = ["onnection refused", "ould not connect", "ECONNREFUSED"];
+
+const OWN_PORT: &str = "`localhost` is this session's own network, where servers that a task of it started are reached; \
+                        `localhost:PORT` in `sandbox.network.allowedDomains` opens a port of the user's machine";
 
 const LEFT_RUNNING: &str =
     "what it left running with `&` was ended with it; to let something go on set `run_in_background`";

@@ -133,6 +133,14 @@ async fn how_a_command_ended_is_told_apart() {
         ),
         ("kill -TERM $$", "Failed: (no output)\nkilled by SIGTERM (15)"),
         ("exit 139", "Failed: (no output)\nexit code 139: a program in it was killed by SIGSEGV (11)"),
+        (
+            "exit 137",
+            "Failed: (no output)\nexit code 137: a program in it was killed by SIGKILL (9), as when memory runs out or a limit is reached",
+        ),
+        // Codes that programs use themselves, as git does for wrong usage.
+        ("exit 129", "Failed: (no output)\nexit code 129"),
+        ("exit 130", "Failed: (no output)\nexit code 130"),
+        ("exit 138", "Failed: (no output)\nexit code 138"),
     ] {
         let said = scene.bash(command).await;
         assert_eq!(said, expected, "{command}");

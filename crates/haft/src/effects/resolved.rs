@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::table::{Facts, Judgement};
 use super::{Effects, Extent, PathSet};
+use crate::files::resolve::ResolveErrorKind;
 use crate::files::{Access, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve, resolve_entry};
 
 /// The directories that a session works in.
@@ -183,17 +184,20 @@ impl Resolved {
             failed: None,
             declared: declared.clone(),
         };
-        resolved.take(&declared, cwd);
+        resolved.take(&declared, cwd, false);
         resolved
     }
 
-    fn take(&mut self, effects: &Effects, cwd: &Path) {
+    /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file nothing is and
+    /// nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
+    fn take(&mut self, effects: &Effects, cwd: &Path, command: bool) {
         let failed = &mut self.failed;
         type Look = fn(&Path, &Path) -> Result<RealPath, ResolveError>;
         let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet], look: Look| {
             for set in sets {
                 match look(cwd, &set.path) {
                     Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
+                    Err(error) if command && error.kind == ResolveErrorKind::NotADirectory => {}
                     Err(error) => *failed = Some((cwd.join(&set.path), error.to_string())),
                 }
             }
@@ -203,7 +207,7 @@ impl Resolved {
         // Removing a link concerns the link and not what it leads to.
         all(&mut self.deletes, &effects.deletes, resolve_entry);
         for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
-            self.take(inner, cwd);
+            self.take(inner, cwd, true);
         }
     }
 

@@ -161,6 +161,18 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         (allowed(), "default", "ls src", false),
         // Nobody knows that it isn't `.env`, and nothing hides that any more.
         (allowed(), "default", "cat $X", true),
+        // What a program does that nobody describes: a rule has to name it.
+        (rules("-Read(**/.env);+Bash"), "default", "make", true),
+        (rules("-Read(**/.env);+Bash"), "default", "touch new", false),
+        (rules("-Read(**/.env);+Bash"), "bypassPermissions", "make", false),
+        (rules("-Read(**/.env);+Bash(make)"), "default", "make", false),
+        (
+            json!({"permissions": {"deny": ["Read(**/.env)"], "allow": ["Bash(make *)"]}}),
+            "default",
+            "make x",
+            false,
+        ),
+        (rules("+Bash"), "default", "make", false),
         (json!({}), "default", "ls src", false),
     ] {
         let session = misses(given.clone(), mode, true);

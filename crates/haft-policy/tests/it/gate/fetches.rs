@@ -92,3 +92,25 @@ async fn a_name_or_password_is_refused_however_it_is_written() {
         assert_eq!(verdict(&session, url), "allow", "{url}");
     }
 }
+
+/// The hosts that rules open and shut to commands: a rule for every host is one for them as well; a bare one opens, and
+/// denies but the tool.
+#[test]
+fn rules_for_every_host_are_rules_for_commands() {
+    for (given, allowed, asked, denied) in [
+        ("+WebFetch", "*", "", ""),
+        ("+WebFetch(*)", "*", "", ""),
+        ("+WebFetch(domain:*)", "*", "", ""),
+        ("+WebFetch(domain:*.x.io); -WebFetch(domain:evil.io)", "*.x.io", "", "evil.io"),
+        ("-WebFetch(domain:*)", "", "", "*"),
+        ("?WebFetch(domain:*)", "", "*", ""),
+        ("-WebFetch", "", "", ""),
+        ("?WebFetch", "", "", ""),
+        ("+Bash; +Read", "", "", ""),
+    ] {
+        let walls = with(rules(given)).open().policy.walls();
+        let hosts =
+            [&walls.allowed_hosts, &walls.asked_hosts, &walls.denied_hosts].map(|hosts| hosts.join(" "));
+        assert_eq!(hosts, [allowed, asked, denied], "{given}");
+    }
+}
