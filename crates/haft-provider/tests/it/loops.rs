@@ -182,7 +182,11 @@ async fn a_call_is_told_before_it_runs() {
         let seen = log.clone();
         let sink: Arc<dyn RunSink> = Arc::new(move |event: RunEvent| {
             let told = match event {
-                RunEvent::Model(Delta::CallReady { ready, .. }) => ("call", ready.id.to_string()),
+                RunEvent::Model(Delta::CallReady { ready, .. }) => {
+                    // Were the call with the engine already, its run would be told meanwhile.
+                    (0..2_000).for_each(|_| std::thread::yield_now());
+                    ("call", ready.id.to_string())
+                }
                 RunEvent::Tool(event) => {
                     ("tool", event.call.map(|call| call.id.to_string()).unwrap_or_default())
                 }
