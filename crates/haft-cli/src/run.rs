@@ -41,6 +41,10 @@ const WORKERS_MIN: usize = 2;
 /// The most: calls wait more than they work.
 const WORKERS_MAX: usize = 8;
 
+/// Why nobody was asked.
+const NO_KEY: &str = "no key is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a server of \
+                      yours with --provider and --base-url; `haft run` without a prompt plays a tour";
+
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     if args.go_on || args.resume.is_some() {
         return Err(Usage(
@@ -52,6 +56,9 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
     if !provider::is_configured(args, &common, &lookup)? {
+        if args.prompt.is_some() && !tour_may_answer(args) {
+            return Err(Usage(NO_KEY.to_owned()));
+        }
         return tour(args, &common, &interrupts);
     }
     let session = session::open(&common)?;
@@ -86,6 +93,12 @@ fn limits(args: &RunArgs, settings: &RunSettings) -> RunOptions {
     options.max_time = settings.max_seconds().map(Duration::from_secs);
     options.max_cost = settings.max_cost();
     options
+}
+
+/// Whether the tour may be played though something was asked: a person sees it and reads that it is no answer. A program
+/// would take it for one, and who names a model wants that model.
+fn tour_may_answer(args: &RunArgs) -> bool {
+    args.model.is_none() && args.output == RunForm::Text && std::io::stdout().is_terminal()
 }
 
 fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit, Usage> {

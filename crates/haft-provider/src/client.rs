@@ -14,7 +14,7 @@ pub use crate::exchange::RetryPolicy;
 
 use crate::Wire;
 use crate::endpoint::Endpoint;
-use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, after};
+use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
 use crate::model::{Incoming, Model, Prompt};
 use crate::reply::{Failure, FailureKind};
@@ -181,6 +181,12 @@ impl Http {
                 Some(failure) => Err(failure),
                 None => Ok(Answer::Whole(body)),
             };
+        }
+        // A page of a proxy, or of a web server at this address. What doesn't say what it is gets a try.
+        if !kind.is_empty() && !kind.contains("stream") {
+            let words =
+                format!("the server's answer is no event stream (content-type {kind}); {WRONG_ADDRESS}");
+            return Err(Failure::new(FailureKind::Malformed, words));
         }
         Ok(Answer::Stream(Box::new(Body(response))))
     }

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use haft::schema::not_json;
-use haft::{CallInput, ToolCall, ToolResult};
+use haft::{CallInput, ErrorKind, ToolCall, ToolError, ToolResult};
 use serde_json::{Value, json};
 
 use self::json::{Json, Object};
@@ -191,6 +191,29 @@ impl Message {
             Wire::OpenAi | Wire::OpenAiChat => Value::Array(answers),
             Wire::Gemini => json!({"role": "user", "parts": answers}),
         }
+    }
+
+    /// All calls with their results, in order: those that ran as they are given, the others with the words that answer
+    /// them.
+    pub(crate) fn with_refused(
+        &self,
+        ran: impl IntoIterator<Item = (ToolCall, ToolResult)>,
+    ) -> Vec<(ToolCall, ToolResult)> {
+        let mut ran = ran.into_iter();
+        let mut all = Vec::with_capacity(self.asked.len());
+        for asked in &self.asked {
+            match asked {
+                Asked::Call(_) => all.extend(ran.next()),
+                Asked::Refused { id, name, words, .. } => {
+                    let call = ToolCall::new(id.as_str(), name.as_str(), "");
+                    let error = ToolError::of(ErrorKind::InvalidInput, words.as_str());
+                    let result = ToolResult::not_taken(&call, error);
+                    all.push((call, result));
+                }
+            }
+        }
+        all.extend(ran);
+        all
     }
 
     fn result(&self, call: &ToolCall, result: &ToolResult) -> Value {

@@ -30,6 +30,9 @@ use crate::model::Incoming;
 use crate::reply::{Failure, FailureKind, Reply, Stop};
 use crate::stream::{Delta, Reader, whole};
 
+/// What an answer that nobody can read mostly means.
+pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";
+
 /// Carries requests.
 pub(crate) trait Transport: Send + Sync + 'static {
     /// Sends a body and waits for the head of its answer.
@@ -244,6 +247,10 @@ impl Exchange {
             }
             Answer::Whole(body) => {
                 let reply = whole(line.wire, &body)?;
+                if reply.items().is_empty() && *reply.stop() == Stop::Cut {
+                    let words = format!("the server's answer has no message in it; {WRONG_ADDRESS}");
+                    return Err(Failure::new(FailureKind::Malformed, words));
+                }
                 line.breaker().succeeded();
                 told(&reply, out);
                 Ok(State::Whole(Box::new(reply)))

@@ -204,6 +204,16 @@ enum Halt {
     Time,
 }
 
+impl Halt {
+    /// What it is to the calls that it ends.
+    fn cause(self) -> Cause {
+        match self {
+            Halt::Interrupt => Cause::User,
+            Halt::Time => Cause::Shutdown,
+        }
+    }
+}
+
 impl From<Halt> for Ended {
     fn from(halt: Halt) -> Ended {
         match halt {
@@ -341,7 +351,7 @@ impl Run<'_> {
                 let handle = turn.handle();
                 if broke {
                     // The message has no valid end: what has not begun never will.
-                    handle.interrupt();
+                    handle.interrupt_because(halt.map_or(Cause::Disconnect, Halt::cause));
                 }
                 let (results, halted) = self.settle(turn.finish(), &handle).await;
                 halt = halt.or(halted);
@@ -349,9 +359,6 @@ impl Run<'_> {
             }
         };
         let cut = match halt {
-            None if broke => Some(
-                "cancelled: the connection was lost before the message was complete; make the call again if it is still needed",
-            ),
             Some(Halt::Time) => Some("cancelled: the time for this run was over; the user did not interrupt"),
             _ => None,
         };
@@ -375,12 +382,15 @@ impl Run<'_> {
         let halt = loop {
             let more = either(incoming.more(&mut deltas), self.halted()).await;
             for delta in deltas.drain(..) {
-                if let Delta::CallReady { ready, .. } = &delta {
-                    push(ready.clone());
-                }
+                let ready = match &delta {
+                    Delta::CallReady { ready, .. } => Some(ready.clone()),
+                    _ => None,
+                };
                 if quiet == Quiet::No {
                     with.tell(|| RunEvent::Model(delta));
                 }
+                // A call may run from here on, so whoever watches knows it first.
+                ready.into_iter().for_each(&mut push);
             }
             match more {
                 Either::First(true) => {}
@@ -418,7 +428,7 @@ impl Run<'_> {
             Either::Second(Either::First(halt)) => Some(halt),
             Either::Second(Either::Second(())) => None,
         };
-        let tools = turn.interrupt();
+        let tools = turn.interrupt_because(halt.map_or(Cause::User, Halt::cause));
         if !tools.is_empty() {
             self.with.tell(|| RunEvent::Finishing { tools });
         }
@@ -426,9 +436,11 @@ impl Run<'_> {
             // Something said is no interrupt; one may still come.
             match either(results.as_mut(), self.halted()).await {
                 Either::First(results) => return (results, None),
-                Either::Second(halted) => halt = Some(halted),
+                Either::Second(halted) => {
+                    halt = Some(halted);
+                    turn.interrupt_because(halted.cause());
+                }
             }
-            turn.interrupt();
         }
         let over = async {
             match self.deadline {
@@ -474,12 +486,14 @@ impl Run<'_> {
         if let Some(extra) = extra {
             self.put(&extra);
         }
-        if !results.is_empty() {
+        let calls = reply.message().with_refused(pushed.into_iter().zip(results));
+        if !calls.is_empty() {
             let turn = self.turns;
-            self.with.tell(|| RunEvent::Answered { turn, results: results.clone() });
+            let results = || calls.iter().map(|(_, result)| result.clone()).collect();
+            self.with.tell(|| RunEvent::Answered { turn, results: results() });
         }
-        self.fresh = results.len();
-        self.calls.extend(pushed.into_iter().zip(results));
+        self.fresh = calls.len();
+        self.calls.extend(calls);
     }
 
     /// What follows from a reply.

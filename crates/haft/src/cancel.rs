@@ -27,11 +27,13 @@ pub enum Cause {
     Shutdown = 4,
     /// A hook ended the turn.
     Hook = 5,
+    /// The message that the call stands in broke off: its end never came.
+    Disconnect = 6,
 }
 
 impl Cause {
     fn of(flag: u8) -> Option<Cause> {
-        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown, Cause::Hook]
+        [Cause::User, Cause::Sibling, Cause::Timeout, Cause::Shutdown, Cause::Hook, Cause::Disconnect]
             .into_iter()
             .find(|cause| *cause as u8 == flag)
     }
@@ -47,6 +49,10 @@ impl Cause {
             Cause::Timeout => "cancelled: the time limit was reached; the user did not interrupt",
             Cause::Shutdown => "cancelled: the session is ending; the user did not interrupt this call",
             Cause::Hook => "cancelled: a hook ended this turn; the user did not interrupt",
+            Cause::Disconnect => {
+                "cancelled: the connection was lost before the message was complete; make the call again if it is \
+                 still needed; the user did not interrupt"
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::call::ToolCall;
 use crate::content::{Content, Output};
 use crate::error::{ErrorKind, ToolError};
 use crate::registry::Entry;
@@ -43,6 +44,12 @@ pub(crate) struct Parts {
 impl ToolResult {
     pub(crate) fn of(parts: Parts) -> ToolResult {
         ToolResult(Arc::new(parts))
+    }
+
+    /// The result of a call that was never given to an engine, because something was wrong with it: for hosts that tell of
+    /// all calls of a message.
+    pub fn not_taken(call: &ToolCall, error: ToolError) -> ToolResult {
+        ToolResult::refused(call.id.clone(), call.name.clone(), error)
     }
 
     /// A result of a call that never ran.

@@ -42,12 +42,32 @@ fn it_shows_what_there_is_to_see() {
     assert!(!room.path("home/.local").exists(), "nothing of the user's is touched");
 }
 
+/// What a program would take for the model's answer is not given, and nothing runs.
 #[test]
 fn a_prompt_is_not_answered_by_a_script() {
     let room = Room::new();
-    let ran = tour(&room, &["what is the answer?", "--output", "json"]);
-    assert!(ran.stderr.contains("your prompt is not answered"), "{}", ran.stderr);
-    let found = object(&ran);
+    for args in [
+        &["review"][..],
+        &["review", "--output", "json"],
+        &["review", "--output", "stream-json"],
+        &["--model", "gpt-5", "hello"],
+        &["-"],
+    ] {
+        let ran = tour(&room, args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{args:?}: {ran:?}");
+        for part in
+            ["no key is configured: set ANTHROPIC_API_KEY", "`haft run` without a prompt plays a tour"]
+        {
+            assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
+        }
+        assert_eq!(left_behind(&room), 0);
+    }
+}
+
+#[test]
+fn it_is_told_as_json_too() {
+    let room = Room::new();
+    let found = object(&tour(&room, &["--output", "json"]));
     let of = |name: &str, is: fn(&Value) -> bool| {
         found["calls"]
             .as_array()

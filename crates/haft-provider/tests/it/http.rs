@@ -176,8 +176,12 @@ async fn rude(answer: &'static [u8]) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 async fn failure(answer: &'static [u8]) -> (haft_provider::Failure, usize) {
+    failure_by(Wire::Anthropic, answer).await
+}
+
+async fn failure_by(wire: Wire, answer: &'static [u8]) -> (haft_provider::Failure, usize) {
     let (address, heads) = rude(answer).await;
-    let (outcome, _) = run(client(format!("http://{address}"), Wire::Anthropic, true), &Arc::default()).await;
+    let (outcome, _) = run(client(format!("http://{address}"), wire, true), &Arc::default()).await;
     let Ended::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
     let attempts = heads.lock().unwrap().len();
     (failure, attempts)
@@ -209,6 +213,30 @@ async fn servers_that_behave_badly() {
     let (told, attempts) =
         failure(b"HTTP/1.1 409 No\r\nx-should-retry: true\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!((told.status, attempts), (Some(409), 4));
+}
+
+/// An address where something else answers is a mistake, and asking again doesn't mend it.
+#[tokio::test]
+async fn servers_of_something_else() {
+    for wire in Wire::ALL {
+        let (told, attempts) = failure_by(
+            wire,
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: 13\r\n\r\n<html></html>",
+        )
+        .await;
+        assert_eq!((told.kind, attempts), (FailureKind::Malformed, 1), "{wire}");
+        assert_eq!(
+            told.message,
+            "the server's answer is no event stream (content-type text/html; charset=utf-8); is the base URL right?"
+        );
+        let (told, attempts) = failure_by(
+            wire,
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+        )
+        .await;
+        assert_eq!((told.kind, attempts), (FailureKind::Malformed, 1), "{wire}: {told}");
+        assert!(told.message.ends_with("no message in it; is the base URL right?"), "{wire}: {told}");
+    }
 }
 
 #[tokio::test]

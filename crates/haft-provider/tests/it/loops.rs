@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use haft::testing::scripted;
 use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
-use haft_provider::run::{Ended, Handle, Limit, Loop, Outcome, PromptVerdict, RunEvent, RunOptions, Session};
+use haft_provider::run::{
+    Ended, Handle, Limit, Loop, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink, Session, ToolEvents,
+};
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::stream::Delta;
 use haft_provider::{Conversation, FailureKind, Stop, Wire};
@@ -168,6 +170,43 @@ async fn safe_calls_run_while_the_message_arrives() {
     }
 }
 
+/// Whoever watches knows of a call before anything is told of its run, however soon that begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_is_told_before_it_runs() {
+    let calls: Vec<Value> = (0..40)
+        .map(|n| json!({"name": if n == 39 { "nothing" } else { "echo" }, "input": {"n": n}}))
+        .collect();
+    let script = json!({"turns": [{"tool_calls": calls}, {"text": "done"}]});
+    for wire in Wire::ALL {
+        let log: Arc<Mutex<Vec<(&str, String)>>> = Arc::default();
+        let seen = log.clone();
+        let sink: Arc<dyn RunSink> = Arc::new(move |event: RunEvent| {
+            let told = match event {
+                RunEvent::Model(Delta::CallReady { ready, .. }) => {
+                    // Were the call with the engine already, its run would be told meanwhile.
+                    (0..2_000).for_each(|_| std::thread::yield_now());
+                    ("call", ready.id.to_string())
+                }
+                RunEvent::Tool(event) => {
+                    ("tool", event.call.map(|call| call.id.to_string()).unwrap_or_default())
+                }
+                _ => return,
+            };
+            seen.lock().unwrap().push(told);
+        });
+        let engine = engine().events(ToolEvents::new(sink.clone()));
+        let mut conversation = Conversation::new(wire);
+        let outcome =
+            Loop::new(engine, model(script.clone(), wire)).events(sink).run(&mut conversation, "go").await;
+        assert_eq!(outcome.calls.len(), 40);
+        let log = log.lock().unwrap();
+        for (at, (what, id)) in log.iter().enumerate() {
+            let known = || log[..at].iter().any(|(what, known)| *what == "call" && known == id);
+            assert!(*what == "call" || known(), "{wire}: {id}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn passing_errors_are_tried_again() {
     for wire in Wire::ALL {
@@ -244,6 +283,8 @@ async fn a_lost_connection_after_a_call_never_runs_it_twice() {
         );
         assert_eq!((reads.calls(), writes.calls()), (1, 0), "{wire}");
         check_history(&conversation);
+        // Whoever watches reads the same as the model.
+        assert!(texts(&outcome)[1].contains("the connection was lost"), "{wire}: {:?}", texts(&outcome));
     }
 }
 
@@ -283,7 +324,10 @@ async fn ends_of_a_message_are_ends_of_a_run() {
             {"expect": [{"result": 1, "is_error": true, "contains": "echo was not run: the message ended before the call was complete"}], "text": "shorter"},
         ]});
         let (outcome, _) = play(script, wire).await;
-        assert_eq!((outcome.text.as_str(), outcome.calls.len()), ("shorter", 1), "{wire}: {}", outcome.ended);
+        assert_eq!((outcome.text.as_str(), outcome.calls.len()), ("shorter", 2), "{wire}: {}", outcome.ended);
+        let cut = &outcome.to_json()["calls"][1];
+        assert_eq!((&cut["tool_name"], &cut["is_error"]), (&json!("echo"), &json!(true)), "{wire}");
+        assert!(cut["error"]["message"].as_str().unwrap().contains("before the call was complete"), "{cut}");
     }
     // The window is full in the middle of an answer: summarised, then answered.
     let script = json!({"turns": [

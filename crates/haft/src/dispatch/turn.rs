@@ -154,8 +154,13 @@ impl TurnHandle {
     /// The user interrupts, or sends a message while tools run: calls that have not begun are dropped, running ones
     /// that may be cancelled are, the others finish. Returns the tools that still run to their end.
     pub fn interrupt(&self) -> Vec<String> {
+        self.interrupt_because(Cause::User)
+    }
+
+    /// The same where it was not the user: results say what it was.
+    pub fn interrupt_because(&self, cause: Cause) -> Vec<String> {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
-        turn.stop(Cause::User, false);
+        turn.stop(cause, false);
         // What moved to the background still runs and is no longer waited for.
         let goes_on =
             |call: &Live| !call.cx.cancel().is_cancelled() && !call.turn.board.is_done(call.cx.call_index());
