@@ -509,3 +509,21 @@ fn a_script_of_a_users_hook_that_changed_in_the_session_is_not_run() {
     let ran = room.run(haft, &calls.to_string());
     assert!(ran.stdout.contains("has changed since this session began"), "{ran:?}");
 }
+
+/// With a virtual environment in `PATH` a command could give any program another meaning.
+#[test]
+fn a_hook_of_the_user_finds_no_program_in_the_workspace() {
+    let room = Room::new();
+    let mark = room.path("beside/ran");
+    for program in ["check-it", "bash", "sh"] {
+        room.write(&format!("work/.venv/bin/{program}"), &format!("#!/bin/sh\ntouch {}\n", mark.display()));
+    }
+    let group = json!([{"hooks": [{"type": "command", "command": "check-it || echo none"}]}]);
+    room.write(USER, &json!({"hooks": {"PreToolUse": group}}).to_string());
+    let mut haft = room.haft(["call", "Read", r#"{"file_path": "notes.txt"}"#]);
+    let path = std::env::var(PATH).unwrap();
+    haft.env(PATH, format!("{}:{path}", room.path("work/.venv/bin").display()));
+    let ran = room.run(haft, "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!mark.exists());
+}

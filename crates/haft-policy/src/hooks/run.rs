@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -213,6 +213,21 @@ impl Inner {
         text.replace("${CLAUDE_PROJECT_DIR}", &dir).replace("${HAFT_PROJECT_DIR}", &dir)
     }
 
+    /// Where a program is looked for, without the folders that commands can put one into; none if there are none.
+    fn path_without_workspace(&self, request: &ProcessRequest) -> Option<OsString> {
+        let path = request.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path)?;
+        let project = &self.session.project_dir;
+        let is_ours = |folder: &PathBuf| {
+            let real = folder.canonicalize();
+            folder.is_absolute()
+                && !folder.starts_with(project)
+                && !real.is_ok_and(|real| real.starts_with(project))
+        };
+        let all: Vec<PathBuf> = std::env::split_paths(path).collect();
+        let left: Vec<&PathBuf> = all.iter().filter(|folder| is_ours(folder)).collect();
+        if left.len() == all.len() { None } else { std::env::join_paths(left).ok() }
+    }
+
     fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
         // A hook of the user is a program of the user's own, unless it lies in the workspace: what does runs code that a call may just have
         // written, and is held to what commands may do.
@@ -229,6 +244,10 @@ impl Inner {
             .with_timeout(hook.timeout)
             .with_output_bytes_max(limits::OUTPUT_BYTES_MAX);
         request.env.extend(self.session.environment.iter().chain(&self.env).cloned());
+        if confinement == Confinement::Outside {
+            let path = self.path_without_workspace(&request);
+            request.env.extend(path.map(|path| ("PATH".into(), path)));
+        }
         for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR"] {
             request = request.with_env(name, &self.session.project_dir);
         }
