@@ -2,7 +2,11 @@
 //!
 //! `git status` starts itself in every folder that the index calls a submodule, and then obeys the configuration that it
 //! finds there. So a command that makes a repository in such a folder decides what runs at the user's next `git status`
-//! further up. Which folders these are only the index says; it is read again when it has changed.
+//! further up. Which folders these are only the index says; it is read again when it has changed. It is read as git does:
+//! through a link, and with the shared one that it may be split from.
+//!
+//! This decides which repositories are held from then on; that no other one runs anything either is seen to by `nested`,
+//! unless there was too much to look at.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,21 +32,35 @@ struct Read {
 impl Indexes {
     /// The folders that this index calls submodules. One that can't be read names none: git can't use it either.
     pub(super) fn links(&mut self, index: &Path) -> &[PathBuf] {
-        let Some(file) = open_plain(index) else { return &[] };
+        let real = index.canonicalize().ok();
+        let Some(file) = real.and_then(|real| open_plain(&real)) else { return &[] };
         let Ok(found) = file.metadata() else { return &[] };
-        let stamp = (found.ino(), found.size(), found.ctime(), found.ctime_nsec());
+        let mut stamp = (found.ino(), found.size(), found.ctime(), found.ctime_nsec());
         if self.0.get(index).is_none_or(|read| read.stamp != stamp) {
             let mut bytes = Vec::new();
             let read = file.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes);
-            let links = read.ok().and_then(|_| parse(&bytes)).unwrap_or_default();
+            let (mut links, shared) = read.ok().and_then(|_| parse(&bytes)).unwrap_or_default();
+            if let Some(shared) = shared {
+                let shared = index.with_file_name(format!("sharedindex.{shared}")).canonicalize().ok();
+                let mut bytes = Vec::new();
+                let read = shared.and_then(|shared| {
+                    open_plain(&shared)?.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes).ok()
+                });
+                links.extend(read.and_then(|_| parse(&bytes)).unwrap_or_default().0);
+                // What it is split from may change alone.
+                stamp = Default::default();
+            }
             self.0.insert(index.to_owned(), Read { stamp, links });
         }
         self.0.get(index).map_or(&[], |read| &read.links)
     }
 }
 
-/// Versions 2 to 4 of the format. What comes before the first fault counts.
-fn parse(index: &[u8]) -> Option<Vec<PathBuf>> {
+/// The submodules of an index, and what it is split from.
+type Parsed = (Vec<PathBuf>, Option<String>);
+
+/// Versions 2 to 4 of the format.
+fn parse(index: &[u8]) -> Option<Parsed> {
     const SUBMODULE: u32 = 0o160_000;
     const EXTENDED: u16 = 0x4000;
     let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
@@ -85,8 +103,21 @@ fn parse(index: &[u8]) -> Option<Vec<PathBuf>> {
                 links.push(path.to_owned());
             }
         }
-        Some(links)
+        Some((links, split_from(index, at, hash)))
     })
+}
+
+/// The name of the shared index, if this one has only what is different from it. What is beside entries begins at `at`.
+fn split_from(index: &[u8], mut at: usize, hash: usize) -> Option<String> {
+    loop {
+        let name = index.get(at..at + 4)?;
+        let length = u32::from_be_bytes(index.get(at + 4..at + 8)?.try_into().ok()?);
+        if name == b"link" {
+            let shared = index.get(at + 8..at + 8 + hash)?;
+            return Some(shared.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        at = at.checked_add(8)?.checked_add(usize::try_from(length).ok()?)?;
+    }
 }
 
 /// The number of bytes to drop from the last name, and where the rest begins.
@@ -124,11 +155,34 @@ mod tests {
         entry(&mut index, 0o160_000, "deep/sub");
         entry(&mut index, 0o160_000, "../out");
         entry(&mut index, 0o160_000, "sub");
-        assert_eq!(parse(&index).unwrap(), [Path::new("deep/sub"), Path::new("sub")]);
+        assert_eq!(parse(&index).unwrap(), (vec!["deep/sub".into(), "sub".into()], None));
+        let mut split = index.clone();
+        split.extend(b"TREE\0\0\0\x02xylink\0\0\0\x14");
+        split.extend([0xab; 40]);
+        assert_eq!(parse(&split).unwrap().1.unwrap(), "ab".repeat(20));
         for cut in 0..index.len() {
             let _ = parse(&index[..cut]);
         }
         assert_eq!(parse(b"DIRC"), None);
+    }
+
+    #[test]
+    fn an_index_is_read_as_git_reads_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let done = std::process::Command::new("git").arg("-C").arg(dir.path()).args(arguments).output();
+            assert!(done.unwrap().status.success(), "{arguments:?}");
+        };
+        git(&["init", "-q"]);
+        let entry = format!("160000,{},p/q/c", "1".repeat(40));
+        git(&["update-index", "--add", "--cacheinfo", &entry]);
+        git(&["update-index", "--split-index"]);
+        let index = dir.path().join(".git/index");
+        let links = || Indexes::default().links(&index).to_owned();
+        assert_eq!(links(), [Path::new("p/q/c")]);
+        std::fs::rename(&index, dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", &index).unwrap();
+        assert_eq!(links(), [Path::new("p/q/c")]);
     }
 
     #[test]
@@ -143,6 +197,6 @@ mod tests {
             index.extend(rest.as_bytes());
             index.push(0);
         }
-        assert_eq!(parse(&index).unwrap(), [Path::new("sub/b")]);
+        assert_eq!(parse(&index).unwrap().0, [Path::new("sub/b")]);
     }
 }

@@ -170,10 +170,8 @@ impl Nested {
                             folder.inside = known.inside;
                             folder.has_git = known.has_git;
                         }
-                        if !folder.fresh || looked.closed.len() < limits::REPORTED_MAX {
-                            looked.closed.push(path.clone());
-                        }
                         folder.fresh = false;
+                        looked.closed.push(path.clone());
                     }
                 },
             }
