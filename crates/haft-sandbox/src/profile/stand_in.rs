@@ -100,10 +100,14 @@ impl Name {
         self.before.as_ref().map(|(id, _)| *id)
     }
 
-    /// How many names that file has.
-    fn links(&self) -> u64 {
+    /// How many names that file has: none, one, or more.
+    fn links(&self) -> u8 {
         let found = self.before.as_ref().and_then(|(_, held)| fstat(held).ok());
-        found.map_or(0, |found| found.st_nlink as u64)
+        match found.map(|found| found.st_nlink) {
+            None | Some(0) => 0,
+            Some(1) => 1,
+            Some(_) => 2,
+        }
     }
 }
 
@@ -439,7 +443,7 @@ impl StandIn {
             if stays && is(self.private.as_fd()) {
                 let _ = unlinkat(&*self.private, &name.rest, AtFlags::empty());
             }
-            if name.links() <= u64::from(stays) {
+            if name.links() <= u8::from(stays) {
                 continue;
             }
             let mut search = Search::new(*id);
