@@ -82,9 +82,10 @@ fn judge(path: &Path) -> Result<(), String> {
     let not_used = |why: &str| Err(format!("`{}` isn't used: {why}", path.display()));
     for place in path.ancestors() {
         match place.symlink_metadata() {
-            Ok(found) if found.uid() == 0 && found.mode() & 0o022 == 0 => {}
-            Ok(_) => {
-                return not_used(&format!("others than root could change `{}`", place.display()));
+            Ok(found) => {
+                if let Some(why) = doubt(place, found.uid(), found.mode()) {
+                    return not_used(&why);
+                }
             }
             Err(error) => return not_used(&error.to_string()),
         }
@@ -94,6 +95,22 @@ fn judge(path: &Path) -> Result<(), String> {
         return not_used("it is set-user-id, and such a one gives programs no rights in their namespace");
     }
     Ok(())
+}
+
+/// Who is shown as the owner where the user namespace doesn't know the real one, which may well be root.
+const OVERFLOW_UID: u32 = 65_534;
+
+/// Why it isn't certain that only root could change what has this owner and these permissions.
+fn doubt(place: &Path, uid: u32, mode: u32) -> Option<String> {
+    let place = place.display();
+    match (uid, mode & 0o022) {
+        (0, 0) => None,
+        (OVERFLOW_UID, 0) => Some(format!(
+            "who owns `{place}` can't be told here: its owner is shown as {OVERFLOW_UID}, as in a user namespace that \
+             doesn't know them"
+        )),
+        _ => Some(format!("others than root could change `{place}`")),
+    }
 }
 
 /// Where bubblewrap complains: a file in memory, which takes what it gets and keeps nobody waiting.
@@ -125,6 +142,18 @@ mod tests {
         // The control: a program of the system.
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         assert_eq!(judge(&shell), Ok(()));
+    }
+
+    /// In a user namespace of others, root's files belong to nobody: that accuses nobody.
+    #[test]
+    fn an_owner_who_can_not_be_told_is_no_stranger() {
+        let place = Path::new("/usr/bin/bwrap");
+        assert_eq!(doubt(place, 0, 0o755), None);
+        let unknown = doubt(place, OVERFLOW_UID, 0o755).unwrap();
+        assert!(unknown.starts_with("who owns `/usr/bin/bwrap` can't be told here"), "{unknown}");
+        for (uid, mode) in [(1000, 0o755), (0, 0o775), (0, 0o757), (OVERFLOW_UID, 0o777)] {
+            assert_eq!(doubt(place, uid, mode).unwrap(), "others than root could change `/usr/bin/bwrap`");
+        }
     }
 
     #[test]

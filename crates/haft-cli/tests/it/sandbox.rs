@@ -579,3 +579,33 @@ fn rules_for_every_host_open_names_to_commands() {
         "{warned:?}"
     );
 }
+
+/// What a rule or setting denies is told apart from what decides what runs.
+#[test]
+fn what_is_denied_is_not_said_to_decide_what_runs() {
+    let room = Room::new();
+    room.write("work/held/in/a", "");
+    room.write("work/.haft/x", "");
+    room.write("denied.json", r#"{"sandbox": {"filesystem": {"denyWrite": ["held/in", "later"]}}}"#);
+    let settings = room.path("denied.json");
+    let flags = ["--allow", "Bash", "--settings", settings.to_str().unwrap()];
+    for command in ["touch held/in/b", "mv held other", "mkdir later/x"] {
+        let refused = bash(&room, command, &flags);
+        let denied = refused.stderr.contains("`sandbox.filesystem.denyWrite`");
+        assert!(denied && !refused.stderr.contains("decides what runs"), "{command}: {refused:?}");
+    }
+    // The control.
+    let protected = bash(&room, "X=.haft; touch $X/y", &flags);
+    assert!(protected.stderr.contains("it decides what runs"), "{protected:?}");
+}
+
+/// What lies in the folder for worktrees is plain work once the folder is there.
+#[test]
+fn worktrees_of_agents_are_plain_work() {
+    let room = Room::new();
+    room.write("work/.claude/worktrees/one/a", "");
+    let made =
+        bash(&room, "mkdir .claude/worktrees/two && echo x > .claude/worktrees/two/b", &["--allow", "Bash"]);
+    assert!(made.code == Some(0) && room.path("work/.claude/worktrees/two/b").exists(), "{made:?}");
+    assert!(!made.stdout.contains("which it may not"), "{made:?}");
+}

@@ -165,6 +165,14 @@ impl Guard {
         !self.workspaces.iter().any(plain) && self.fixed(None).iter().any(|name| path.starts_with(name))
     }
 
+    /// Whether a path lies where plain work is done inside of a name, and in no other one there.
+    fn is_plain_work(&self, path: &Path) -> bool {
+        let mut folders = self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name)));
+        folders.find(|folder| path.starts_with(folder)).is_some_and(|folder| {
+            !self.fixed(None).iter().any(|name| name.starts_with(&folder) && path.starts_with(name))
+        })
+    }
+
     /// All names that commands are kept from.
     pub(super) fn names(&self) -> Vec<PathBuf> {
         self.fixed(None)
@@ -361,7 +369,7 @@ impl Guard {
                 request.access.write.iter().any(|root| root.covers(&path) && self.is_within(&root.path));
             let ours = self.placeholders.made(&path)
                 && (path.symlink_metadata().is_err() || placeholders::stands(&path));
-            if !told && !granted && !ours {
+            if !told && !granted && !ours && !self.is_plain_work(&path) {
                 let done = "it changed while a command ran. Commands can't write it, so you or another program did; \
                             look at it if you didn't";
                 said.push(Refusal::Protected { path, done: done.into() });

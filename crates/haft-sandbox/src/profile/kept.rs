@@ -36,6 +36,8 @@ enum Way {
     Denied,
     /// It holds a name that is protected.
     Holds,
+    /// It holds a name that rules or settings deny.
+    HoldsDenied,
     /// A working directory that is too wide to be written.
     Wide(PathBuf),
     /// No command writes there.
@@ -109,7 +111,8 @@ impl Profile {
         let mut inside = held.iter().chain(&self.masks);
         let inner = inside.find(|held| held.starts_with(path) && *held != path).filter(|_| writable);
         if let Some(inner) = inner {
-            return Some((Way::Holds, path.to_owned(), Some(inner.clone())));
+            let way = if self.is_denied(inner) { Way::HoldsDenied } else { Way::Holds };
+            return Some((way, path.to_owned(), Some(inner.clone())));
         }
         // Every word of a complaint comes here: one that names nothing is none.
         let meant = name.quoted || name.text.contains('/') || path.symlink_metadata().is_ok();
@@ -145,17 +148,25 @@ impl Profile {
     }
 
     fn way_of(&self, held: &Path) -> Way {
-        let config = &self.config;
-        let denied = config.deny_write_paths.iter().any(|denied| denied == held)
-            || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held));
-        match (self.guard.stands_in(held), denied) {
-            (true, _) => Way::StandIn,
-            (false, true) => Way::Denied,
+        match (self.is_denied(held), self.guard.stands_in(held)) {
+            (true, _) => Way::Denied,
+            (false, true) => Way::StandIn,
             (false, false) => Way::Protected,
         }
     }
 
+    /// Whether rules or settings deny that a name is written.
+    fn is_denied(&self, held: &Path) -> bool {
+        let config = &self.config;
+        config.deny_write_paths.iter().any(|denied| denied == held)
+            || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held))
+    }
+
     fn why(&self, kept: &Kept) -> String {
+        let names = || {
+            let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
+            names.join(", ")
+        };
         match &kept.way {
             Way::StandIn => "no command may make, change or remove what has such a name, because it decides what runs; \
                              haft keeps an empty folder there until the session ends, so leave it out"
@@ -166,13 +177,17 @@ impl Profile {
             Way::Denied => "rules or settings (`sandbox.filesystem.denyWrite`) deny it, and nothing that is granted lifts \
                             that"
                 .into(),
+            Way::HoldsDenied => format!(
+                "in it lies what rules or settings (`sandbox.filesystem.denyWrite`) deny ({}), so no command can rename \
+                 or remove it",
+                names()
+            ),
             Way::Holds => {
-                let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
                 format!(
                     "in it lies what decides what runs, or is hidden from commands ({}), so no command in the sandbox can rename or remove it, and \
                      no rule allows that; the user can, and so can a command that their settings let run without the \
                      sandbox (`sandbox.excludedCommands`)",
-                    names.join(", ")
+                    names()
                 )
             }
             Way::Wide(workspace) => {
