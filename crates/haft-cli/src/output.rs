@@ -3,6 +3,7 @@
 //! Nothing else in this crate writes. Words for people never carry control characters: a file's name, or a tool's
 //! output on a terminal, must not be able to move the cursor, recolour a question or hide a part of it.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,11 +60,13 @@ pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
         return Ok(());
     }
     let out = io::stdout().lock();
-    let mut shown = if out.is_terminal() { visible(text) } else { text.to_owned() };
-    if !shown.ends_with('\n') {
-        shown.push('\n');
-    }
-    match write_all(&out, shown.as_bytes()) {
+    let shown = match out.is_terminal() {
+        true => Cow::Owned(visible(text)),
+        false => Cow::Borrowed(text),
+    };
+    let end: &[u8] = if shown.ends_with('\n') { b"" } else { b"\n" };
+    let written = write_all(&out, shown.as_bytes());
+    match written.and_then(|()| write_all(&out, end).map_err(|(error, _)| (error, true))) {
         Ok(()) => Ok(()),
         Err((error, begun)) => unwritten(&error, begun, reader),
     }

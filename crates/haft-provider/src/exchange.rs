@@ -246,7 +246,12 @@ impl Exchange {
                 Err(failure)
             }
             Answer::Whole(body) => {
-                let reply = whole(line.wire, &body)?;
+                let reply = whole(line.wire, &body).map_err(|failure| match failure.kind {
+                    FailureKind::Malformed => {
+                        Failure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
+                    }
+                    _ => failure,
+                })?;
                 if reply.items().is_empty() && *reply.stop() == Stop::Cut {
                     let words = format!("the server's answer has no message in it; {WRONG_ADDRESS}");
                     return Err(Failure::new(FailureKind::Malformed, words));
