@@ -633,7 +633,7 @@ impl Ui {
         if !out.is_empty() {
             self.tty.write(&out)?;
         }
-        self.tty.below(self.painter.below_cursor());
+        self.tty.above(self.painter.above_cursor());
         self.drawn = Some(now);
         self.stale = false;
         if self.panels.front().is_some_and(|panel| panel.seen.is_none()) {
