@@ -85,7 +85,9 @@ impl Play {
                 conversation.say(first);
             }
             let outcome = match prompt {
-                Some(prompt) => Some(talk.run(&mut screen, &mut conversation, &prompt, &Spent::default()).await.0),
+                Some(prompt) => {
+                    Some(talk.run(&mut screen, &mut conversation, &prompt, &Spent::default()).await.0)
+                }
                 None => {
                     talk.converse(&mut screen, conversation).await;
                     None
