@@ -1,7 +1,7 @@
 //! Ctrl-C: the first interrupts the turn, the second stops what would rather finish, the third ends the program.
 //!
 //! Being told to end (SIGTERM), or losing the terminal (SIGHUP), counts as the second: what the program started has to end
-//! with it, and would not if the kernel ended it at once.
+//! with it, and would not if the kernel ended it at once. SIGQUIT ends the program at once, but gives the terminal back first.
 //!
 //! Signals are taken by a thread of their own, so that they are heard while a tool keeps all others busy.
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use haft::{Cause, TurnHandle};
 use haft_provider::run::Handle;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{Exit, output, session};
+use crate::{Exit, output, run, session};
 
 /// How long calls that were stopped by force have to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ enum Whom {
 impl Interrupts {
     /// Begins to listen. As long as there is no turn, an interrupt ends the program.
     pub(crate) fn listen() -> io::Result<Interrupts> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
         let interrupts = Interrupts::default();
         let heard = interrupts.clone();
         let listen = move || signals.forever().for_each(|signal| heard.hear(signal));
@@ -63,6 +63,9 @@ impl Interrupts {
     }
 
     fn hear(&self, signal: i32) {
+        if signal == SIGQUIT {
+            end();
+        }
         let (heard, whom) = self.state(|state| {
             state.heard = (state.heard + 1).max(if signal == SIGINT { 1 } else { 2 });
             (state.heard, state.whom.clone())
@@ -102,5 +105,7 @@ impl Interrupts {
 pub(crate) fn end() -> ! {
     haft_terminal::restore();
     session::close();
+    // Nothing runs in it any more.
+    run::clean();
     std::process::exit(Exit::Interrupted as i32)
 }

@@ -135,6 +135,11 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     Ok(exit)
 }
 
+/// Removes what a run would leave behind that is ended in the middle.
+pub(crate) fn clean() {
+    tour::clean();
+}
+
 /// Everything that one run needs.
 struct Play {
     session: Session,

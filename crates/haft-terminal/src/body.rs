@@ -30,14 +30,11 @@ impl Folded {
         self.lines
     }
 
+    /// Adds one line of what is shown, which may be several of the screen. One that is cut counts as hidden.
     fn add(&mut self, lines: Vec<Line>, most: usize) {
-        for line in lines {
-            if self.lines.len() < most {
-                self.lines.push(line);
-            } else {
-                self.hidden += 1;
-            }
-        }
+        let room = most.saturating_sub(self.lines.len());
+        self.hidden += usize::from(lines.len() > room);
+        self.lines.extend(lines.into_iter().take(room));
     }
 }
 

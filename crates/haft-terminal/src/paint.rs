@@ -32,9 +32,9 @@ impl Painter {
         Painter { look, shown: Live::default() }
     }
 
-    /// How many lines are below the cursor.
-    pub(crate) fn below_cursor(&self) -> usize {
-        self.shown.lines.len().saturating_sub(self.shown.cursor.0 + 1)
+    /// How many lines of the live part are above the cursor.
+    pub(crate) fn above_cursor(&self) -> usize {
+        self.shown.cursor.0
     }
 
     /// The bytes that bring the terminal to this; nothing if it is there already. Lines have at most one column less
@@ -209,7 +209,7 @@ mod tests {
         shown.cursor = (1, 2);
         stage.frame(&[], shown);
         assert_eq!(stage.terminal.screen().cursor_position(), (2, 2));
-        assert_eq!(stage.painter.below_cursor(), 1);
+        assert_eq!(stage.painter.above_cursor(), 1);
     }
 
     proptest! {

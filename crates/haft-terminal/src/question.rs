@@ -32,8 +32,19 @@ pub(crate) struct Panel {
     step: Step,
     /// Since when it is on the screen.
     pub(crate) seen: Option<Instant>,
+    /// What could be answered with it, as it was last drawn.
+    pub(crate) others: Others,
     /// What is wrong with the last key.
     note: Option<String>,
+}
+
+/// What waits beside a question.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Others {
+    /// Other questions.
+    pub(crate) asked: usize,
+    /// Calls of the same tool in the same message that haven't asked yet.
+    pub(crate) coming: usize,
 }
 
 enum Step {
@@ -79,7 +90,7 @@ impl Panel {
             Asked::Question(question, _) if question.choices.is_empty() => Step::Free(Editor::default()),
             Asked::Question(..) => Step::Choose { at: 0, chosen: BTreeSet::new() },
         };
-        Panel { ask, step, seen: None, note: None }
+        Panel { ask, step, seen: None, others: Others::default(), note: None }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -97,6 +108,29 @@ impl Panel {
     /// Whether it may be answered with others, by one yes.
     pub(crate) fn is_harmless_approval(&self) -> bool {
         matches!(&self.ask.what, Asked::Approval(approval, _) if !approval.destructive)
+    }
+
+    /// The tool that it is about.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        match &self.ask.what {
+            Asked::Approval(approval, _) => Some(&approval.tool),
+            Asked::Question(..) => None,
+        }
+    }
+
+    /// What it has in common with questions that one yes can answer: the tool, and the reason but for the names in it.
+    /// Nothing where each has to be looked at.
+    pub(crate) fn kind(&self) -> Option<(String, String)> {
+        let Asked::Approval(approval, _) = &self.ask.what else { return None };
+        let Approval { effects, destructive, unconfined, again, .. } = &**approval;
+        if *destructive || *unconfined || *again || effects.unknown {
+            return None;
+        }
+        let mut reason = approval.reason.replace(&approval.view.title, "");
+        for set in effects.reads.iter().chain(&effects.writes) {
+            reason = reason.replace(&*set.path.to_string_lossy(), "");
+        }
+        Some((approval.tool.clone(), reason))
     }
 
     pub(crate) fn is_approval(&self) -> bool {
@@ -226,8 +260,8 @@ impl Panel {
                 Act::Stay
             }
             Key::Char('v') => Act::Show,
-            Key::Char('A') => Act::All(Yes::Yes),
-            Key::Char('N') => Act::All(Yes::No),
+            Key::Char('A') if self.others != Others::default() => Act::All(Yes::Yes),
+            Key::Char('N') if self.others.asked > 0 => Act::All(Yes::No),
             _ => {
                 self.note = Some(match lasting {
                     true => "y, s, a, n, r or e is an answer".to_owned(),
@@ -274,17 +308,15 @@ impl Panel {
         Act::Stay
     }
 
-    /// The panel in so many lines, and where the cursor is in it. `keys` is whether keys count already, `more` how many
-    /// questions wait behind it.
+    /// The panel in so many lines, and where the cursor is in it. `keys` is whether keys count already.
     pub(crate) fn lines(
         &self,
         columns: usize,
         most: usize,
         keys: bool,
-        more: usize,
         cwd: &Path,
     ) -> (Vec<Line>, Option<(usize, usize)>) {
-        let (mut tail, cursor) = self.answering(columns, keys, more);
+        let (mut tail, cursor) = self.answering(columns, keys);
         if let Some(note) = &self.note {
             tail.push(Line::of(&format!("  {note}"), Style::WARNS).cut(columns));
         }
@@ -344,7 +376,7 @@ impl Panel {
     }
 
     /// The lines in which the answer is given.
-    fn answering(&self, columns: usize, keys: bool, more: usize) -> (Vec<Line>, Option<(usize, usize)>) {
+    fn answering(&self, columns: usize, keys: bool) -> (Vec<Line>, Option<(usize, usize)>) {
         let typed = |label: &str, editor: &Editor, hint: &str| {
             let (text, (row, column)) = editor.lay_out(columns.saturating_sub(4));
             let mut lines = vec![
@@ -377,7 +409,7 @@ impl Panel {
             }
             Step::Keys => {
                 let Asked::Approval(approval, _) = &self.ask.what else { return (Vec::new(), None) };
-                (choices(approval, keys, more).wrap(columns, 2), None)
+                (choices(approval, keys, self.others).wrap(columns, 2), None)
             }
         }
     }
@@ -390,7 +422,7 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
 }
 
 /// The keys and what they mean.
-fn choices(approval: &Approval, keys: bool, more: usize) -> Line {
+fn choices(approval: &Approval, keys: bool, others: Others) -> Line {
     let mut line = Line::of("  allow this call?", Style::ASKS);
     if !keys {
         return line;
@@ -413,8 +445,12 @@ fn choices(approval: &Approval, keys: bool, more: usize) -> Line {
     key("r", "no, because …");
     key("e", "edit");
     key("v", "show all");
-    if more > 0 {
-        key("A", &format!("all {} once", more + 1));
+    match others {
+        Others { asked: 0, coming: 0 } => {}
+        Others { asked, coming: 0 } => key("A", &format!("all {} once", asked + 1)),
+        Others { .. } => key("A", "all alike in this message"),
+    }
+    if others.asked > 0 {
         key("N", "none");
     }
     line
@@ -471,13 +507,14 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
             let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
             let said = [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
             let said: Vec<&str> = said.into_iter().flatten().collect();
-            let mut shown = input_lines(&approval.input, &said, &marked_parts, columns, field_lines);
-            if shown.len() > room {
-                let hidden = shown.len() - room.saturating_sub(1);
-                shown.truncate(room.saturating_sub(1));
-                shown = body::Folded { lines: shown, hidden }.with_count(6, " (v shows all)");
+            let mut pieces = input_lines(&approval.input, &said, &marked_parts, columns, field_lines);
+            let mut hidden = 0;
+            if pieces.len() > room {
+                let cut = pieces.split_off(room.saturating_sub(1));
+                hidden = cut.iter().map(|piece| piece.stands_for).sum();
             }
-            shown
+            let lines = pieces.into_iter().map(|piece| piece.line).collect();
+            body::Folded { lines, hidden }.with_count(6, " (v shows all)")
         }
     };
     lines.extend(shown);
@@ -485,8 +522,14 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
     lines
 }
 
+/// A line of the screen, and how many lines of an input are missed without it.
+struct Piece {
+    line: Line,
+    stands_for: usize,
+}
+
 /// The fields of an input, but for those that are said already.
-fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, most: usize) -> Vec<Line> {
+fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, most: usize) -> Vec<Piece> {
     let mut lines = Vec::new();
     let single;
     let fields: Vec<(&str, &Value)> = match input {
@@ -518,11 +561,16 @@ fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, mos
             }
             let indent = shown.width();
             shown.append(&marked(line, parts, Style::PLAIN));
-            lines.extend(shown.wrap(columns, indent.min(columns / 2)));
+            // The last line of the screen makes it whole.
+            let wrapped = shown.wrap(columns, indent.min(columns / 2));
+            let last = wrapped.len().saturating_sub(1);
+            let piece = |(at, line)| Piece { line, stands_for: usize::from(at == last) };
+            lines.extend(wrapped.into_iter().enumerate().map(piece));
         }
         if count > most {
-            let folded = body::Folded { lines: Vec::new(), hidden: count - most };
-            lines.extend(folded.with_count(4 + NAME, " (v shows all)"));
+            let hidden = count - most;
+            let folded = body::Folded { lines: Vec::new(), hidden }.with_count(4 + NAME, " (v shows all)");
+            lines.extend(folded.into_iter().map(|line| Piece { line, stands_for: hidden }));
         }
     }
     lines

@@ -170,8 +170,8 @@ pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
             to += 1;
         }
         let size = to - from;
-        if size > 1 {
-            let count = most_at_once(&rows[from..to]);
+        let count = most_at_once(&rows[from..to]);
+        if count > 1 {
             for (at, bracket) in brackets[from..to].iter_mut().enumerate() {
                 let sign = match at {
                     0 => "┐",

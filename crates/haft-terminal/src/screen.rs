@@ -81,7 +81,7 @@ impl Options {
         self
     }
 
-    /// The host takes SIGINT, SIGTERM and SIGHUP itself, and calls [`restore`](crate::restore) before it exits. Otherwise the
+    /// The host takes SIGINT, SIGTERM, SIGHUP and SIGQUIT itself, and calls [`restore`](crate::restore) before it exits. Otherwise the
     /// screen takes the first for Ctrl-C, and at the others gives the terminal back and lets the process end.
     #[must_use]
     pub fn host_takes_signals(mut self) -> Options {

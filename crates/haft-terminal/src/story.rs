@@ -160,6 +160,14 @@ impl Story {
         self.rows.iter().filter(|row| row.is_running()).map(|row| row.tool.as_str()).collect()
     }
 
+    /// How many calls of a tool the message has that haven't come to their question.
+    pub(crate) fn coming(&self, tool: &str) -> usize {
+        let coming = |row: &&Row| {
+            row.is_main() && row.tool == tool && matches!(row.state, State::Waiting | State::Writing(_))
+        };
+        self.rows.iter().filter(coming).count()
+    }
+
     /// The user said something that goes in later.
     pub(crate) fn wait(&mut self, text: &str) {
         if self.waiting.len() < TYPED_MAX {
@@ -283,7 +291,7 @@ impl Story {
                 self.words("the connection was lost; the answer begins anew", Style::WARNS);
             }
             Delta::Retrying { failure, attempt, wait } => {
-                let words = format!("trying again (attempt {attempt}): {failure}");
+                let words = format!("(attempt {attempt}): {failure}");
                 self.set_phase(Phase::Retrying { until: now + wait, words }, now);
             }
             _ => {}
@@ -678,7 +686,7 @@ impl Story {
             }
             Phase::Retrying { until, words } => {
                 let left = until.saturating_duration_since(now);
-                format!("{words}; in {}", spent(left))
+                format!("trying again in {} {words}", spent(left))
             }
         })
     }

@@ -15,7 +15,7 @@ use rustix::termios::{
     tcsetattr,
 };
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 
 /// Pastes come in brackets.
 const ENTER: &str = "\x1b[?2004h";
@@ -29,7 +29,7 @@ struct Held {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
-    below: Arc<AtomicUsize>,
+    above: Arc<AtomicUsize>,
 }
 
 /// Gives the terminal back as it was before a screen was opened on it; does nothing if there is none. For a host that
@@ -37,9 +37,9 @@ struct Held {
 pub fn restore() {
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(held) = held {
-        let below = held.below.load(Ordering::Relaxed);
-        let down = if below > 0 { format!("\x1b[{below}B") } else { String::new() };
-        let _ = write_all(held.output.as_fd(), format!("{LEAVE}{down}\r\n").as_bytes());
+        let above = held.above.load(Ordering::Relaxed);
+        let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
+        let _ = write_all(held.output.as_fd(), format!("{LEAVE}\r{up}\x1b[J").as_bytes());
         let _ = tcsetattr(&held.input, OptionalActions::Drain, &held.modes);
     }
 }
@@ -49,8 +49,8 @@ pub(crate) struct Tty {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
-    /// How many lines the screen has below its cursor, for who restores it from elsewhere.
-    below: Arc<AtomicUsize>,
+    /// How many lines of the live part are above the cursor, for who restores it from elsewhere.
+    above: Arc<AtomicUsize>,
 }
 
 impl Tty {
@@ -66,7 +66,7 @@ impl Tty {
         };
         let output = output.try_clone_to_owned()?;
         let modes = tcgetattr(&input)?;
-        let tty = Tty { input, output, modes, below: Arc::default() };
+        let tty = Tty { input, output, modes, above: Arc::default() };
         tty.enter()?;
         Ok(tty)
     }
@@ -77,7 +77,7 @@ impl Tty {
             input: self.input.try_clone()?,
             output: self.output.try_clone()?,
             modes: self.modes.clone(),
-            below: self.below.clone(),
+            above: self.above.clone(),
         };
         *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
         let mut modes = self.modes.clone();
@@ -101,8 +101,8 @@ impl Tty {
         self.input.as_fd()
     }
 
-    pub(crate) fn below(&self, lines: usize) {
-        self.below.store(lines, Ordering::Relaxed);
+    pub(crate) fn above(&self, lines: usize) {
+        self.above.store(lines, Ordering::Relaxed);
     }
 
     /// Lines and columns.
@@ -155,7 +155,7 @@ impl Signals {
     pub(crate) fn take(host_takes_ends: bool) -> io::Result<Signals> {
         let (pipe, raised) = io::pipe()?;
         let mut signals = Signals { pipe, flags: Vec::new(), ids: Vec::new() };
-        let ends: &[i32] = if host_takes_ends { &[] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        let ends: &[i32] = if host_takes_ends { &[] } else { &[SIGINT, SIGTERM, SIGHUP, SIGQUIT] };
         for signal in [SIGWINCH, SIGTSTP, SIGCONT].iter().chain(ends) {
             let flag = Arc::new(AtomicBool::new(false));
             signals.ids.push(signal_hook::flag::register(*signal, flag.clone())?);

@@ -13,6 +13,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use haft_provider::run::RunEvent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc;
@@ -26,7 +27,7 @@ use crate::keys::{Decoder, Key};
 use crate::limits::{ESCAPE_WAIT, FRAME, QUESTION_SEEN, SPIN, UNFOLDED_LINES_MAX};
 use crate::markdown::Markdown;
 use crate::paint::Painter;
-use crate::question::{Act, Panel, Reply, Yes};
+use crate::question::{Act, Others, Panel, Reply, Yes};
 use crate::screen::{Change, Options};
 use crate::story::{Story, thousands};
 use crate::style::{Line, Style};
@@ -46,6 +47,8 @@ pub(crate) struct Ui {
     editor: Editor,
     history: History,
     panels: VecDeque<Panel>,
+    /// The kind of question that the user has said yes to for the rest of this message.
+    alike: Option<(String, String)>,
     mode: String,
     footer: String,
     /// What is said below the input until the next key.
@@ -92,6 +95,7 @@ impl Ui {
             decoder: Decoder::default(),
             editor: Editor::default(),
             panels: VecDeque::new(),
+            alike: None,
             mode: String::new(),
             footer: String::new(),
             hint: None,
@@ -359,6 +363,9 @@ impl Ui {
 
     /// The same for all; a yes leaves those that destroy something to be answered one by one.
     fn answer_all(&mut self, yes: Yes) {
+        if yes == Yes::Yes {
+            self.alike = self.panels.front().and_then(Panel::kind);
+        }
         for panel in std::mem::take(&mut self.panels) {
             let fits = match yes {
                 Yes::Yes => panel.is_harmless_approval(),
@@ -454,9 +461,14 @@ impl Ui {
                 }
                 self.send(Typed::Words(text.clone()));
             }
-            Meant::Command { name, .. } if name == "help" => self.help(),
             Meant::Command { name, .. } if name == "exit" => self.send(Typed::Leave),
-            Meant::Command { name, rest } => self.send(Typed::Command { name, rest }),
+            Meant::Command { name, rest } => {
+                self.story.note(Line::of(&format!("> {text}"), Style::BOLD));
+                match name.as_str() {
+                    "help" => self.help(),
+                    _ => self.send(Typed::Command { name, rest }),
+                }
+            }
             Meant::Unknown(name) => {
                 let names: Vec<String> =
                     self.options.commands.iter().map(|command| format!("/{}", command.name)).collect();
@@ -535,6 +547,9 @@ impl Ui {
         for note in taken.notes {
             match note {
                 Note::Event(event) => {
+                    if matches!(event, RunEvent::Asked { .. } | RunEvent::Ended { .. }) {
+                        self.alike = None;
+                    }
                     let was_busy = self.story.is_busy();
                     self.story.event(event, now);
                     if was_busy && !self.story.is_busy() {
@@ -542,7 +557,7 @@ impl Ui {
                     }
                 }
                 Note::Ask(ask) if self.keys_end => drop(ask),
-                Note::Ask(ask) => self.panels.push_back(Panel::new(ask)),
+                Note::Ask(ask) => self.ask(Panel::new(ask)),
                 Note::Withdrawn(id) => self.panels.retain(|panel| panel.id() != id),
                 Note::Change(change) => self.change(change),
             }
@@ -558,6 +573,29 @@ impl Ui {
             self.story.words(&words, Style::WARNS);
         }
         self.story.look(now);
+    }
+
+    /// Asks, unless the user has answered all that are alike.
+    fn ask(&mut self, panel: Panel) {
+        if self.alike.is_some() && panel.kind() == self.alike {
+            let line = panel.answer(Reply::Approval(haft::ports::Answer::Once), self.story.cwd());
+            line.into_iter().for_each(|line| self.story.note(line));
+        } else {
+            self.panels.push_back(panel);
+        }
+    }
+
+    /// What could be answered together with the question that is asked.
+    fn others(&self) -> Others {
+        let Some(first) = self.panels.front().filter(|panel| panel.is_approval()) else {
+            return Others::default();
+        };
+        let asked = self.panels.iter().filter(|panel| panel.is_approval()).count() - 1;
+        let coming = match (first.kind(), first.tool()) {
+            (Some(_), Some(tool)) => self.story.coming(tool),
+            _ => 0,
+        };
+        Others { asked, coming }
     }
 
     fn change(&mut self, change: Change) {
@@ -585,13 +623,17 @@ impl Ui {
         // A signal may come later than the size that it tells of.
         self.resize()?;
         let finished = self.story.take();
+        let others = self.others();
+        if let Some(panel) = self.panels.front_mut() {
+            panel.others = others;
+        }
         let live = self.compose(now);
         let mut out = String::new();
         self.painter.frame(&finished, live, &mut out);
         if !out.is_empty() {
             self.tty.write(&out)?;
         }
-        self.tty.below(self.painter.below_cursor());
+        self.tty.above(self.painter.above_cursor());
         self.drawn = Some(now);
         self.stale = false;
         if self.panels.front().is_some_and(|panel| panel.seen.is_none()) {

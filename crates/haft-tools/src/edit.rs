@@ -75,7 +75,8 @@ impl Tool for Edit {
     }
 
     fn effects(&self, input: &EditInput) -> Effects {
-        Effects::reads(&input.file_path).and(Effects::writes(&input.file_path))
+        // What it replaces stands in the call.
+        Effects::reads(&input.file_path).and(Effects::writes(&input.file_path)).recoverable()
     }
 
     async fn check(&self, input: &EditInput, _: &Context) -> Result<(), ToolError> {
@@ -140,12 +141,33 @@ impl Tool for Edit {
         Ok(text.into_output()?.with_view(view))
     }
 
+    async fn preview(&self, input: &EditInput, cx: &Context) -> Option<View> {
+        let path = &input.file_path;
+        let len = cx.files().metadata(path).await.ok()?.len;
+        if len > haft::limits::FILE_BYTES_MAX {
+            return None;
+        }
+        let old = cx.files().read(path).await.ok()?;
+        let ask = Ask {
+            shown: paths::shown(&paths::tidy(path, cx), cx.cwd()),
+            old_string: input.old_string.clone(),
+            new_string: input.new_string.clone(),
+            all: input.replace_all.unwrap_or(false),
+            changed: false,
+        };
+        let plan = off_thread(old.len(), move || {
+            let Plan { diff, .. } = ask.plan(&old).ok()?;
+            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
+        });
+        plan.await.ok().flatten()
+    }
+
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let path = stage.text("file_path")?;
         let path = path.strip_prefix("./").unwrap_or(path);
         let view = View::titled(path);
         Some(match stage {
-            // Where in the file it is isn't known before the file was read; the lines are numbered from 1.
+            // Where in the file it is isn't known here; the lines are numbered from 1.
             Stage::Use { .. } => {
                 let text = |field: &str| stage.text(field).unwrap_or_default().as_bytes();
                 let diff = Diff::of(text("old_string"), text("new_string"));

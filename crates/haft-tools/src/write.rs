@@ -20,8 +20,8 @@ use crate::seen::{Content, Seen};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 2_000;
-/// Lines of a new file that a person is shown.
-const LINES_SHOWN: usize = 20;
+/// Room for the words that say how much of a text isn't shown.
+const NOTE_BYTES: usize = 64;
 
 /// Writes a whole file: creates it, with the directories that lead to it, or replaces all that is in it.
 ///
@@ -104,6 +104,18 @@ impl Tool for Write {
         Ok(text.into_output()?.with_view(view))
     }
 
+    async fn preview(&self, input: &WriteInput, cx: &Context) -> Option<View> {
+        let old = existing(cx, &input.file_path).await.ok().flatten()?.bytes?;
+        let shown = paths::shown(&paths::tidy(&input.file_path, cx), cx.cwd());
+        let new = input.content.clone();
+        off_thread(old.len().max(new.len()), move || {
+            let diff = Diff::of(&old, new.as_bytes());
+            View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown))
+        })
+        .await
+        .ok()
+    }
+
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let path = stage.text("file_path")?;
         let view = View::titled(path.strip_prefix("./").unwrap_or(path));
@@ -171,12 +183,23 @@ fn lines_of(bytes: &[u8]) -> usize {
     bytes.split_inclusive(|byte| *byte == b'\n').count()
 }
 
-/// The first lines of a text.
+/// A text for a person: all of it, but for what no view can hold.
 fn beginning(text: &str) -> Part {
-    let mut shown: String = text.split_inclusive('\n').take(LINES_SHOWN).collect();
-    let lines = text.lines().count();
-    if lines > LINES_SHOWN {
-        shown.push_str(&format!("… {} more lines", lines - LINES_SHOWN));
+    let mut left = haft::limits::VIEW_CHARS_MAX - NOTE_BYTES;
+    let mut shown = String::new();
+    let mut lines = text.split_inclusive('\n');
+    let mut hidden = 0;
+    for line in lines.by_ref() {
+        if line.len() > left {
+            hidden = 1;
+            break;
+        }
+        left -= line.len();
+        shown.push_str(line);
+    }
+    hidden += lines.count();
+    if hidden > 0 {
+        shown.push_str(&format!("… {}", count(hidden, "more line", "more lines")));
     }
     Part::Code { language: None, text: shown }
 }

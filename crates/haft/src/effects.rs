@@ -110,7 +110,8 @@ pub enum Access {
 pub struct Claims {
     /// Overrides [`Judgement::read_only`](table::Judgement::read_only).
     pub read_only: Option<bool>,
-    /// Overrides [`Judgement::destructive`](table::Judgement::destructive).
+    /// True makes [`Judgement::destructive`](table::Judgement::destructive) true. False leaves it as it is, and only takes the
+    /// mark from the question that a person is asked; see [`Effects::recoverable`].
     pub destructive: Option<bool>,
     /// Overrides [`Judgement::concurrency_safe`](table::Judgement::concurrency_safe).
     pub concurrency_safe: Option<bool>,
@@ -255,6 +256,19 @@ impl Effects {
     pub fn destructive(mut self) -> Effects {
         self.claims.destructive = Some(true);
         self
+    }
+
+    /// Claims that whatever the call overwrites can be brought back from the call itself, as an edit that names the old text
+    /// can: a person who is asked isn't warned of it. Rules, modes and the table judge it as before.
+    #[must_use]
+    pub fn recoverable(mut self) -> Effects {
+        self.claims.destructive = Some(false);
+        self
+    }
+
+    /// Whether a person should be warned, where the table says that something is destroyed.
+    pub(crate) fn warns(&self) -> bool {
+        self.claims.destructive != Some(false) || self.consistent().is_err()
     }
 
     /// Claims that the call must run alone, whatever the table says.

@@ -129,6 +129,13 @@ pub trait Tool: Send + Sync + 'static {
         true
     }
 
+    /// What the person sees who is asked about this call, where that takes a look at files: the change to a file that is
+    /// there. Files are reached as in [`check`](Tool::check). The default is what [`view`](Tool::view) shows of the input.
+    fn preview(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Option<View>> + Send {
+        let _ = (input, cx);
+        Nothing::new()
+    }
+
     /// What a person sees at a stage of the call: data, not text with escape codes. The input is JSON because it may
     /// still be incomplete. The default shows the arguments and what came of them.
     fn view(&self, stage: &Stage<'_>) -> Option<View> {

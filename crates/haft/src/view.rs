@@ -206,6 +206,7 @@ fn arguments(input: &Value) -> String {
             _ => input.to_string(),
         },
         Some(fields) if fields.is_empty() => String::new(),
+        None if input.is_null() => String::new(),
         _ => input.to_string(),
     }
 }

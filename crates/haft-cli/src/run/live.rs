@@ -85,7 +85,9 @@ impl Play {
                 conversation.say(first);
             }
             let outcome = match prompt {
-                Some(prompt) => Some(talk.run(&mut screen, &mut conversation, &prompt).await.0),
+                Some(prompt) => {
+                    Some(talk.run(&mut screen, &mut conversation, &prompt, &Spent::default()).await.0)
+                }
                 None => {
                     talk.converse(&mut screen, conversation).await;
                     None
@@ -137,7 +139,7 @@ impl Talk<'_> {
                     continue;
                 }
             };
-            let (outcome, leaves) = self.run(screen, &mut conversation, &words).await;
+            let (outcome, leaves) = self.run(screen, &mut conversation, &words, &spent).await;
             spent.add(&outcome);
             self.desk.show_mode();
             if leaves {
@@ -152,6 +154,7 @@ impl Talk<'_> {
         screen: &mut Screen,
         conversation: &mut Conversation,
         words: &str,
+        spent: &Spent,
     ) -> (Outcome, bool) {
         let handle = Handle::new();
         let agent = Loop::new(self.desk.engine.clone(), self.model.clone())
@@ -171,7 +174,11 @@ impl Talk<'_> {
             Typed::Command { name, .. } if name == "clear" => {
                 self.desk.remote.say("  not while the model works");
             }
-            typed => self.desk.other(typed, &Spent::default()),
+            Typed::Command { name, .. } if name == "cost" => {
+                self.desk.say("without the run that goes on:");
+                self.desk.cost(spent);
+            }
+            typed => self.desk.other(typed, spent),
         };
         let outcome = screen.during(&handle, agent.run(conversation, words), other).await;
         self.interrupts.tell_run(None);

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
@@ -33,6 +33,16 @@ const LOG_LINES: usize = 2_000;
 /// What the user is taken to have said.
 pub(super) const PROMPT: &str = "Why does src/count.sh count one line too few? Fix it.";
 
+/// The folder of the tour that is played, for who ends the program without going back through it.
+static PLAYED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Removes the folder of the tour, if one is played.
+pub(super) fn clean() {
+    if let Some(dir) = PLAYED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = fs::remove_dir_all(dir);
+    }
+}
+
 /// A workspace for the tour. Dropping it removes it.
 pub(super) struct Tour {
     dir: PathBuf,
@@ -43,6 +53,7 @@ impl Tour {
     pub(super) fn set_up() -> Result<Tour, Usage> {
         let dir = std::env::temp_dir().join(format!("haft-tour-{}", hooks::session_id()));
         let tour = Tour { dir };
+        *PLAYED.lock().unwrap_or_else(PoisonError::into_inner) = Some(tour.dir.clone());
         tour.write().map_err(|error| {
             Usage(format!("the tour needs a folder in `{}`: {error}", std::env::temp_dir().display()))
         })?;

@@ -132,3 +132,39 @@ fn an_interrupt_ends_it_with_its_code() {
     let modes = stage.modes();
     assert!(!modes.contains("-icanon") && !modes.contains("-echo ") && !modes.contains("-isig"), "{modes}");
 }
+
+#[test]
+fn nothing_is_left_of_a_tour_that_is_ended_in_the_middle() {
+    if !has_tmux() {
+        return;
+    }
+    let stage = Stage::open(100, 36);
+    fs::create_dir(stage.beside("tmp")).unwrap();
+    let left = || {
+        let names = fs::read_dir(stage.beside("tmp")).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("haft-tour-")).count()
+    };
+    let keys = "-u ANTHROPIC_API_KEY -u OPENAI_API_KEY -u GEMINI_API_KEY";
+    for end in ["C-c", "-QUIT"] {
+        let tmp = stage.beside("tmp");
+        stage.start(&format!(
+            "clear; env {keys} TMPDIR={} {} run",
+            tmp.display(),
+            env!("CARGO_BIN_EXE_haft")
+        ));
+        stage.see("y once");
+        assert_eq!(left(), 1);
+        if end == "C-c" {
+            (0..3).for_each(|_| stage.key(end));
+        } else {
+            let shell = stage.ask("#{pane_pid}");
+            let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+            let child = children.split_whitespace().next().expect("it runs").to_owned();
+            assert!(std::process::Command::new("kill").args([end, &child]).status().unwrap().success());
+        }
+        shell_is_back(&stage);
+        assert_eq!(left(), 0, "{end}");
+        let modes = stage.modes();
+        assert!(!modes.contains("-icanon") && !modes.contains("-isig"), "{end}: {modes}");
+    }
+}

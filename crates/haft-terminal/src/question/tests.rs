@@ -46,7 +46,7 @@ fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer
 }
 
 fn shown(panel: &Panel, columns: usize, most: usize) -> Vec<String> {
-    let (lines, _) = panel.lines(columns, most, true, 0, Path::new("/w"));
+    let (lines, _) = panel.lines(columns, most, true, Path::new("/w"));
     assert!(lines.len() <= most.max(2), "{} of {most}", lines.len());
     assert!(lines.iter().all(|line| line.width() <= columns));
     lines.iter().map(|line| line.text().trim_end().to_owned()).collect()
@@ -179,4 +179,57 @@ fn questions_of_tools_are_chosen_or_typed() {
     let (mut panel, _answer) = ask(Vec::new(), false);
     assert_eq!(press(&mut panel, "free text\r"), chosen(&["free text"]));
     assert_eq!(panel.key(&Key::Escape, false), Act::Answer(Reply::Chosen(None)));
+}
+
+#[test]
+fn what_is_hidden_is_counted_once() {
+    let content: String = (1..=60).map(|n| format!("line {n}\n")).collect();
+    let (panel, _answer) = panel(|approval| {
+        approval.view = View::titled("/w/a.rs").summary("60 lines");
+        approval.input = json!({"content": content});
+    });
+    for most in [9, 12, 16, 30] {
+        let lines = shown(&panel, 80, most);
+        let seen = lines.iter().filter(|line| line.contains("line ")).count();
+        let folds: Vec<&String> =
+            lines.iter().filter(|line| line.contains("…") && line.contains("more")).collect();
+        assert_eq!(folds.len(), 1, "{lines:#?}");
+        assert!(folds[0].contains(&format!("… {} more lines (v shows all)", 60 - seen)), "{lines:#?}");
+    }
+    let whole = panel.whole(80, Path::new("/w"));
+    assert!(whole.iter().any(|line| line.text().contains("line 60")));
+}
+
+#[test]
+fn all_is_an_answer_only_where_it_is_offered() {
+    let (mut panel, _answer) = panel(|_| {});
+    assert_eq!(press(&mut panel, "A"), Act::Stay);
+    assert_eq!(press(&mut panel, "N"), Act::Stay);
+    panel.others = Others { asked: 0, coming: 2 };
+    assert!(shown(&panel, 80, 20).concat().contains("A all alike in this message"));
+    assert_eq!(press(&mut panel, "N"), Act::Stay);
+    assert_eq!(press(&mut panel, "A"), Act::All(Yes::Yes));
+    panel.others = Others { asked: 1, coming: 0 };
+    assert!(shown(&panel, 80, 20).concat().contains("A all 2 once"));
+    assert_eq!(press(&mut panel, "N"), Act::All(Yes::No));
+}
+
+#[test]
+fn questions_are_alike_by_tool_and_reason() {
+    let kind = |path: &str, change: fn(&mut Approval)| {
+        let (panel, _answer) = panel(|approval| {
+            approval.view = View::titled(path);
+            approval.effects = Effects::writes(path.to_owned());
+            approval.reason = format!("it writes {path}");
+            change(approval);
+        });
+        panel.kind()
+    };
+    assert!(kind("a", |_| {}).is_some());
+    assert_eq!(kind("a", |_| {}), kind("src/b", |_| {}));
+    assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.reason = "a rule asks".into()));
+    assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.tool = "Other".into()));
+    assert_eq!(kind("a", |approval| approval.destructive = true), None);
+    assert_eq!(kind("a", |approval| approval.again = true), None);
+    assert_eq!(kind("a", |approval| approval.unconfined = true), None);
 }

@@ -25,8 +25,7 @@ impl Ui {
         let middle = match self.panels.front() {
             Some(panel) => {
                 let keys = is_seen(panel, now);
-                let (lines, cursor) =
-                    panel.lines(columns, left.max(1), keys, self.panels.len() - 1, self.story.cwd());
+                let (lines, cursor) = panel.lines(columns, left.max(1), keys, self.story.cwd());
                 cursor_in_panel = cursor;
                 lines
             }

@@ -306,7 +306,7 @@ fn another_size_keeps_the_screen_whole() {
             inputs == 1 && fits && screen.matches("? Write").count() == 1 && keys.contains("y once")
         });
     }
-    stage.type_("N");
+    stage.type_("n");
     stage.see("turn was ended");
 }
 
@@ -373,4 +373,40 @@ turns:
     stage.see("2 turns");
     let raw = stage.coloured();
     assert!(!raw.contains("\x1b["), "{raw:?}");
+}
+
+#[test]
+fn one_yes_answers_all_alike_in_a_message() {
+    if !has_tmux() {
+        return;
+    }
+    let script = "
+turns:
+  - tool_calls:
+      - {name: Write, input: {file_path: a.txt, content: \"a\\n\"}}
+      - {name: Write, input: {file_path: b.txt, content: \"b\\n\"}}
+      - {name: Write, input: {file_path: old.txt, content: \"new\\n\"}}
+  - tool_calls:
+      - {name: Write, input: {file_path: c.txt, content: \"c\\n\"}}
+  - text: Done.
+";
+    let stage = play(140, 30, script, "go");
+    stage.see("y once");
+    fs::write(stage.folder().join("old.txt"), "old\n").unwrap();
+    stage.see("A all alike");
+    stage.type_("A");
+    // What is there already is asked for, with its change.
+    let asked = stage.until("the third question", |screen| {
+        screen.contains("? Write   old.txt") && screen.contains("y once")
+    });
+    assert!(asked.contains("1 - old") && asked.contains("1 + new"), "{asked}");
+    assert!(stage.folder().join("b.txt").exists());
+    stage.type_("y");
+    // The next message is another matter.
+    stage.until("the fourth question", |screen| {
+        screen.contains("? Write   c.txt") && screen.contains("y once")
+    });
+    stage.type_("n");
+    stage.see("turn was ended");
+    assert!(!stage.folder().join("c.txt").exists());
 }

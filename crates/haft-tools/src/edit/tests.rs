@@ -325,3 +325,16 @@ fn sessions_remember_for_themselves_and_agents_of_one_session_together() {
     let same_tools = room.engine().clone().session_id("another");
     assert!(!words(&same_tools).contains(CHANGED), "also with the same tools");
 }
+
+#[test]
+fn who_is_asked_sees_where_it_is_and_is_not_warned() {
+    let room = Room::with(&[("f", "1\n2\n3\n4\n5\nold\n")]);
+    let asked = room.asked("Edit", edit("f", "old", "new"));
+    let [Part::Diff { lines, .. }] = &asked.view.body[..] else { panic!("{asked:?}") };
+    let shown: Vec<_> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
+    assert_eq!(shown, [(3, "3"), (4, "4"), (5, "5"), (6, "old"), (6, "new")]);
+    assert!(!asked.destructive, "what it replaces stands in the call");
+    // One that will fail shows what it says.
+    let asked = room.asked("Edit", edit("f", "nowhere", "new"));
+    assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");
+}

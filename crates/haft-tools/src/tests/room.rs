@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::{Engine, ErrorKind, Permissions, Registry, ToolCall, ToolResult, View, Workspace};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -88,8 +90,30 @@ impl Room {
         }
     }
 
+    /// What a person is asked before this call.
+    pub(crate) fn asked(&self, tool: &str, input: Value) -> Approval {
+        let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
+        let engine = self.engine.clone().permissions(Permissions::new()).ask(Catch(caught.clone()));
+        run(&engine, tool, input);
+        caught.lock().unwrap().take().expect("it asks")
+    }
+
     pub(crate) fn view(&self, tool: &str, input: Value) -> View {
         self.call(tool, input).view()
+    }
+}
+
+/// Keeps what is asked, and says no.
+struct Catch(Arc<Mutex<Option<Approval>>>);
+
+impl Asker for Catch {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> haft::BoxFuture<'a, Answer> {
+        *self.0.lock().unwrap() = Some(approval.clone());
+        Box::pin(async { Answer::No })
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { None })
     }
 }
 

@@ -75,10 +75,11 @@ fn a_person_sees_the_change_or_the_beginning() {
     let long = "line\n".repeat(50);
     let view = room.view("Write", write("new", &long));
     assert_eq!(view.summary.as_deref(), Some("created, 50 lines"));
-    assert!(
-        matches!(&view.body[..], [Part::Code { text, .. }] if text.ends_with("… 30 more lines")),
-        "{view:?}"
-    );
+    assert!(matches!(&view.body[..], [Part::Code { text, .. }] if *text == long), "{view:?}");
+    let huge = room.view("Write", write("huge", &"line\n".repeat(100_000)));
+    let [Part::Code { text, .. }] = &huge.body[..] else { panic!("{huge:?}") };
+    let (shown, last) = text.rsplit_once('\n').unwrap();
+    assert_eq!(last, format!("… {} more lines", 100_000 - shown.lines().count()));
     let input = write("x", "a\n");
     let before = Write::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
     assert_eq!(before.summary.as_deref(), Some("1 line"));
@@ -116,4 +117,17 @@ fn it_is_listed_as_what_its_effects_say() {
         tool.listed_class(),
         Write::default().effects(&input).judge(&Facts::unresolved()).class.into()
     );
+}
+
+#[test]
+fn who_is_asked_sees_the_change_to_a_file_that_is_there() {
+    let room = Room::with(&[("f", "a\nb\n")]);
+    let asked = room.asked("Write", write("f", "a\nc\n"));
+    assert_eq!((asked.view.title.as_str(), asked.view.summary.as_deref()), ("f", Some("+1 −1")));
+    assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{asked:?}");
+    assert!(asked.destructive, "what was there is in no call");
+    assert_eq!(room.content("f"), "a\nb\n");
+    let asked = room.asked("Write", write("new", "a\n"));
+    assert!(matches!(&asked.view.body[..], [Part::Code { .. }]), "{asked:?}");
+    assert!(!asked.destructive);
 }

@@ -28,7 +28,7 @@ use crate::limits;
 use crate::ports::{Answer, Approval, Because, Classified, Request, Ruling};
 use crate::registry::Origin;
 use crate::tool::{AnyTool, Opinion};
-use crate::view::Stage;
+use crate::view::{Stage, View};
 
 /// What came of it.
 pub(super) enum Decided {
@@ -246,7 +246,9 @@ async fn ask(
                 "settings turn questions into denials",
             ));
         }
-        let approval = approval(shared, opened, &request, reason, again);
+        let preview = Guarded::new(|| opened.attempt.invocation.preview(cx));
+        let preview = within(limits::CHECK_TIMEOUT, preview).await.and_then(Result::ok).flatten();
+        let approval = approval(shared, opened, &request, Told { reason, again, preview });
         let asked_about = CallDigest::of(opened, &seen.resolved, cx);
         asking();
         tell(cx, || What::Asking);
@@ -453,25 +455,28 @@ fn confined_elsewhere(shared: &Shared, opened: &Opened) -> bool {
     opened.entry.tool().spec().is_isolated() && shared.host.ports.isolator.is_some()
 }
 
-fn approval(
-    shared: &Shared,
-    opened: &Opened,
-    request: &Request<'_>,
+/// What a person is told of a call beside what it says itself.
+struct Told {
     reason: String,
     again: bool,
-) -> Approval {
+    preview: Option<View>,
+}
+
+fn approval(shared: &Shared, opened: &Opened, request: &Request<'_>, told: Told) -> Approval {
     let input = &opened.attempt.input;
+    let Told { reason, again, preview } = told;
+    let view = || opened.entry.tool().view(&Stage::Use { input, complete: true });
     Approval {
         call_id: opened.id.to_string(),
         tool: opened.entry.name().to_string(),
         input: (**input).clone(),
         description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
         effects: request.declared().clone(),
-        destructive: request.judgement.destructive,
+        destructive: request.judgement.destructive && request.declared().warns(),
         reason,
         proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
         lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
-        view: opened.entry.tool().view(&Stage::Use { input, complete: true }),
+        view: preview.map_or_else(view, View::harmless),
         unconfined: request.unconfined_child
             || (request.declared().unknown && !confined_elsewhere(shared, opened)),
         again,

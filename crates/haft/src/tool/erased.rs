@@ -45,6 +45,9 @@ pub(crate) trait Invocation: Send + Sync {
     fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>>;
     fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion>;
     fn describe(&self) -> Option<String>;
+    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<View>> {
+        Box::pin(async { None })
+    }
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>>;
 }
 
@@ -290,6 +293,10 @@ impl<T: Tool> Invocation for TypedCall<T> {
         self.tool.describe(&self.input)
     }
 
+    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<View>> {
+        Box::pin(self.tool.preview(&self.input, cx))
+    }
+
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
         Box::pin(async move { self.tool.call(self.input, &cx).await?.into_output() })
     }
@@ -337,6 +344,10 @@ impl Invocation for IsolatedCall {
 
     fn describe(&self) -> Option<String> {
         self.here.describe()
+    }
+
+    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<View>> {
+        self.here.preview(cx)
     }
 
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
