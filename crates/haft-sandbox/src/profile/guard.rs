@@ -143,7 +143,19 @@ impl Guard {
         let (own, temp) = (config.own.clone(), config.temp.clone());
         let (home, watch) = (config.home.clone(), Watch::default());
         let awaited = OnceLock::new();
-        Ok(Guard { workspaces, names, scripts, own, home, temp, placeholders, journal, awaited, watch, state })
+        Ok(Guard {
+            workspaces,
+            names,
+            scripts,
+            own,
+            home,
+            temp,
+            placeholders,
+            journal,
+            awaited,
+            watch,
+            state,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
