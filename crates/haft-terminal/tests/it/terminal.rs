@@ -224,7 +224,7 @@ turns:
   - text: Second.
 ";
     let stage = play(60, 24, script, "");
-    stage.see("/help");
+    stage.see("shift-tab");
     stage.type_("/he");
     stage.key("Tab");
     stage.see("> /help");
@@ -255,7 +255,7 @@ turns:
     check_restored(&stage);
     // The history outlives the program.
     run(&stage, "", "");
-    stage.see("/help");
+    stage.see("shift-tab");
     stage.key("Up");
     stage.key("Up");
     stage.until("the words of before", |screen| screen.contains("> one 日\n  two\n  three"));
