@@ -14,7 +14,7 @@ use haft_provider::run::Handle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{Exit, output, run, session};
+use crate::{Exit, output, run, session, terminal};
 
 /// How long calls that were stopped by force have to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -104,6 +104,7 @@ impl Interrupts {
 /// Ends the program at once, with what it started, and leaves the terminal as it was.
 pub(crate) fn end() -> ! {
     haft_terminal::restore();
+    terminal::leave();
     session::close();
     // Nothing runs in it any more.
     run::clean();

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::view::{Change, Part};
@@ -308,7 +309,7 @@ impl Console for StandardStreams {
                 let _ = send.send(wait_for_line(&stopped));
             };
             std::thread::Builder::new().name("haft-terminal".into()).spawn(wait).ok()?;
-            let waiting = Waiting { _stop: stop, answered: false };
+            let waiting = Waiting::begin(stop);
             let line = answer.await.ok().flatten();
             waiting.answered();
             line
@@ -316,21 +317,35 @@ impl Console for StandardStreams {
     }
 }
 
+/// Whether a line on the screen waits for its answer.
+static WAITS: AtomicBool = AtomicBool::new(false);
+
+/// Ends the line that waits for an answer, if there is one: the program ends, and what comes next begins a line.
+pub(crate) fn leave() {
+    if WAITS.swap(false, Ordering::Relaxed) {
+        output::show("\n");
+    }
+}
+
 /// Ends the thread that waits, by closing the pipe, and the line on the screen.
 struct Waiting {
     _stop: io::PipeWriter,
-    answered: bool,
 }
 
 impl Waiting {
-    fn answered(mut self) {
-        self.answered = true;
+    fn begin(stop: io::PipeWriter) -> Waiting {
+        WAITS.store(true, Ordering::Relaxed);
+        Waiting { _stop: stop }
+    }
+
+    fn answered(self) {
+        WAITS.store(false, Ordering::Relaxed);
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if !self.answered {
+        if WAITS.swap(false, Ordering::Relaxed) {
             output::show("\n  (no longer asked)\n");
         }
     }

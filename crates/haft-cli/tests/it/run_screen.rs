@@ -147,10 +147,11 @@ fn nothing_is_left_of_a_tour_that_is_ended_in_the_middle() {
         names.filter(|name| name.to_string_lossy().starts_with("haft-tour-")).count()
     };
     let keys = "-u ANTHROPIC_API_KEY -u OPENAI_API_KEY -u GEMINI_API_KEY";
-    for end in ["C-c", "-QUIT"] {
+    // On the live screen, and line by line as with `CI`.
+    for (end, line_by_line) in [("C-c", ""), ("-QUIT", ""), ("C-c", "CI=1"), ("-QUIT", "CI=1")] {
         let tmp = stage.beside("tmp");
         stage.start(&format!(
-            "clear; env {keys} TMPDIR={} {} run",
+            "env {keys} {line_by_line} TMPDIR={} {} run",
             tmp.display(),
             env!("CARGO_BIN_EXE_haft")
         ));

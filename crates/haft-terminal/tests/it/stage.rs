@@ -50,7 +50,7 @@ impl Stage {
         self.type_("clear");
         self.key("Enter");
         self.until("an empty terminal", |screen| screen == "$");
-        self.type_(&format!("cd {}; clear; env -u CI -u NO_COLOR {command}", self.folder().display()));
+        self.type_(&format!("cd {}; clear; {command}", self.folder().display()));
         self.key("Enter");
     }
 
@@ -66,7 +66,9 @@ impl Stage {
 
     fn tmux(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("tmux");
-        command.arg("-S").arg(&self.socket).env_remove("TMUX").args(arguments);
+        command.arg("-S").arg(&self.socket).args(arguments);
+        // What the shell inherits: a terminal as people have it, wherever the tests run.
+        ["TMUX", "CI", "NO_COLOR"].iter().for_each(|name| _ = command.env_remove(name));
         command.output().unwrap()
     }
 
