@@ -1,7 +1,7 @@
 //! The automation of the repository: `cargo xtask <command>`, one file per command.
 //!
 //! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
-//! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` what tests use of Python.)
+//! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` and `node` what tests use of those.)
 //!
 //! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
 //! program is compiled before anything else can be checked.
@@ -22,6 +22,7 @@ mod prove;
 
 mod cargo;
 mod features;
+mod node;
 mod picture;
 mod python;
 mod repository;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::cargo::{cargo, metadata};
 use crate::steps::Steps;
-use crate::{Done, deny, docs, features, lint, python, repository};
+use crate::{Done, deny, docs, features, lint, node, python, repository};
 
 pub(crate) fn run() -> Done {
     let mut steps = Steps::new();
@@ -18,9 +18,12 @@ pub(crate) fn run() -> Done {
     steps.run("clippy", lint::clippy)?;
     let mut python = PathBuf::new();
     steps.run("python", || python::interpreter().map(|made| python = made))?;
+    let mut modules = PathBuf::new();
+    steps.run("node", || node::modules().map(|made| modules = made))?;
     steps.run("test", || {
         let tests = cargo(["test", "--workspace", "--all-features"]);
-        tests.with_env(python::VARIABLE, &python.to_string_lossy()).run()
+        let tests = tests.with_env(python::VARIABLE, &python.to_string_lossy());
+        tests.with_env(node::VARIABLE, &modules.to_string_lossy()).run()
     })?;
     steps.run("map order", map_order)?;
     steps.run("model", model_check)?;

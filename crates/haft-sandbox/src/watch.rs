@@ -148,13 +148,14 @@ pub(crate) fn run(
     // Their ends would keep the pipes open.
     let Pipes { theirs, input, output, errors, lines } = pipes;
     drop(theirs);
+    let (input, output) = hand_over(request, input, output);
     let watched = Watched {
         child,
         request,
         orders,
         input,
         fed: 0,
-        output: Stream::new(Some(output), Capture::new(request.output_bytes_max, request.spill.clone())),
+        output: Stream::new(output, Capture::new(request.output_bytes_max, request.spill.clone())),
         errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
         deadline: Instant::now().checked_add(request.timeout),
@@ -165,6 +166,22 @@ pub(crate) fn run(
         drained_at: None,
     };
     watched.follow()
+}
+
+/// Gives input and output away, if somebody else talks to the child; else they are ours.
+fn hand_over(
+    request: &ProcessRequest,
+    input: Option<OwnedFd>,
+    output: OwnedFd,
+) -> (Option<OwnedFd>, Option<OwnedFd>) {
+    match (&request.on_pipes, input) {
+        (Some(on_pipes), Some(input)) => {
+            // One that panics has dropped them: the child reads the end of its input.
+            let _ = catch_unwind(AssertUnwindSafe(|| on_pipes(input, output)));
+            (None, None)
+        }
+        (_, input) => (input, Some(output)),
+    }
 }
 
 /// Both ends of everything between the child and us.
@@ -196,7 +213,8 @@ impl Pipes {
         for end in &mut theirs {
             *end = rustix::io::fcntl_dupfd_cloexec(&*end, DESCRIPTOR_MIN)?;
         }
-        let input = (!request.stdin.is_empty()).then(|| input.into());
+        let wanted = !request.stdin.is_empty() || request.on_pipes.is_some();
+        let input = wanted.then(|| input.into());
         let output = OwnedFd::from(output);
         // Only our ends: whether the child's wait is its own matter.
         for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {

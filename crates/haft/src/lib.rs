@@ -54,6 +54,7 @@ pub mod limits;
 pub mod ports;
 pub mod results;
 pub mod schema;
+pub mod search;
 pub mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

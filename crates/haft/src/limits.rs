@@ -140,6 +140,14 @@ pub const TASKS_KEPT_MAX: usize = 1_000;
 pub const NAME_CHARS_MAX: usize = 64;
 /// With more tools than this, those that can be are deferred.
 pub const DEFER_ABOVE: usize = 60;
+/// How many tools a search returns, where nothing is said.
+pub const SEARCH_RESULTS: usize = 5;
+/// How many tools one search may return or select.
+pub const SEARCH_RESULTS_MAX: usize = 20;
+/// How much of a query is looked at, in characters.
+pub const SEARCH_QUERY_CHARS_MAX: usize = 500;
+/// How many words of a query are looked at.
+pub const SEARCH_WORDS_MAX: usize = 16;
 /// How many close names are given for an unknown one.
 pub const CLOSEST_MAX: usize = 3;
 

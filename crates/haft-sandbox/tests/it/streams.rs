@@ -1,11 +1,13 @@
 //! What a child is given: input, descriptors, environment, signals.
 
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Exit, ProcessRequest, Processes as _};
-use haft_sandbox::LocalProcesses;
+use haft::ports::{Exit, ProcessRequest, Processes};
+use haft_sandbox::{LocalProcesses, Stack};
 
+use crate::confined::Ground;
 use crate::{run, sh, text};
 
 #[tokio::test]
@@ -24,6 +26,50 @@ async fn a_child_that_never_reads_or_closes_early_is_no_error() {
     }
     let nothing = run(sh("cat; echo end")).await.unwrap();
     assert_eq!(text(&nothing.stdout.head), "end\n", "no input is an input that ends at once");
+}
+
+/// Talks to a child: a line in, a line out, then the end of its input.
+async fn talk(processes: &dyn Processes, request: ProcessRequest) {
+    let (given, pipes) = std::sync::mpsc::channel();
+    let (said, complaints) = std::sync::mpsc::channel();
+    let request = request
+        .with_on_output(move |bytes| said.send(String::from_utf8_lossy(bytes).into_owned()).unwrap())
+        .with_pipes(move |input, output| given.send((input, output)).unwrap());
+    let conversation = std::thread::spawn(move || {
+        let (input, output) = pipes.recv().unwrap();
+        let (mut input, mut output) = (std::fs::File::from(input), std::fs::File::from(output));
+        for word in ["one", "two"] {
+            writeln!(input, "{word}").unwrap();
+            let mut answer = Vec::new();
+            let wanted = format!("<{word}>\n");
+            while answer.len() < wanted.len() {
+                let mut byte = [0];
+                // Our end doesn't block.
+                match output.read(&mut byte) {
+                    Ok(0) => panic!("it ended: {answer:?}"),
+                    Ok(_) => answer.push(byte[0]),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert_eq!(answer, wanted.as_bytes());
+        }
+    });
+    let outcome = processes.run(request).await.unwrap();
+    conversation.join().unwrap();
+    assert_eq!(outcome.exit, Exit::Code(0), "it ended because its input did");
+    assert_eq!(outcome.stdout.total_bytes, 0, "the output was somebody else's");
+    assert_eq!(complaints.into_iter().collect::<String>(), "hm\n", "only complaints are heard");
+}
+
+#[tokio::test]
+async fn a_child_can_be_talked_to_while_it_runs() {
+    let script = "echo hm >&2; while read word; do echo \"<$word>\"; done";
+    talk(&crate::processes(), sh(script)).await;
+    let ground = Ground::new();
+    for stack in [Stack::Full, Stack::Fallback] {
+        talk(&ground.sandbox_of(stack, ground.scene()), ground.bash(script)).await;
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,10 @@ pub type OnOutput = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Told of each line that a child writes to descriptor 3, without its line break.
 pub type OnLine = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+/// Given our ends of a child's standard input and output once it has been started: what is written to the first it reads,
+/// what it prints comes from the second. Both are pipes that don't block. Dropping the first is the end of its input.
+pub type OnPipes = Arc<dyn Fn(OwnedFd, OwnedFd) + Send + Sync>;
 
 /// A process to run.
 ///
@@ -80,6 +85,9 @@ pub struct ProcessRequest {
     pub on_output: Option<OnOutput>,
     /// Told of lines on descriptor 3, which the child has only then.
     pub on_line: Option<OnLine>,
+    /// Given the child's standard input and output, for a program that is talked to while it runs. Nothing of its output
+    /// is kept then, and `on_output` hears only what it complains about.
+    pub on_pipes: Option<OnPipes>,
     /// Raised when the call is cancelled.
     pub cancel: Cancel,
 }
@@ -106,6 +114,7 @@ impl ProcessRequest {
             spill: None,
             on_output: None,
             on_line: None,
+            on_pipes: None,
             cancel: Cancel::new(),
         }
     }
@@ -194,6 +203,16 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_on_line(mut self, on_line: impl Fn(&[u8]) + Send + Sync + 'static) -> ProcessRequest {
         self.on_line = Some(Arc::new(on_line));
+        self
+    }
+
+    /// Says who talks to the child while it runs, in place of what it would read.
+    #[must_use]
+    pub fn with_pipes(
+        mut self,
+        on_pipes: impl Fn(OwnedFd, OwnedFd) + Send + Sync + 'static,
+    ) -> ProcessRequest {
+        self.on_pipes = Some(Arc::new(on_pipes));
         self
     }
 

@@ -16,6 +16,7 @@ mod pipeline;
 mod registry;
 mod regressions;
 mod results;
+mod search;
 
 use std::future::Ready;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,119 @@
+//! A client for the conformance suite of the protocol: connects to the address that is its last argument, looks at
+//! everything that the server has, and calls every tool with whatever fits its schema.
+//!
+//! ```text
+//! conformance client --command "target/debug/examples/conformance" --suite core
+//! ```
+#![expect(clippy::print_stderr, reason = "a program says what happened")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::{BoxFuture, Engine, PermissionMode, Permissions, Registry, ToolCall};
+use haft_mcp::names::wire_name;
+use haft_mcp::{Host, Sampler, ServerConfig, Servers, Status, Transport};
+use serde_json::{Map, Value, json};
+
+/// A user who takes what is proposed: the first choice, the default, or something of the right kind.
+struct Agreeable;
+
+impl Asker for Agreeable {
+    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Once })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        let again = question.text.ends_with("An answer is needed.");
+        let first = question.choices.first().map(|choice| choice.label.clone());
+        // An empty answer is the default, where there is one.
+        let answer = if again { first.unwrap_or_else(|| "1".to_owned()) } else { String::new() };
+        Box::pin(async move { Some(vec![answer]) })
+    }
+}
+
+struct Parrot;
+
+impl Sampler for Parrot {
+    fn sample<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, String>> {
+        let said = json!({"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "none", "stopReason": "endTurn"});
+        Box::pin(async { Ok(said) })
+    }
+}
+
+/// A value that fits a schema, as far as servers for tests have them.
+fn fitting(schema: &Value) -> Value {
+    if let Some(value) = schema.get("default").or(schema.get("const")).or(schema["enum"].get(0)) {
+        return value.clone();
+    }
+    match schema["type"].as_str() {
+        Some("integer" | "number") => json!(schema["minimum"].as_i64().unwrap_or(3)),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => arguments(schema),
+        _ => json!("text"),
+    }
+}
+
+fn arguments(schema: &Value) -> Value {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    Value::Object(properties.map(|(name, schema)| (name.clone(), fitting(schema))).collect::<Map<_, _>>())
+}
+
+/// The calls that the suite wants, where it says so.
+fn told_calls() -> Option<Vec<(String, Value)>> {
+    let told: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT").ok()?).ok()?;
+    let call = |call: &Value| Some((wire_name("s", call["name"].as_str()?), call["arguments"].clone()));
+    told["toolCalls"].as_array()?.iter().map(call).collect()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().next_back() else { return ExitCode::from(2) };
+    let mut config = ServerConfig::new("s", Transport::http(url));
+    config.may_sample = true;
+    config.call_timeout = Duration::from_secs(20);
+    let host = Host::new("/").with_asker(Arc::new(Agreeable)).with_sampler(Arc::new(Parrot));
+    let servers = match Servers::start([config], host) {
+        Ok(servers) => servers,
+        Err(bad) => {
+            eprintln!("{bad}");
+            return ExitCode::from(2);
+        }
+    };
+    servers.settled(Duration::from_secs(20)).await;
+    for server in servers.iter() {
+        match server.status() {
+            Status::Ready { facts, .. } => {
+                eprintln!("{facts:?}, {} tools, {:?}", server.tool_count(), server.left_out())
+            }
+            other => {
+                eprintln!("{other:?}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let registry = Registry::new().with(servers.tools()).and_then(|base| servers.registry(&base));
+    let Ok(registry) = registry else { return ExitCode::FAILURE };
+    let engine =
+        Engine::new(registry).permissions(Permissions::new().mode(PermissionMode::BypassPermissions));
+    let lists = ["ListMcpResources", "ListMcpPrompts"].map(|name| (name.to_owned(), json!({})));
+    let snapshot = engine.snapshot();
+    let tools = snapshot.offers().iter().filter(|offer| offer.name().starts_with("mcp__"));
+    let every = tools.map(|offer| (offer.name().to_owned(), arguments(offer.tool().input_schema())));
+    let calls = told_calls().unwrap_or_else(|| every.collect());
+    for (name, mut input) in lists.into_iter().chain(calls) {
+        // Shows the suite what was understood of the schema of another tool.
+        if name == wire_name("s", "json_schema_echo")
+            && let Ok(other) = snapshot.find(&wire_name("s", "json_schema_2020_12_tool"))
+        {
+            input["schema"] = other.tool().input_schema().clone();
+        }
+        let results = engine.turn().run([ToolCall::new("1", name.as_str(), input.to_string())]).await;
+        let told = serde_json::to_string(&results[0].to_json()).unwrap_or_default();
+        eprintln!("{name} {input}: {}", told.chars().take(300).collect::<String>());
+    }
+    servers.close().await;
+    ExitCode::SUCCESS
+}

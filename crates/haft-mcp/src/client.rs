@@ -1,0 +1,21 @@
+//! The client: from a configuration to tools that can be called.
+//!
+//! | file | knows |
+//! |---|---|
+//! | `servers.rs` | all servers of a session, and the registry with their tools |
+//! | `server.rs` | one server: its life, its lists, its calls |
+//! | `breaker.rs` | when a server that fails is left alone |
+//! | `definition.rs`, `tool.rs` | a tool as its server defines it, and as the engine takes it |
+//! | `session.rs` | one connection, in JSON; the only file beside the transports that knows the SDK |
+//! | `desk.rs`, `form.rs` | what a server may ask of us |
+//! | `catalogue.rs` | tools for resources and prompts |
+
+pub(crate) mod breaker;
+pub(crate) mod catalogue;
+pub(crate) mod definition;
+pub(crate) mod desk;
+pub(crate) mod form;
+pub(crate) mod server;
+pub(crate) mod servers;
+pub(crate) mod session;
+pub(crate) mod tool;

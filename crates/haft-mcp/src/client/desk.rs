@@ -1,0 +1,140 @@
+//! Where a server's own requests are answered: questions to the user, samples of a model, roots.
+//!
+//! What the host lends is announced in the handshake, and nothing else is answered.
+
+use haft::BoxFuture;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::form;
+use super::session::{ClientSide, Refusal};
+use crate::host::Host;
+use crate::limits::LOG_LINE_CHARS_MAX;
+use crate::text;
+use crate::transport::Log;
+
+/// JSON-RPC's word for parameters that make no sense.
+const INVALID_PARAMS: i32 = -32602;
+/// The protocol's word for a user who said no to a sample.
+const REJECTED: i32 = -1;
+
+/// Answers for one server.
+pub(crate) struct Desk {
+    pub(crate) server: String,
+    pub(crate) host: Host,
+    pub(crate) may_sample: bool,
+    pub(crate) log: Log,
+}
+
+impl Desk {
+    async fn elicit(&self, params: &Value) -> Result<Value, Refusal> {
+        let Some(asker) = &self.host.asker else { return Err(Refusal::unknown_method("elicitation/create")) };
+        let message = text::shown(params["message"].as_str().unwrap_or_default(), 2_000);
+        let asked = match params["mode"].as_str() {
+            None | Some("form") => {
+                form::ask(&**asker, &self.server, &message, &params["requestedSchema"]).await
+            }
+            Some("url") => form::ask_to_open(&**asker, &self.server, &message, &params["url"]).await,
+            Some(mode) => {
+                Err(format!("elicitation of the mode `{}` is not known here", text::line(mode, 40)))
+            }
+        };
+        asked.map_err(|words| Refusal::new(INVALID_PARAMS, words))
+    }
+
+    async fn sample(&self, params: Value) -> Result<Value, Refusal> {
+        match &self.host.sampler {
+            Some(sampler) if self.may_sample => {
+                sampler.sample(&self.server, params).await.map_err(|words| Refusal::new(REJECTED, words))
+            }
+            _ => Err(Refusal::unknown_method("sampling/createMessage")),
+        }
+    }
+
+    fn roots(&self) -> Value {
+        let root = |path: &std::path::PathBuf| {
+            let uri = Url::from_directory_path(path).ok()?;
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            Some(
+                json!({"uri": uri.as_str().trim_end_matches('/'), "name": name.unwrap_or_else(|| "/".to_owned())}),
+            )
+        };
+        json!({"roots": self.host.roots.iter().filter_map(root).collect::<Vec<_>>()})
+    }
+}
+
+impl ClientSide for Desk {
+    fn capabilities(&self) -> Value {
+        let mut can = json!({"roots": {}});
+        if self.host.asker.is_some() {
+            can["elicitation"] = json!({"form": {}, "url": {}});
+        }
+        if self.may_sample && self.host.sampler.is_some() {
+            can["sampling"] = json!({});
+        }
+        can
+    }
+
+    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Refusal>> {
+        Box::pin(async move {
+            match method {
+                "roots/list" => Ok(self.roots()),
+                "elicitation/create" => self.elicit(&params).await,
+                "sampling/createMessage" => self.sample(params).await,
+                other => Err(Refusal::unknown_method(other)),
+            }
+        })
+    }
+
+    fn heard(&self, method: &str, params: &Value) {
+        if method == "notifications/message" {
+            let level = params["level"].as_str().unwrap_or("info");
+            let data = match &params["data"] {
+                Value::String(words) => words.clone(),
+                other => other.to_string(),
+            };
+            let line = text::line(&format!("[{level}] {data}"), LOG_LINE_CHARS_MAX);
+            self.log.add(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    struct Model;
+
+    impl crate::Sampler for Model {
+        fn sample<'a>(&'a self, server: &'a str, _: Value) -> BoxFuture<'a, Result<Value, String>> {
+            Box::pin(async move {
+                Ok(json!({"model": "m", "role": "assistant", "content": {"type": "text", "text": server}}))
+            })
+        }
+    }
+
+    fn desk(host: Host, may_sample: bool) -> Desk {
+        Desk { server: "s".into(), host, may_sample, log: Log::default() }
+    }
+
+    #[tokio::test]
+    async fn only_what_was_lent_is_announced_and_answered() {
+        let plain = desk(Host::new("/work dir/a"), true);
+        assert_eq!(plain.capabilities(), json!({"roots": {}}));
+        assert_eq!(
+            plain.answer("roots/list", json!({})).await.unwrap(),
+            json!({"roots": [{"uri": "file:///work%20dir/a", "name": "a"}]})
+        );
+        for method in ["elicitation/create", "sampling/createMessage", "tools/call", ""] {
+            assert_eq!(plain.answer(method, json!({})).await.unwrap_err().code, -32601, "{method}");
+        }
+        let host = Host::new("/").with_sampler(Arc::new(Model));
+        let forbidden = desk(host.clone(), false);
+        assert!(forbidden.answer("sampling/createMessage", json!({})).await.is_err());
+        assert!(forbidden.capabilities().get("sampling").is_none());
+        let sampled = desk(host, true).answer("sampling/createMessage", json!({})).await.unwrap();
+        assert_eq!(sampled["content"]["text"], "s");
+    }
+}

@@ -1,0 +1,339 @@
+//! What a server wants to know of the user: a form, asked field by field, or a page that the user is to open.
+//!
+//! The user always sees which server asks. A page is shown and never opened by us: what a server names could be anything.
+
+use haft::ports::{Asker, Choice, UserQuestion};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::limits::{FORM_FIELDS_MAX, FORM_TRIES_MAX};
+use crate::text;
+
+const SKIP: &str = "(leave it empty)";
+
+/// Asks for each field of a form.
+///
+/// # Errors
+/// The form makes no sense, in words for the server.
+pub(crate) async fn ask(
+    asker: &dyn Asker,
+    server: &str,
+    message: &str,
+    schema: &Value,
+) -> Result<Value, String> {
+    let empty = Map::new();
+    let fields = schema["properties"].as_object().unwrap_or(&empty);
+    if fields.len() > FORM_FIELDS_MAX {
+        return Err(format!("a form may have {FORM_FIELDS_MAX} fields"));
+    }
+    if fields.is_empty() {
+        let question =
+            question(format!("The server `{server}` asks: {message}"), choices(&["Yes", "No"]), false);
+        return Ok(match asker.question(&question).await.as_deref() {
+            Some([answer]) if answer == "Yes" => json!({"action": "accept", "content": {}}),
+            _ => json!({"action": "decline"}),
+        });
+    }
+    let required = |name: &str| {
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let mut content = Map::new();
+    for (name, field) in fields {
+        let field = Field::new(name, field, required(name));
+        match field.ask(asker, server, message).await {
+            Answered::Value(value) => drop(content.insert(name.clone(), value)),
+            Answered::Left => {}
+            Answered::Declined => return Ok(json!({"action": "decline"})),
+            Answered::GaveUp => return Ok(json!({"action": "cancel"})),
+        }
+    }
+    Ok(json!({"action": "accept", "content": content}))
+}
+
+/// Asks the user to open a page.
+///
+/// # Errors
+/// It is no page that a user should open, in words for the server.
+pub(crate) async fn ask_to_open(
+    asker: &dyn Asker,
+    server: &str,
+    message: &str,
+    url: &Value,
+) -> Result<Value, String> {
+    let url = url.as_str().and_then(|url| Url::parse(url).ok()).ok_or("the address can't be read")?;
+    if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+        return Err("only an address with http or https and without a name or password is shown".to_owned());
+    }
+    let words = format!(
+        "The server `{server}` asks you to open a page: {message}\n{}\nIt leads to `{}`. Open it yourself if you trust it.",
+        text::line(url.as_str(), 2_000),
+        url.host_str().unwrap_or("?")
+    );
+    let answer = asker.question(&question(words, choices(&["I have opened it", "No"]), false)).await;
+    Ok(match answer.as_deref() {
+        Some([answer]) if answer != "No" => json!({"action": "accept"}),
+        Some(_) => json!({"action": "decline"}),
+        None => json!({"action": "cancel"}),
+    })
+}
+
+fn question(text: String, choices: Vec<Choice>, several: bool) -> UserQuestion {
+    UserQuestion { text, choices, several }
+}
+
+fn choices(labels: &[&str]) -> Vec<Choice> {
+    labels.iter().map(|label| Choice { label: (*label).to_owned(), description: None }).collect()
+}
+
+/// One field of a form.
+struct Field {
+    title: String,
+    about: String,
+    required: bool,
+    /// What an empty answer means.
+    default: Option<Value>,
+    kind: Kind,
+}
+
+enum Kind {
+    Text,
+    Number {
+        whole: bool,
+        from: Option<f64>,
+        to: Option<f64>,
+    },
+    YesNo,
+    /// What is chosen, and what the user sees of it.
+    One(Vec<(String, String)>),
+    Several(Vec<(String, String)>),
+}
+
+enum Answered {
+    Value(Value),
+    Left,
+    Declined,
+    GaveUp,
+}
+
+impl Field {
+    fn new(name: &str, schema: &Value, required: bool) -> Field {
+        let words = |key: &str| schema[key].as_str().map(|words| text::line(words, 500));
+        Field {
+            title: words("title").unwrap_or_else(|| text::line(name, 100)),
+            about: words("description").unwrap_or_default(),
+            required,
+            default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+            kind: kind(schema),
+        }
+    }
+
+    async fn ask(&self, asker: &dyn Asker, server: &str, message: &str) -> Answered {
+        let mut wrong = String::new();
+        for _ in 0..FORM_TRIES_MAX {
+            let about = if self.about.is_empty() { String::new() } else { format!(" ({})", self.about) };
+            let optional = match (&self.default, self.required) {
+                (Some(default), _) => format!("; if left empty: {}", text::line(&default.to_string(), 200)),
+                (None, true) => String::new(),
+                (None, false) => ", optional".to_owned(),
+            };
+            let words =
+                format!("The server `{server}` asks: {message}\n{}{about}{optional}{wrong}", self.title);
+            let (mut choices, several) = match &self.kind {
+                Kind::Text | Kind::Number { .. } => (Vec::new(), false),
+                Kind::YesNo => (choices(&["Yes", "No"]), false),
+                Kind::One(values) => (labels(values), false),
+                Kind::Several(values) => (labels(values), true),
+            };
+            if !choices.is_empty() && !several && (self.default.is_some() || !self.required) {
+                choices.push(Choice { label: SKIP.to_owned(), description: None });
+            }
+            let Some(answer) = asker.question(&question(words, choices, several)).await else {
+                return Answered::Declined;
+            };
+            match self.read(&answer) {
+                Ok(Some(value)) => return Answered::Value(value),
+                Ok(None) if !self.required => return Answered::Left,
+                Ok(None) => wrong = "\nAn answer is needed.".to_owned(),
+                Err(words) => wrong = format!("\n{words}"),
+            }
+        }
+        Answered::GaveUp
+    }
+
+    /// The value of an answer; nothing if it was left empty.
+    fn read(&self, answer: &[String]) -> Result<Option<Value>, String> {
+        let first = answer.first().map(String::as_str).unwrap_or_default();
+        let value_of = |values: &[(String, String)], label: &str| {
+            let found = values.iter().find(|(value, shown)| shown == label || value == label);
+            found.map(|(value, _)| json!(value)).ok_or_else(|| format!("`{label}` can't be chosen."))
+        };
+        let left_empty = answer.iter().all(|answer| answer.is_empty() || answer == SKIP);
+        if left_empty && self.default.is_some() {
+            return Ok(self.default.clone());
+        }
+        if let Kind::Several(values) = &self.kind {
+            let chosen: Result<Vec<Value>, String> =
+                answer.iter().map(|label| value_of(values, label)).collect();
+            return chosen.map(|chosen| Some(Value::Array(chosen)));
+        }
+        if first.is_empty() || first == SKIP {
+            return Ok(None);
+        }
+        match &self.kind {
+            Kind::Text => Ok(Some(json!(first))),
+            Kind::YesNo => Ok(Some(json!(matches!(first, "Yes" | "yes" | "y" | "true")))),
+            Kind::One(values) => value_of(values, first).map(Some),
+            Kind::Number { whole, from, to } => {
+                let wanted = if *whole { "a whole number" } else { "a number" };
+                let number = first.trim();
+                let value = match whole {
+                    true => number.parse::<i64>().ok().map(|number| (number as f64, json!(number))),
+                    false => number.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n, json!(n))),
+                };
+                let (size, value) = value.ok_or_else(|| format!("`{number}` is not {wanted}."))?;
+                if from.is_some_and(|from| size < from) || to.is_some_and(|to| size > to) {
+                    let end = |end: Option<f64>| end.map_or("any".to_owned(), |end| end.to_string());
+                    return Err(format!("It has to be between {} and {}.", end(*from), end(*to)));
+                }
+                Ok(Some(value))
+            }
+            Kind::Several(_) => Ok(None),
+        }
+    }
+}
+
+fn labels(values: &[(String, String)]) -> Vec<Choice> {
+    values.iter().map(|(_, shown)| Choice { label: shown.clone(), description: None }).collect()
+}
+
+/// The kinds of fields that the revisions have: older ones name the titles of choices apart from the values.
+fn kind(schema: &Value) -> Kind {
+    let text_of = |value: &Value| value.as_str().map(str::to_owned);
+    let shown = |value: &str, title: Option<String>| {
+        (value.to_owned(), text::line(&title.unwrap_or(value.to_owned()), 200))
+    };
+    let plain = |schema: &Value| -> Option<Vec<(String, String)>> {
+        let titles = schema["enumNames"].as_array();
+        let values = schema["enum"].as_array()?.iter().filter_map(text_of).enumerate();
+        Some(
+            values
+                .map(|(at, value)| shown(&value, titles.and_then(|titles| text_of(titles.get(at)?))))
+                .collect(),
+        )
+    };
+    let titled = |list: &Value| -> Option<Vec<(String, String)>> {
+        let values = list.as_array()?.iter();
+        Some(values.filter_map(|one| Some(shown(one["const"].as_str()?, text_of(&one["title"])))).collect())
+    };
+    match schema["type"].as_str() {
+        Some("boolean") => Kind::YesNo,
+        Some(number @ ("integer" | "number")) => Kind::Number {
+            whole: number == "integer",
+            from: schema["minimum"].as_f64(),
+            to: schema["maximum"].as_f64(),
+        },
+        Some("array") => {
+            let items = &schema["items"];
+            let values = plain(items).or_else(|| titled(&items["anyOf"])).or_else(|| titled(&items["oneOf"]));
+            Kind::Several(values.unwrap_or_default())
+        }
+        _ => plain(schema).or_else(|| titled(&schema["oneOf"])).map_or(Kind::Text, Kind::One),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use haft::BoxFuture;
+    use haft::ports::{Answer, Approval};
+
+    use super::*;
+
+    /// Answers from a list, and keeps what was asked.
+    struct User {
+        answers: Mutex<VecDeque<Option<Vec<String>>>>,
+        asked: Mutex<Vec<UserQuestion>>,
+    }
+
+    impl User {
+        fn new(answers: &[&[&str]]) -> User {
+            let texts = |answer: &&[&str]| Some(answer.iter().map(|text| (*text).to_owned()).collect());
+            User { answers: Mutex::new(answers.iter().map(texts).collect()), asked: Mutex::default() }
+        }
+    }
+
+    impl Asker for User {
+        fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
+            Box::pin(async { Answer::No })
+        }
+
+        fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+            self.asked.lock().unwrap().push(question.clone());
+            let answer = self.answers.lock().unwrap().pop_front().flatten();
+            Box::pin(async { answer })
+        }
+    }
+
+    #[tokio::test]
+    async fn every_kind_of_field_is_asked_for_and_read() {
+        let schema = json!({"type": "object", "required": ["name", "age"], "properties": {
+            "age": {"type": "integer", "minimum": 1, "maximum": 150},
+            "hue": {"type": "string", "oneOf": [{"const": "r", "title": "Red"}]},
+            "many": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A!"}, {"const": "b", "title": "B!"}]}},
+            "name": {"type": "string", "title": "Your name"},
+            "note": {"type": "string"},
+            "ok": {"type": "boolean"},
+            "pet": {"type": "string", "enum": ["c", "d"], "enumNames": ["Cat", "Dog"]},
+            "zone": {"type": "string", "default": "UTC"},
+        }});
+        // In the order of their names, so that it is the same whether or not maps keep the order of their keys.
+        let user = User::new(&[
+            &["old"],
+            &["200"],
+            &["42"],
+            &["Red"],
+            &["A!", "b"],
+            &["Ada"],
+            &[""],
+            &["Yes"],
+            &[SKIP],
+            &[""],
+        ]);
+        let answer = ask(&user, "s", "who?", &schema).await.unwrap();
+        assert_eq!(
+            answer,
+            json!({"action": "accept", "content": {"age": 42, "hue": "r", "many": ["a", "b"], "name": "Ada", "ok": true, "zone": "UTC"}})
+        );
+        let asked = user.asked.lock().unwrap();
+        assert!(asked.iter().all(|question| question.text.starts_with("The server `s` asks: who?\n")));
+        assert!(asked[1].text.ends_with("`old` is not a whole number."));
+        assert!(asked[2].text.ends_with("between 1 and 150."));
+        assert!(asked[4].several);
+    }
+
+    #[tokio::test]
+    async fn no_is_an_answer_and_nonsense_ends_it() {
+        let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});
+        assert_eq!(ask(&User::new(&[]), "s", "?", &schema).await.unwrap(), json!({"action": "decline"}));
+        let never = User::new(&[&["x"], &["NaN"], &[""], &["1"]]);
+        assert_eq!(ask(&never, "s", "?", &schema).await.unwrap(), json!({"action": "cancel"}));
+        let bare = json!({"type": "object", "properties": {}});
+        assert_eq!(ask(&User::new(&[&["Yes"]]), "s", "?", &bare).await.unwrap()["action"], "accept");
+        assert_eq!(ask(&User::new(&[&["No"]]), "s", "?", &bare).await.unwrap()["action"], "decline");
+    }
+
+    #[tokio::test]
+    async fn a_page_is_shown_and_never_opened() {
+        let user = User::new(&[&["I have opened it"], &["No"]]);
+        let url = json!("https://x.example/login?a=1");
+        assert_eq!(ask_to_open(&user, "s", "sign in", &url).await.unwrap(), json!({"action": "accept"}));
+        assert_eq!(ask_to_open(&user, "s", "sign in", &url).await.unwrap(), json!({"action": "decline"}));
+        assert_eq!(ask_to_open(&user, "s", "sign in", &url).await.unwrap(), json!({"action": "cancel"}));
+        assert!(user.asked.lock().unwrap()[0].text.contains("It leads to `x.example`"));
+        for bad in ["file:///etc/passwd", "javascript:alert(1)", "https://a:b@x.example", "x"] {
+            assert!(ask_to_open(&user, "s", "", &json!(bad)).await.is_err(), "{bad}");
+        }
+    }
+}

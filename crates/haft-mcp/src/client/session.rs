@@ -1,0 +1,480 @@
+//! One live connection: requests and answers as JSON, and the handshake.
+//!
+//! The SDK's types end here. The rest of the crate speaks JSON, because what a server says is judged field by field anyway,
+//! and one tool that makes no sense should not cost the others.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haft::BoxFuture;
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientConfig, ClientRequest, ClientResult, CustomResult, ErrorCode, ErrorData, ProgressToken,
+    ProtocolVersion, ServerNotification, ServerRequest, ServerResult, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer, PeerRequestOptions,
+    RequestContext, RequestHandle, RunningService, Service, ServiceError,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::limits;
+use crate::text;
+use crate::transport::NotSent;
+use crate::transport::guard::{Guard, Watch};
+
+/// What a server may ask of us, and tell us.
+pub(crate) trait ClientSide: Send + Sync + 'static {
+    /// What this client can do, as the handshake says it.
+    fn capabilities(&self) -> Value;
+
+    /// Answers a request of the server.
+    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Refusal>>;
+
+    /// Hears what the server has to say; must not take long.
+    fn heard(&self, method: &str, params: &Value);
+}
+
+/// A request that isn't answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: i32,
+    pub(crate) words: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: i32, words: impl Into<String>) -> Refusal {
+        Refusal { code, words: words.into() }
+    }
+
+    pub(crate) fn unknown_method(method: &str) -> Refusal {
+        Refusal::new(
+            ErrorCode::METHOD_NOT_FOUND.0,
+            format!("this client doesn't answer `{}`", text::line(method, 60)),
+        )
+    }
+}
+
+/// What a server said of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ServerFacts {
+    /// The revision of the protocol that both speak.
+    pub revision: String,
+    /// What it calls itself, with its version.
+    pub implementation: Option<String>,
+    /// What it says about how to use it; visible and bounded.
+    pub instructions: Option<String>,
+    /// Whether it has tools.
+    pub has_tools: bool,
+    /// Whether it has resources.
+    pub has_resources: bool,
+    /// Whether it has prompts.
+    pub has_prompts: bool,
+    /// Whether it says when its lists change.
+    pub says_changes: bool,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The server refused it.
+    Refused { code: i32, words: String },
+    /// It can't have arrived, and the connection is of no use.
+    NotSent(String),
+    /// It left, and the connection ended before an answer came.
+    Gone(String),
+    /// No sign of life for so long.
+    Idle(Duration),
+    /// It took longer than it may.
+    TimedOut(Duration),
+    /// The answer makes no sense.
+    Odd(String),
+}
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
+}
+
+impl Patience {
+    pub(crate) const REQUEST: Patience =
+        Patience { idle: limits::REQUEST_TIMEOUT, total: limits::REQUEST_TIMEOUT };
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) fraction: Option<f64>,
+    pub(crate) words: String,
+}
+
+/// A live connection. Dropped, it ends.
+pub(crate) struct Session {
+    peer: Peer<RoleClient>,
+    service: Mutex<Option<RunningService<RoleClient, Answers>>>,
+    facts: ServerFacts,
+    watch: Watch,
+    shared: Arc<Shared>,
+    client: Arc<dyn ClientSide>,
+}
+
+/// What the SDK's task and the requests share.
+#[derive(Default)]
+struct Shared {
+    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
+    /// Requests of the server that somebody works on: while the user thinks, a call is not idle.
+    busy: AtomicUsize,
+}
+
+impl Shared {
+    fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Progress>>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Shakes hands, by the newest revision that both know.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) async fn open(
+        guard: Guard,
+        watch: Watch,
+        client: Arc<dyn ClientSide>,
+    ) -> Result<Session, String> {
+        let shared = Arc::new(Shared::default());
+        let config = json!({
+            "protocolVersion": ProtocolVersion::LATEST_WITH_INITIALIZE.as_str(),
+            "capabilities": client.capabilities(),
+            "clientInfo": {"name": "haft", "version": env!("CARGO_PKG_VERSION")},
+        });
+        let config: ClientConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
+        let answers = Answers { config, client: client.clone(), shared: shared.clone() };
+        let mode = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let opened = tokio::select! {
+            opened = answers.serve_with_lifecycle(guard, mode) => opened,
+            words = watch.over() => return Err(words),
+        };
+        let service = opened.map_err(|error| {
+            watch.ended().unwrap_or_else(|| text::line(&format!("no handshake: {}", said(&error)), 500))
+        })?;
+        let peer = service.peer().clone();
+        let info = peer.peer_info().map(|info| serde_json::to_value(&*info).unwrap_or_default());
+        let facts = facts(&info.unwrap_or_default());
+        if !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == facts.revision) {
+            let known: Vec<&str> =
+                ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+            return Err(format!(
+                "it speaks revision `{}` of the protocol; known are {}",
+                text::line(&facts.revision, 60),
+                known.join(", ")
+            ));
+        }
+        Ok(Session { peer, service: Mutex::new(Some(service)), facts, watch, shared, client })
+    }
+
+    pub(crate) fn facts(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future tells the server that nobody waits any more.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: Value,
+        patience: Patience,
+        on_progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<Value, Failure> {
+        let request = json!({"method": method, "params": params});
+        let request: ClientRequest = serde_json::from_value(request)
+            .map_err(|error| Failure::Odd(format!("`{method}` can't be asked: {error}")))?;
+        let options = PeerRequestOptions::no_options();
+        let sent = tokio::select! {
+            sent = self.peer.send_cancellable_request(request, options) => sent,
+            words = self.watch.over() => return Err(Failure::NotSent(words)),
+        };
+        let handle = sent.map_err(|error| Failure::NotSent(self.words(&error)))?;
+        let (sender, mut progress) = mpsc::channel(8);
+        let token = handle.progress_token.clone();
+        self.shared.progress().insert(token.clone(), sender);
+        let mut pending = Pending { handle: Some(handle), shared: &self.shared, token };
+
+        let begun = Instant::now();
+        let mut sign_of_life = begun;
+        let end = begun + patience.total;
+        loop {
+            let Some(handle) = &mut pending.handle else { return Err(Failure::Gone(String::new())) };
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    pending.done();
+                    return match answer {
+                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => Ok(result),
+                        Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| Failure::Odd(error.to_string())),
+                        Ok(Err(error)) => Err(self.failure(&error)),
+                        Err(_) => Err(Failure::Gone(self.why())),
+                    };
+                }
+                words = self.watch.over() => {
+                    pending.done();
+                    return Err(Failure::Gone(words));
+                }
+                Some(far) = progress.recv() => {
+                    sign_of_life = Instant::now();
+                    on_progress(far);
+                }
+                () = tokio::time::sleep_until((sign_of_life + patience.idle).min(end)) => {
+                    if Instant::now() >= end {
+                        return Err(Failure::TimedOut(patience.total));
+                    }
+                    if self.shared.busy.load(Ordering::Relaxed) == 0 {
+                        return Err(Failure::Idle(patience.idle));
+                    }
+                    sign_of_life = Instant::now();
+                }
+            }
+        }
+    }
+
+    /// The same for requests that a server may answer by asking for more input, as often as it may.
+    pub(crate) async fn request_in_rounds(
+        &self,
+        method: &str,
+        params: Value,
+        patience: Patience,
+        on_progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<Value, Failure> {
+        let mut asked = params.clone();
+        for _ in 0..limits::ROUNDS_MAX {
+            let answer = self.request(method, asked, patience, on_progress).await?;
+            if answer["resultType"] != "input_required" {
+                return Ok(answer);
+            }
+            let mut responses = serde_json::Map::new();
+            if let Some(requests) = answer["inputRequests"].as_object() {
+                if requests.len() > limits::REQUESTS_OPEN_MAX {
+                    return Err(Failure::Odd("it asked for too much at once".to_owned()));
+                }
+                for (key, request) in requests {
+                    let method = request["method"].as_str().unwrap_or_default();
+                    let answered = self.client.answer(method, request["params"].clone()).await;
+                    let answered = answered
+                        .map_err(|refusal| Failure::Refused { code: refusal.code, words: refusal.words })?;
+                    responses.insert(key.clone(), answered);
+                }
+            }
+            asked = params.clone();
+            asked["inputResponses"] = Value::Object(responses);
+            if let Some(state) = answer.get("requestState") {
+                asked["requestState"] = state.clone();
+            }
+        }
+        Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
+    }
+
+    /// Listens for changes of lists, where the revision wants that to be asked for. Ends with the connection.
+    pub(crate) async fn listen(&self) {
+        if !self.facts.says_changes || self.facts.revision.as_str() < ProtocolVersion::NO_INITIALIZE.as_str()
+        {
+            return std::future::pending().await;
+        }
+        let mut filter = SubscriptionFilter::default();
+        filter.tools_list_changed = Some(true);
+        filter.prompts_list_changed = Some(true);
+        filter.resources_list_changed = Some(true);
+        // What comes is noted before the SDK sees it; here it is only kept flowing.
+        if let Ok(mut subscription) = self.peer.listen(filter).await {
+            while let Ok(Some(_)) = subscription.next().await {}
+        }
+        std::future::pending().await
+    }
+
+    /// Ends the connection politely, for a bounded time.
+    pub(crate) async fn close(&self) {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut service) = service {
+            let _ = service.close_with_timeout(limits::CLOSE_GRACE * 4).await;
+        }
+    }
+
+    fn why(&self) -> String {
+        self.watch.ended().unwrap_or_else(|| "the connection ended".to_owned())
+    }
+
+    fn words(&self, error: &ServiceError) -> String {
+        match error {
+            ServiceError::TransportClosed => self.why(),
+            ServiceError::TransportSend(error) => crate::transport::chain(&*error.error),
+            error => text::line(&error.to_string(), 500),
+        }
+    }
+
+    fn failure(&self, error: &ServiceError) -> Failure {
+        match error {
+            ServiceError::McpError(error) => Failure::Refused {
+                code: error.code.0,
+                words: text::shown(&error.message, limits::ERROR_CHARS_MAX),
+            },
+            ServiceError::TransportClosed => Failure::Gone(self.why()),
+            ServiceError::TransportSend(unsent) => {
+                let words = self.words(error);
+                match unsent.error.downcast_ref::<NotSent>() {
+                    Some(NotSent { certain: true, .. }) => {
+                        // Whoever comes next needs another connection.
+                        self.watch.end(Some(words.clone()));
+                        Failure::NotSent(words)
+                    }
+                    // By HTTP the answer comes with the sending, so nobody knows whether it arrived.
+                    _ => Failure::Gone(words),
+                }
+            }
+            error => Failure::Odd(self.words(error)),
+        }
+    }
+}
+
+/// A handshake that failed, without the SDK's word for each layer.
+fn said(error: &rmcp::service::ClientInitializeError) -> String {
+    use rmcp::service::ClientInitializeError as Bad;
+    match error {
+        Bad::TransportError { error, .. } => crate::transport::chain(&*error.error),
+        Bad::LegacyFallbackFailed { fallback, .. } => said(fallback),
+        Bad::JsonRpcError(error) => format!("{} ({})", error.message, error.code.0),
+        Bad::ConnectionClosed(_) => "it ended the connection".to_owned(),
+        Bad::ConflictInitResponseId(..) | Bad::UncorrelatedErrorResponse { .. } => {
+            "it answered something else".to_owned()
+        }
+        Bad::ExpectedInitResponse(_) | Bad::ExpectedInitResult(_) => {
+            "its first answer makes no sense".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+fn facts(info: &Value) -> ServerFacts {
+    let can = &info["capabilities"];
+    let changes = |of: &str| can[of]["listChanged"] == true;
+    let words = |value: &Value, most: usize| value.as_str().map(|words| text::shown(words, most));
+    let name = info["serverInfo"]["name"].as_str().map(|name| {
+        let version = info["serverInfo"]["version"].as_str().unwrap_or_default();
+        text::line(format!("{name} {version}").trim(), 120)
+    });
+    ServerFacts {
+        revision: info["protocolVersion"].as_str().unwrap_or_default().to_owned(),
+        implementation: name,
+        instructions: words(&info["instructions"], limits::DESCRIPTION_CHARS_MAX)
+            .filter(|words| !words.is_empty()),
+        has_tools: can["tools"].is_object(),
+        has_resources: can["resources"].is_object(),
+        has_prompts: can["prompts"].is_object(),
+        says_changes: changes("tools") || changes("resources") || changes("prompts"),
+    }
+}
+
+/// A request that waits. Dropped before its answer, it tells the server.
+struct Pending<'a> {
+    handle: Option<RequestHandle<RoleClient>>,
+    shared: &'a Shared,
+    token: ProgressToken,
+}
+
+impl Pending<'_> {
+    fn done(&mut self) {
+        self.handle = None;
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.shared.progress().remove(&self.token);
+        if let (Some(handle), Ok(runtime)) = (self.handle.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = handle.cancel(Some("nobody waits for the answer any more".to_owned())).await;
+            });
+        }
+    }
+}
+
+/// What the SDK calls for what comes from the server.
+struct Answers {
+    config: ClientConfig,
+    client: Arc<dyn ClientSide>,
+    shared: Arc<Shared>,
+}
+
+/// A request that somebody works on.
+struct Busy<'a>(&'a AtomicUsize);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Service<RoleClient> for Answers {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        let request = serde_json::to_value(&request).unwrap_or_default();
+        let method = request["method"].as_str().unwrap_or_default();
+        let empty = || Ok(ClientResult::CustomResult(CustomResult(json!({}))));
+        if method == "ping" {
+            return empty();
+        }
+        self.shared.busy.fetch_add(1, Ordering::Relaxed);
+        let _busy = Busy(&self.shared.busy);
+        let answer = tokio::select! {
+            answer = self.client.answer(method, request["params"].clone()) => answer,
+            // Nobody hears the answer.
+            () = context.ct.cancelled() => return empty(),
+        };
+        match answer {
+            Ok(result) => Ok(ClientResult::CustomResult(CustomResult(result))),
+            Err(Refusal { code, words }) => Err(ErrorData::new(ErrorCode(code), words, None)),
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        _: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        if let ServerNotification::ProgressNotification(notification) = &notification {
+            let far = &notification.params;
+            let fraction = far.total.filter(|total| *total > 0.0).map(|total| far.progress / total);
+            let words = far.message.as_deref().unwrap_or_default();
+            let progress = Progress {
+                fraction: fraction.filter(|fraction| fraction.is_finite()),
+                words: text::line(words, haft::limits::PROGRESS_CHARS_MAX),
+            };
+            // One that doesn't fit is replaced by the next.
+            if let Some(waits) = self.shared.progress().get(&far.progress_token) {
+                let _ = waits.try_send(progress);
+            }
+            return Ok(());
+        }
+        let notification = serde_json::to_value(&notification).unwrap_or_default();
+        self.client.heard(notification["method"].as_str().unwrap_or_default(), &notification["params"]);
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+}

@@ -1,0 +1,79 @@
+//! A server's tool as the engine takes it: a tool like any other.
+
+use haft::schema::InputSchema;
+use haft::{AnyTool, Chars, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool};
+use serde_json::Value;
+
+use super::definition::Definition;
+use super::server::Server;
+use crate::content;
+use crate::names::wire_name;
+
+/// Makes it.
+///
+/// # Errors
+/// Why it can't be offered, in words: nearly always its schema.
+pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, String> {
+    let config = server.config();
+    let Definition { name, title, description, input_schema, .. } = definition.clone();
+    let wire = wire_name(&config.name, &name);
+    // One that can't be checked is not shown either; the tool itself is none the worse.
+    let output = definition.output_schema.clone().and_then(|schema| InputSchema::of_output(schema).ok());
+    let effects = definition.effects(config);
+    let only_looks = !effects.unknown;
+    let calls = Calls { server: server.downgrade(), name: name.clone(), output: output.clone() };
+    let shown = title.unwrap_or_else(|| name.clone());
+    let sentence = format!("calls `{}` of the MCP server `{}`", crate::text::line(&name, 100), config.name);
+    let always = config.always_load.unwrap_or(definition.always_load == Some(true));
+    let needs_user = definition.needs_user;
+    let mut tool = dynamic_tool(wire, description, input_schema, move |input, cx| {
+        let calls = calls.clone();
+        async move { calls.call(input, cx).await }
+    })
+    .effects(move |_| effects.clone())
+    .describe(move |_| sentence.clone())
+    .group("mcp")
+    .search_hint(format!("{shown} {}", config.name))
+    .exposure(if always { Exposure::AlwaysLoaded } else { Exposure::Normal })
+    // A server is told when nobody waits any more; but what it changes should come to its end.
+    .interrupt(if only_looks { Interrupt::Cancel } else { Interrupt::Block })
+    // The server's own limits come first and say more.
+    .timeout(Timeout::After(config.call_timeout.saturating_add(std::time::Duration::from_secs(10))))
+    .spec(|spec| if needs_user { spec.needs_user() } else { spec });
+    if let Some(chars) = definition.result_chars {
+        tool = tool.result_limit(Chars(chars));
+    }
+    if let Some(output) = output {
+        tool = tool.output_schema(output.as_value().clone());
+    }
+    tool.build().map_err(|bad| bad.to_string())
+}
+
+/// What every call of one tool shares. It doesn't keep the server alive: the session does.
+#[derive(Clone)]
+struct Calls {
+    server: super::server::WeakServer,
+    name: String,
+    output: Option<InputSchema>,
+}
+
+impl Calls {
+    async fn call(&self, input: Value, cx: Context) -> Result<Output, ToolError> {
+        let server = self.server.upgrade().ok_or_else(|| ToolError::new("the MCP server was shut down"))?;
+        let result = server.call(&self.name, input, &cx).await?;
+        let output = content::of_call(&result)?;
+        if let Some(schema) = &self.output {
+            let wrong = match result.get("structuredContent").filter(|value| !value.is_null()) {
+                Some(value) => schema.violations(value).first().map(ToString::to_string),
+                None => Some("there is none".to_owned()),
+            };
+            if let Some(words) = wrong {
+                cx.warn(format!(
+                    "the result of `{}` doesn't fit its own schema: {words}",
+                    crate::text::line(&self.name, 100)
+                ));
+            }
+        }
+        Ok(output)
+    }
+}

@@ -1,0 +1,278 @@
+//! What is to be connected, and how: data, nothing started.
+//!
+//! The host makes these from its settings; nothing here reads a file or the environment. A [`ServerConfig`] is whole: what
+//! has variables in it becomes so by [`expanded`](ServerConfig::expanded).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::BoxFuture;
+use haft::isolate::Pipe;
+use haft::ports::Confinement;
+use serde_json::{Value, json};
+
+use crate::expand::expand;
+use crate::limits;
+
+/// A server, as its configuration has it.
+///
+/// ```
+/// use haft_mcp::{ServerConfig, Transport};
+///
+/// let time = ServerConfig::new("time", Transport::stdio("uvx", ["mcp-server-time"]));
+/// let docs = ServerConfig::new("docs", Transport::http("https://docs.example/mcp"));
+/// assert!(time.transport.is_local() && !docs.transport.is_local());
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// Its name: letters, digits, `_` and `-`.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Who answers for it.
+    pub trust: Trust,
+    /// How long a connection may take until its tools are known.
+    pub connect_timeout: Duration,
+    /// How long a call may take in all.
+    pub call_timeout: Duration,
+    /// How long a call may go without a sign of life. Default: five minutes over the network, half an hour for a process.
+    pub idle_timeout: Option<Duration>,
+    /// How many of its calls run at once.
+    pub concurrency: usize,
+    /// Whether its tools are always shown whole; where nothing is said, the server may say so of single tools.
+    pub always_load: Option<bool>,
+    /// Whether the user says that its `readOnlyHint`s are true. Then such calls run beside others; they are still asked for.
+    pub read_only_hints_hold: bool,
+    /// Whether it may ask the model something.
+    pub may_sample: bool,
+}
+
+impl ServerConfig {
+    /// A server that the user named, with the usual limits.
+    pub fn new(name: impl Into<String>, transport: Transport) -> ServerConfig {
+        ServerConfig {
+            name: name.into(),
+            transport,
+            trust: Trust::Given,
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            call_timeout: limits::CALL_TIMEOUT,
+            idle_timeout: None,
+            concurrency: limits::CONCURRENCY,
+            always_load: None,
+            read_only_hints_hold: false,
+            may_sample: false,
+        }
+    }
+
+    /// The same with `${NAME}` and `${NAME:-default}` put in; and the names that are not set.
+    pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> (ServerConfig, Vec<String>) {
+        let mut unset = Vec::new();
+        let mut put_in = |text: &mut String| {
+            let (done, missing) = expand(text, lookup);
+            *text = done;
+            unset.extend(missing);
+        };
+        match &mut self.transport {
+            Transport::Stdio(stdio) => {
+                put_in(&mut stdio.command);
+                stdio.args.iter_mut().chain(stdio.env.values_mut()).for_each(put_in);
+            }
+            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+                put_in(&mut remote.url);
+                remote.headers.values_mut().for_each(put_in);
+            }
+            Transport::InProcess(_) => {}
+        }
+        (self, unset)
+    }
+
+    /// What an approval of the server is bound to: the exact command or address, and the names of what goes with it, but
+    /// no values that may be secret.
+    pub fn identity(&self) -> Value {
+        let names = |of: &BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>();
+        match &self.transport {
+            Transport::Stdio(stdio) => json!({
+                "type": "stdio", "command": stdio.command, "args": stdio.args, "env": names(&stdio.env),
+                "cwd": stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()),
+            }),
+            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => json!({
+                "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
+                "headersHelper": remote.headers_helper,
+            }),
+            Transport::InProcess(_) => json!({"type": "in-process"}),
+        }
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        let usual = if self.transport.is_local() { limits::IDLE_LOCAL } else { limits::IDLE_REMOTE };
+        self.idle_timeout.unwrap_or(usual)
+    }
+}
+
+/// Who answers for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The user named it: in their own settings or by a flag. What it offers is taken as it comes.
+    Given,
+    /// It came with a workspace: the server and each definition of a tool need an approval, and a changed one a new one.
+    Approvals,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// A process, over its standard input and output.
+    Stdio(Stdio),
+    /// Streamable HTTP.
+    Http(Remote),
+    /// HTTP with server-sent events, the older form.
+    Sse(Remote),
+    /// WebSocket, subprotocol `mcp`.
+    WebSocket(Remote),
+    /// Something in this process, or whatever else gives a connection of bytes: one message a line.
+    InProcess(Connector),
+}
+
+impl Transport {
+    /// A process in the session's folder, which can do what the user can.
+    pub fn stdio<A: Into<String>>(
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Transport {
+        Transport::Stdio(Stdio {
+            command: command.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+            confinement: Confinement::Outside,
+        })
+    }
+
+    /// An address of Streamable HTTP.
+    pub fn http(url: impl Into<String>) -> Transport {
+        Transport::Http(Remote::new(url))
+    }
+
+    /// An address of the older form of HTTP.
+    pub fn sse(url: impl Into<String>) -> Transport {
+        Transport::Sse(Remote::new(url))
+    }
+
+    /// An address of a WebSocket.
+    pub fn web_socket(url: impl Into<String>) -> Transport {
+        Transport::WebSocket(Remote::new(url))
+    }
+
+    /// Whatever this gives, each time a connection is wanted.
+    pub fn in_process<F, Fut>(connect: F) -> Transport
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Box<dyn Pipe>, String>> + Send + 'static,
+    {
+        Transport::InProcess(Connector(Arc::new(move || Box::pin(connect()))))
+    }
+
+    /// The name of the kind, as settings have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Transport::Stdio(_) => "stdio",
+            Transport::Http(_) => "http",
+            Transport::Sse(_) => "sse",
+            Transport::WebSocket(_) => "ws",
+            Transport::InProcess(_) => "in-process",
+        }
+    }
+
+    /// Whether it is on this machine by its nature.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Transport::Stdio(_) | Transport::InProcess(_))
+    }
+}
+
+/// A process to talk to.
+#[derive(Debug, Clone)]
+pub struct Stdio {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables in its environment, beside those that every child gets.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs; the session's folder if nothing is said.
+    pub cwd: Option<PathBuf>,
+    /// How much of the machine it sees.
+    pub confinement: Confinement,
+}
+
+/// An address to talk to.
+#[derive(Clone)]
+pub struct Remote {
+    /// The address.
+    pub url: String,
+    /// Headers of each request.
+    pub headers: BTreeMap<String, String>,
+    /// A command that prints more headers as a JSON object; they win.
+    pub headers_helper: Option<String>,
+}
+
+impl Remote {
+    /// This address and no headers.
+    pub fn new(url: impl Into<String>) -> Remote {
+        Remote { url: url.into(), headers: BTreeMap::new(), headers_helper: None }
+    }
+}
+
+/// Values of headers are secrets more often than not.
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&String> = self.headers.keys().collect();
+        f.debug_struct("Remote").field("url", &self.url).field("headers", &headers).finish_non_exhaustive()
+    }
+}
+
+type Connect = dyn Fn() -> BoxFuture<'static, Result<Box<dyn Pipe>, String>> + Send + Sync;
+
+/// Gives a connection of bytes whenever one is wanted.
+#[derive(Clone)]
+pub struct Connector(Arc<Connect>);
+
+impl Connector {
+    pub(crate) async fn connect(&self) -> Result<Box<dyn Pipe>, String> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_put_in_and_identity_has_no_values() {
+        let Transport::Stdio(mut stdio) = Transport::stdio("${BIN:-npx}", ["-y", "${PKG}"]) else { panic!() };
+        stdio.env.insert("TOKEN".into(), "${SECRET}".into());
+        let config = ServerConfig::new("x", Transport::Stdio(stdio));
+        let lookup = |name: &str| (name == "SECRET").then(|| "s3cret".to_owned());
+        let (config, unset) = config.expanded(&lookup);
+        assert_eq!(unset, ["PKG"]);
+        let Transport::Stdio(stdio) = &config.transport else { panic!() };
+        assert_eq!((&*stdio.command, &*stdio.env["TOKEN"]), ("npx", "s3cret"));
+        assert_eq!(
+            config.identity(),
+            json!({"type": "stdio", "command": "npx", "args": ["-y", "${PKG}"], "env": ["TOKEN"], "cwd": null})
+        );
+        let mut remote = Remote::new("https://x.example/mcp");
+        remote.headers.insert("Authorization".into(), "Bearer s3cret".into());
+        let config = ServerConfig::new("x", Transport::Http(remote));
+        assert!(!format!("{config:?} {}", config.identity()).contains("s3cret"));
+    }
+}

@@ -1,0 +1,49 @@
+//! MCP for `haft`: the tools of any server, over every transport, as tools like any other.
+//!
+//! [`Servers`] connects to servers in the background and gives a registry with their tools; everything of the pipeline then
+//! applies to them. Five transports (a process, Streamable HTTP, its older form with events, WebSocket, in-process) and the
+//! revisions 2024-11-05 to 2026-07-28 are spoken; which one is found out in the handshake.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft::Registry;
+//! use haft_mcp::{Host, ServerConfig, Servers, Status, Transport};
+//!
+//! let nobody = ServerConfig::new("files", Transport::stdio("no-such-program", ["--stdio"]));
+//! let servers = Servers::start([nobody], Host::new("."))?;          // never waits
+//! let registry = servers.registry(&Registry::new())?;               // what is there now
+//! assert!(registry.is_empty());
+//!
+//! servers.get("files").unwrap().settled().await;
+//! let Status::Failed { reason, .. } = servers.get("files").unwrap().status() else { panic!() };
+//! assert_eq!(reason, "this host starts no processes");
+//! # Ok(()) }
+//! ```
+//!
+//! # What is believed
+//!
+//! Nothing that a server says. Its messages are bounded and checked before anything else reads them; its words are shown with
+//! nothing hidden in them; its hints never loosen a rule. A server that came with a workspace, and each definition of its
+//! tools, needs an approval that is bound to what was seen ([`Approvals`]).
+//!
+//! This is the only crate that knows the MCP SDK (`rmcp`), and of its own files only the transports and one more do.
+#![warn(missing_docs)]
+
+pub mod expand;
+pub mod limits;
+pub mod names;
+pub mod text;
+
+mod approval;
+mod client;
+mod config;
+mod content;
+mod host;
+mod transport;
+
+pub use approval::{Approvals, Entry, Fingerprint, Known, MemoryApprovals, Subject, Withheld};
+pub use client::server::{Dropped, LeftOut, Server, Status};
+pub use client::servers::{BadServer, Servers};
+pub use client::session::ServerFacts;
+pub use config::{Connector, Remote, ServerConfig, Stdio, Transport, Trust};
+pub use host::{Host, Sampler};

@@ -1,0 +1,86 @@
+//! The bounds of everything that a server can send, and of how long it may take.
+
+use std::time::Duration;
+
+/// The longest message of a server, in bytes, over every transport. A longer one ends the connection.
+pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How many messages one batch may hold (revision 2025-03-26 has them); the rest is left out.
+pub const BATCH_MAX: usize = 100;
+/// How many bytes are read at once.
+pub const READ_BYTES: usize = 64 * 1024;
+/// How many messages wait to be sent; then whoever sends waits.
+pub const OUTBOX_MAX: usize = 64;
+/// How many messages of a connection may be senseless before it is ended.
+pub const INVALID_MAX: u64 = 100;
+/// How many notifications a second are heard; further ones are counted and dropped.
+pub const NOTIFICATIONS_PER_SECOND: u32 = 100;
+/// How many notifications may come at once before the rate counts.
+pub const NOTIFICATIONS_BURST: u32 = 1_000;
+/// How many requests of a server may be open; further ones are refused.
+pub const REQUESTS_OPEN_MAX: usize = 16;
+/// How many things one list of a server may have: tools, resources, prompts. The rest is left out, and said to be.
+pub const LIST_ITEMS_MAX: usize = 5_000;
+/// How many pages one list may have.
+pub const LIST_PAGES_MAX: usize = 200;
+/// The longest description of a tool, a resource or a prompt, and the longest instructions of a server, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
+/// The longest title or description inside of a schema, in characters.
+pub const SCHEMA_WORDS_CHARS_MAX: usize = 2_048;
+/// The longest name of a tool, a resource or a prompt, in characters.
+pub const NAME_CHARS_MAX: usize = 256;
+/// The longest address of a resource, in characters.
+pub const URI_CHARS_MAX: usize = 2_048;
+/// How much of what a server complains about is kept, in bytes: the last of it.
+pub const LOG_BYTES_MAX: usize = 64 * 1024;
+/// The longest line of a server's log messages, in characters.
+pub const LOG_LINE_CHARS_MAX: usize = 1_000;
+/// How many characters of a server's error are passed on.
+pub const ERROR_CHARS_MAX: usize = 4_000;
+/// The largest `anthropic/maxResultSizeChars` that counts.
+pub const RESULT_CHARS_MAX: usize = 500_000;
+
+/// How long a connection may take until its tools are known, unless its configuration says otherwise.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to answer the first question of the newest revision before it counts as an older one.
+pub const DISCOVER_WAIT: Duration = Duration::from_secs(3);
+/// How long a list, a resource or a prompt may take.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a call over the network may go without a sign of life.
+pub const IDLE_REMOTE: Duration = Duration::from_secs(300);
+/// How long a call of a local process may go without a sign of life.
+pub const IDLE_LOCAL: Duration = Duration::from_secs(1_800);
+/// How long a call may take in all.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(100_000);
+/// How long one message may take to be sent by HTTP.
+pub const POST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a command that prints headers may take.
+pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a process may take to end by itself when its input has ended.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// How long is waited for the words with which a process ended.
+pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(1_500);
+
+/// How many calls of one server run at once, unless its configuration says otherwise.
+pub const CONCURRENCY: usize = 16;
+/// How often a first connection is tried by itself.
+pub const CONNECT_TRIES: u32 = 3;
+/// How often a lost connection over the network is made again by itself; afterwards the next call does it.
+pub const RECONNECT_TRIES: u32 = 5;
+/// The pause before the second try; each further one is twice as long.
+pub const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two tries.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How many calls in a row may find no server before calls are refused for a while.
+pub const BREAKER_FAILURES: u32 = 5;
+/// How long they are refused; then one call tries again.
+pub const BREAKER_PAUSE: Duration = Duration::from_secs(30);
+/// How long a list that changed is let rest before it is read again, so that many changes are one.
+pub const CHANGE_REST: Duration = Duration::from_millis(50);
+/// How often one call may ask for more input (revision 2026-07-28).
+pub const ROUNDS_MAX: usize = 10;
+/// How many fields a form may have.
+pub const FORM_FIELDS_MAX: usize = 32;
+/// How often a field of a form is asked for again after a wrong answer.
+pub const FORM_TRIES_MAX: usize = 3;
+/// How many redirects within one origin are followed.
+pub const REDIRECTS_MAX: usize = 5;

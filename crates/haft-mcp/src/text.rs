@@ -1,0 +1,141 @@
+//! Words of a server, before a person or a model reads them: what can't be seen is made visible, and all of it is bounded.
+//!
+//! A description can hide instructions in characters that no screen shows, or turn around what is read. They are not
+//! removed but written out (`\u{202e}`): whoever approves a tool sees that somebody put them there.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::limits::SCHEMA_WORDS_CHARS_MAX;
+
+/// The text with every character written out that is not seen, or that changes how others are seen.
+///
+/// ```
+/// use haft_mcp::text::visible;
+///
+/// assert_eq!(visible("plain\ttext\n"), "plain\ttext\n");
+/// assert_eq!(visible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut before = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            _ if is_hidden(character, before) => shown.extend(character.escape_unicode()),
+            _ => shown.push(character),
+        }
+        before = Some(character);
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a character is not seen, or changes how others are seen, after this one.
+fn is_hidden(character: char, before: Option<char>) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        // The one that makes a picture of the character before it; a second one in a row only carries data.
+        '\u{fe0f}' => before.is_none_or(|before| before.is_ascii_whitespace() || is_selector(before)),
+        _ => {
+            character.is_control()
+                || is_selector(character)
+                || matches!(character,
+                    '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+                    | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+                    | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        }
+    }
+}
+
+fn is_selector(character: char) -> bool {
+    matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// At most so many characters of a text, made visible; what is cut is said to be.
+pub fn shown(text: &str, chars_max: usize) -> String {
+    // Looking at more than can be shown would let a long text cost time.
+    let end = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
+    let mut shown = visible(&text[..end]).into_owned();
+    if end < text.len() {
+        shown.push_str("… (cut)");
+    }
+    shown
+}
+
+/// The same on one line.
+pub fn line(text: &str, chars_max: usize) -> String {
+    let mut line = shown(text, chars_max);
+    if line.contains(['\n', '\t']) {
+        line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    line
+}
+
+/// Makes the words of a schema visible and bounds them. Names and values stay as they are, because calls use them.
+pub fn clean_schema(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                match value {
+                    Value::String(words) if matches!(key.as_str(), "description" | "title" | "$comment") => {
+                        *words = shown(words, SCHEMA_WORDS_CHARS_MAX);
+                    }
+                    _ => clean_schema(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean_schema),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_seen_stays_and_what_is_hidden_is_written_out() {
+        for plain in ["", "Grüße, 世界", "⚠️ careful", "a\nb\tc", "naïve — “quoted”"] {
+            assert_eq!(visible(plain), plain);
+        }
+        for (hidden, shown) in [
+            ("a\u{7}b", r"a\u{7}b"),
+            ("\u{1b}[31mred", r"\u{1b}[31mred"),
+            ("a\r\nb\rc", "a\nb\\u{d}c"),
+            ("\u{feff}x", r"\u{feff}x"),
+            ("x\u{e0041}\u{e0042}", r"x\u{e0041}\u{e0042}"),
+            ("x\u{fe0f}\u{fe0f}\u{fe01}", "x\u{fe0f}\\u{fe0f}\\u{fe01}"),
+            ("\u{2066}abc\u{2069}", r"\u{2066}abc\u{2069}"),
+            ("a\u{2028}b", r"a\u{2028}b"),
+        ] {
+            assert_eq!(visible(hidden), shown);
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_on_characters() {
+        assert_eq!(shown("äöü", 3), "äöü");
+        assert_eq!(shown("äöüß", 3), "äöü… (cut)");
+        assert_eq!(line("a\n  b\tc", 10), "a b c");
+    }
+
+    #[test]
+    fn only_the_words_of_a_schema_are_changed() {
+        let mut schema = json!({"type": "object", "description": "a\u{200b}b", "properties": {
+            "description": {"type": "string", "enum": ["x\u{200b}"], "title": "t\u{202e}"}}});
+        clean_schema(&mut schema);
+        assert_eq!(
+            schema,
+            json!({"type": "object", "description": "a\\u{200b}b", "properties": {
+                "description": {"type": "string", "enum": ["x\u{200b}"], "title": "t\\u{202e}"}}})
+        );
+    }
+}

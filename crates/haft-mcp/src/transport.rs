@@ -1,0 +1,198 @@
+//! The five ways to a server, each reduced to the same thing: messages in, messages out, and an end with a reason.
+//!
+//! A [`Link`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads them. Streamable HTTP
+//! alone is not a link, because a message there belongs to a request: the SDK has its rules, and [`http`] does its I/O.
+
+pub(crate) mod events;
+pub(crate) mod guard;
+pub(crate) mod headers;
+pub(crate) mod http;
+pub(crate) mod lines;
+pub(crate) mod sse;
+pub(crate) mod stdio;
+pub(crate) mod web_socket;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::limits;
+
+/// A connection that carries one message at a time in each direction.
+pub(crate) struct Link {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) outbox: Outbox,
+    /// What ends with the connection.
+    pub(crate) end: Box<dyn End>,
+}
+
+/// Where messages come from.
+pub(crate) trait Source: Send {
+    /// The next message; nothing at the end.
+    ///
+    /// # Errors
+    /// Why there is none, in words; the connection is of no use then.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>>;
+}
+
+/// The other side of a connection.
+pub(crate) trait End: Send {
+    /// Ends it politely, for a bounded time. Dropping ends it at once.
+    fn close<'a>(&'a mut self) -> BoxFuture<'a, ()>;
+
+    /// Why it ended, if it says so within a bounded time.
+    fn last_words<'a>(&'a mut self) -> BoxFuture<'a, Option<String>>;
+}
+
+/// A connection that ends by being dropped, and says nothing.
+pub(crate) struct Silent;
+
+impl End for Silent {
+    fn close<'a>(&'a mut self) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn last_words<'a>(&'a mut self) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// Where messages go: a queue, and a task that sends them one by one. One that is never sent blocks nobody but the senders.
+pub(crate) struct Outbox {
+    letters: Option<mpsc::Sender<Letter>>,
+    task: JoinHandle<()>,
+}
+
+struct Letter {
+    text: String,
+    sent: oneshot::Sender<Result<(), NotSent>>,
+}
+
+/// A message that was not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotSent {
+    pub(crate) words: String,
+    /// It can't have arrived, so it may be sent again elsewhere.
+    pub(crate) certain: bool,
+}
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for NotSent {}
+
+impl Outbox {
+    /// An outbox that sends by this. Its first failure ends it; whether what failed can have arrived depends on the way.
+    pub(crate) fn new<S: Send + 'static>(
+        mut state: S,
+        certain: bool,
+        send: impl for<'a> Fn(&'a mut S, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync + 'static,
+    ) -> Outbox {
+        let (letters, mut inbox) = mpsc::channel::<Letter>(limits::OUTBOX_MAX);
+        let task = tokio::spawn(async move {
+            while let Some(Letter { text, sent }) = inbox.recv().await {
+                let done = send(&mut state, text).await;
+                let failed = done.is_err();
+                let _ = sent.send(done.map_err(|words| NotSent { words, certain }));
+                if failed {
+                    return;
+                }
+            }
+        });
+        Outbox { letters: Some(letters), task }
+    }
+
+    /// Sends a message; done when it is on its way.
+    pub(crate) fn post(&self, text: String) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
+        let letters = self.letters.clone();
+        async move {
+            let gone = |certain| NotSent { words: "the connection has ended".to_owned(), certain };
+            let (sent, done) = oneshot::channel();
+            let letters = letters.ok_or_else(|| gone(true))?;
+            letters.send(Letter { text, sent }).await.map_err(|_| gone(true))?;
+            done.await.map_err(|_| gone(false))?
+        }
+    }
+
+    /// Takes no more; what was taken is still sent.
+    pub(crate) fn finish(&mut self) {
+        self.letters = None;
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The last of what a server complained about. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = &bytes[bytes.len().saturating_sub(limits::LOG_BYTES_MAX)..];
+        let too_many = (kept.len() + bytes.len()).saturating_sub(limits::LOG_BYTES_MAX);
+        kept.drain(..too_many);
+        kept.extend_from_slice(bytes);
+    }
+
+    /// All that is kept, as text that can be shown.
+    pub(crate) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        crate::text::visible(&String::from_utf8_lossy(&kept)).into_owned()
+    }
+
+    /// The last line that says something.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        let text = self.text();
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(crate::text::line(line, 300))
+    }
+}
+
+/// An error with what is behind it.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words = vec![error.to_string()];
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !words.iter().any(|said| said.contains(&more)) {
+            words.push(more);
+        }
+        next = error.source();
+    }
+    crate::text::line(&words.join(": "), 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_keeps_its_end() {
+        let log = Log::default();
+        assert_eq!(log.last_line(), None);
+        log.add(b"first\nsecond \x1b[31m\n\n");
+        assert_eq!(log.last_line().unwrap(), "second \\u{1b}[31m");
+        for _ in 0..100 {
+            log.add(&[b'x'; 10_000]);
+        }
+        log.add(&vec![b'y'; limits::LOG_BYTES_MAX + 5]);
+        log.add(b"z");
+        let text = log.text();
+        assert_eq!(text.len(), limits::LOG_BYTES_MAX);
+        assert!(text.starts_with('y') && text.ends_with("yz"));
+    }
+}

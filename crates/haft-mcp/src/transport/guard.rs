@@ -1,0 +1,496 @@
+//! Between a connection and the SDK: what a server sends is read here, and only what makes sense goes on.
+//!
+//! Whatever comes, a call fails or nothing happens: no hang, no panic, no growth. Text that is no message is counted, and too
+//! much of it ends the connection. An answer that nobody waits for (a wrong number, a second one, one that comes too late)
+//! is dropped. An answer that is neither result nor error becomes an error of its call. Notifications have a rate, and
+//! changes of lists are noted here, so that none is lost to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haft::{BoxFuture, Cancel, Cause};
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, NumberOrString, RequestId,
+    ServerJsonRpcMessage, ServerNotification, ServerResult,
+};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::http::{Fault, HttpTransport, is_unheard};
+use super::{Link, NotSent};
+use crate::limits::{
+    BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
+    REQUESTS_OPEN_MAX,
+};
+
+/// What is known of a connection beside its messages. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(Arc<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    counts: [AtomicU64; 4],
+    ended: Mutex<Option<String>>,
+    over: Cancel,
+    /// The first question was answered after it had been given up.
+    late: AtomicBool,
+    changes: Mutex<Changes>,
+    changed: Notify,
+}
+
+/// Lists that changed since somebody looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Count {
+    Invalid = 0,
+    Unknown = 1,
+    Floods = 2,
+    Refused = 3,
+}
+
+impl Watch {
+    fn count(&self, what: Count) -> u64 {
+        self.0.counts[what as usize].fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn counted(&self, what: Count) -> u64 {
+        self.0.counts[what as usize].load(Ordering::Relaxed)
+    }
+
+    /// Why the connection ended, if it said so.
+    pub(crate) fn ended(&self) -> Option<String> {
+        self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Completes when the connection is of no use any more, and says why.
+    pub(crate) async fn over(&self) -> String {
+        self.0.over.cancelled().await;
+        self.ended().unwrap_or_else(|| "the connection ended".to_owned())
+    }
+
+    /// Whether the server knows the newest revision after all: it was only slow to say so.
+    pub(crate) fn was_late(&self) -> bool {
+        self.0.late.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.over.is_cancelled()
+    }
+
+    /// Ends it, with a reason if there is none yet.
+    pub(crate) fn end(&self, words: Option<String>) {
+        if let Some(words) = words {
+            self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
+        }
+        self.0.over.cancel(Cause::Shutdown);
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Changes)) {
+        change(&mut self.0.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.changed.notify_one();
+    }
+
+    /// Completes when something has changed, and says what.
+    pub(crate) async fn changes(&self) -> Changes {
+        loop {
+            self.0.changed.notified().await;
+            let changes = self.take_changes();
+            if changes != Changes::default() {
+                return changes;
+            }
+        }
+    }
+
+    pub(crate) fn take_changes(&self) -> Changes {
+        std::mem::take(&mut self.0.changes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A connection as the SDK sees it.
+pub(crate) struct Guard {
+    inner: Inner,
+    watch: Watch,
+    /// Requests of ours that wait for an answer.
+    pending: HashMap<RequestId, Wanted>,
+    /// The first question, and when it counts as not understood.
+    discover: Option<(RequestId, Instant)>,
+    /// The same once it was given up.
+    given_up: Option<RequestId>,
+    /// How long it is waited for.
+    discover_wait: Duration,
+    /// Requests of the server that wait for ours.
+    open: usize,
+    waiting: VecDeque<ServerJsonRpcMessage>,
+    allowance: Allowance,
+    over: bool,
+}
+
+/// In which form an answer is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// As it came. The SDK guesses types by their fields, and what it doesn't recognise loses some.
+    Raw,
+    /// As the SDK's own type, for what it handles by itself.
+    Typed,
+}
+
+enum Inner {
+    Link(Link),
+    Http(Box<HttpTransport>),
+}
+
+/// Notifications that may still come now.
+struct Allowance {
+    left: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        let more = since * f64::from(NOTIFICATIONS_PER_SECOND);
+        self.left = (self.left + more).min(f64::from(NOTIFICATIONS_BURST));
+        let any = self.left >= 1.0;
+        if any {
+            self.left -= 1.0;
+        }
+        any
+    }
+}
+
+impl Guard {
+    pub(crate) fn over_link(link: Link, watch: Watch) -> Guard {
+        Guard::new(Inner::Link(link), watch)
+    }
+
+    pub(crate) fn over_http(transport: HttpTransport, watch: Watch) -> Guard {
+        Guard::new(Inner::Http(Box::new(transport)), watch)
+    }
+
+    /// One that waits for an answer to the first question, as long as anybody does.
+    pub(crate) fn patient(mut self) -> Guard {
+        self.discover_wait = CONNECT_TIMEOUT;
+        self
+    }
+
+    fn new(inner: Inner, watch: Watch) -> Guard {
+        Guard {
+            inner,
+            watch,
+            pending: HashMap::new(),
+            discover: None,
+            given_up: None,
+            discover_wait: DISCOVER_WAIT,
+            open: 0,
+            waiting: VecDeque::new(),
+            allowance: Allowance { left: f64::from(NOTIFICATIONS_BURST), at: Instant::now() },
+            over: false,
+        }
+    }
+
+    /// The next message that makes sense; nothing at the end.
+    async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            while let Some(message) = self.waiting.pop_front() {
+                if let Some(message) = self.admit(message) {
+                    return Some(message);
+                }
+            }
+            if self.over {
+                return None;
+            }
+            let late = self.discover.as_ref().map(|(_, at)| *at);
+            tokio::select! {
+                read = self.inner.read() => match read {
+                    Ok(Some(Read::Message(message))) => self.waiting.push_back(*message),
+                    Ok(Some(Read::Text(text))) => self.understand(&text),
+                    Ok(None) => {
+                        let words = self.inner.last_words().await;
+                        self.finish(words.unwrap_or_else(|| "it ended the connection".to_owned()));
+                    }
+                    Err(words) => self.finish(words),
+                },
+                () = until(late) => self.give_up_discovering(),
+            }
+        }
+    }
+
+    fn finish(&mut self, words: String) {
+        self.watch.end(Some(words));
+        self.over = true;
+    }
+
+    /// Answers the first question in the server's place: it is of an older revision and doesn't even refuse it.
+    fn give_up_discovering(&mut self) {
+        if let Some((id, _)) = self.discover.take() {
+            let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
+            self.given_up = Some(id.clone());
+            self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+        }
+    }
+
+    /// Reads a text: one message, or a batch of them.
+    fn understand(&mut self, text: &[u8]) {
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        match serde_json::from_slice::<Value>(text) {
+            Ok(Value::Array(batch)) if !batch.is_empty() => {
+                for value in batch.into_iter().take(BATCH_MAX) {
+                    self.understand_one(value);
+                }
+            }
+            Ok(value) => self.understand_one(value),
+            Err(_) => self.invalid(),
+        }
+    }
+
+    fn understand_one(&mut self, mut value: Value) {
+        let id =
+            value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok()).map(as_sent);
+        let has_method = value.get("method").is_some();
+        let wanted = id.as_ref().filter(|_| !has_method).and_then(|id| self.pending.get(id));
+        if wanted == Some(&Wanted::Raw)
+            && value["jsonrpc"] == "2.0"
+            && value.get("error").is_none()
+            && let (Some(id), Some(result)) = (&id, value.get_mut("result"))
+        {
+            let result = ServerResult::CustomResult(CustomResult(result.take()));
+            self.waiting.push_back(ServerJsonRpcMessage::response(result, id.clone()));
+            return;
+        }
+        match serde_json::from_value::<ServerJsonRpcMessage>(value) {
+            Ok(message) => self.waiting.push_back(message),
+            // An answer that can't be read is still the answer to something.
+            Err(_) if !has_method => {
+                self.invalid();
+                if let Some(id) = id.filter(|id| self.pending.contains_key(id)) {
+                    let words = "the server's answer is neither a result nor an error";
+                    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+                    self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+                }
+            }
+            Err(_) => self.invalid(),
+        }
+    }
+
+    fn invalid(&mut self) {
+        if self.watch.count(Count::Invalid) > INVALID_MAX {
+            self.finish(format!("it sent more than {INVALID_MAX} messages that make no sense"));
+        }
+    }
+
+    /// The message, if it may go on.
+    fn admit(&mut self, mut message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        match &mut message {
+            ServerJsonRpcMessage::Response(response) => {
+                let is_discover = self.discover.as_ref().is_some_and(|(id, _)| *id == response.id);
+                if is_discover && !matches!(response.result, ServerResult::DiscoverResult(_)) {
+                    // It answers whatever it is asked, and doesn't know this question.
+                    self.pending.insert(response.id.clone(), Wanted::Typed);
+                    self.give_up_discovering();
+                    return None;
+                }
+                if self.given_up.as_ref() == Some(&response.id) {
+                    self.watch.0.late.store(true, Ordering::Relaxed);
+                }
+                self.answered(&mut response.id).then_some(message)
+            }
+            ServerJsonRpcMessage::Error(error) => match &mut error.id {
+                Some(id) => self.answered(id).then_some(message),
+                // Before anything else was asked it can only mean the first question.
+                None if self.discover.is_some() => Some(message),
+                None => {
+                    self.invalid();
+                    None
+                }
+            },
+            ServerJsonRpcMessage::Request(request) => {
+                if self.open < REQUESTS_OPEN_MAX {
+                    self.open += 1;
+                    return Some(message);
+                }
+                self.watch.count(Count::Refused);
+                let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, "too many requests at once", None);
+                let refusal = ClientJsonRpcMessage::error(error, Some(request.id.clone()));
+                tokio::spawn(self.inner.write(&refusal));
+                None
+            }
+            ServerJsonRpcMessage::Notification(notification) => {
+                match &notification.notification {
+                    ServerNotification::ToolListChangedNotification(_) => {
+                        self.watch.note(|changes| changes.tools = true);
+                        return None;
+                    }
+                    ServerNotification::ResourceListChangedNotification(_)
+                    | ServerNotification::ResourceUpdatedNotification(_) => {
+                        self.watch.note(|changes| changes.resources = true);
+                        return None;
+                    }
+                    ServerNotification::PromptListChangedNotification(_) => {
+                        self.watch.note(|changes| changes.prompts = true);
+                        return None;
+                    }
+                    _ => {}
+                }
+                if self.allowance.take(Instant::now()) {
+                    return Some(message);
+                }
+                self.watch.count(Count::Floods);
+                None
+            }
+        }
+    }
+
+    /// Whether somebody waits for this answer.
+    fn answered(&mut self, id: &mut RequestId) -> bool {
+        *id = as_sent(id.clone());
+        if self.discover.as_ref().is_some_and(|(discover, _)| discover == id) {
+            self.discover = None;
+        }
+        let known = self.pending.remove(id).is_some();
+        if !known {
+            self.watch.count(Count::Unknown);
+        }
+        known
+    }
+
+    /// Notes what goes out.
+    fn note(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                let wanted = match request.request {
+                    ClientRequest::DiscoverRequest(_)
+                    | ClientRequest::InitializeRequest(_)
+                    | ClientRequest::SubscriptionsListenRequest(_) => Wanted::Typed,
+                    _ => Wanted::Raw,
+                };
+                self.pending.insert(request.id.clone(), wanted);
+                if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+                    self.discover = Some((request.id.clone(), Instant::now() + self.discover_wait));
+                }
+            }
+            ClientJsonRpcMessage::Notification(notification) => {
+                // Nobody waits for the answer to what was cancelled.
+                if let rmcp::model::ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.pending.remove(id);
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
+                self.open = self.open.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// The number of a request as it was sent: some servers turn numbers into texts.
+fn as_sent(id: RequestId) -> RequestId {
+    match &id {
+        NumberOrString::String(text) => text.parse().map_or(id.clone(), NumberOrString::Number),
+        NumberOrString::Number(_) => id,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What came: a text, or a message that the SDK has read from an answer.
+enum Read {
+    Text(Vec<u8>),
+    Message(Box<ServerJsonRpcMessage>),
+}
+
+impl Inner {
+    async fn read(&mut self) -> Result<Option<Read>, String> {
+        match self {
+            Inner::Link(link) => Ok(link.source.next().await?.map(Read::Text)),
+            Inner::Http(transport) => {
+                Ok(transport.receive().await.map(|message| Read::Message(Box::new(message))))
+            }
+        }
+    }
+
+    fn write(&mut self, message: &ClientJsonRpcMessage) -> BoxFuture<'static, Result<(), NotSent>> {
+        match self {
+            Inner::Link(link) => match serde_json::to_string(message) {
+                Ok(text) => Box::pin(link.outbox.post(text)),
+                Err(error) => {
+                    let unsent = NotSent { words: error.to_string(), certain: true };
+                    Box::pin(std::future::ready(Err(unsent)))
+                }
+            },
+            Inner::Http(transport) => {
+                let sent = transport.send(message.clone());
+                let unsent =
+                    |error: Fault| NotSent { certain: is_unheard(&error), words: super::chain(&error) };
+                Box::pin(async move { sent.await.map_err(unsent) })
+            }
+        }
+    }
+
+    async fn last_words(&mut self) -> Option<String> {
+        match self {
+            Inner::Link(link) => link.end.last_words().await,
+            Inner::Http(_) => None,
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.watch.end(None);
+    }
+}
+
+impl Transport<RoleClient> for Guard {
+    type Error = NotSent;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
+        self.note(&message);
+        self.inner.write(&message)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<ServerJsonRpcMessage>> + Send {
+        self.next()
+    }
+
+    async fn close(&mut self) -> Result<(), NotSent> {
+        match &mut self.inner {
+            Inner::Link(link) => {
+                link.outbox.finish();
+                link.end.close().await;
+            }
+            Inner::Http(transport) => {
+                let _ = transport.close().await;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

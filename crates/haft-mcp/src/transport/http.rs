@@ -1,0 +1,362 @@
+//! Streamable HTTP: the SDK knows sessions, streams and headers of each revision; this does the requests, within bounds.
+//!
+//! The SDK's own client reads whole answers into memory whatever their size, which is why there is one here. A refusal of the
+//! first question of the newest revision is answered in the server's place, so that the handshake goes on with an older one.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::{Client, RequestBuilder, Response};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use serde_json::Value;
+use sse_stream::Sse;
+
+use super::chain;
+use super::events::Events;
+use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
+
+/// The transport that the SDK drives over this client.
+pub(crate) type HttpTransport = StreamableHttpClientTransport<Bounded>;
+
+/// A transport to this address, with these headers on each request.
+pub(crate) fn transport(client: Client, url: &str, headers: HeaderMap, concurrency: usize) -> HttpTransport {
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .max_concurrent_requests(concurrency.saturating_add(8))
+        .max_sse_event_size(MESSAGE_BYTES_MAX)
+        // A session that has ended is a connection that has: the server's handle makes it again, and knows what to repeat.
+        .reinit_on_expired_session(false);
+    StreamableHttpClientTransport::with_client(Bounded { client, headers: Arc::new(headers) }, config)
+}
+
+/// A client for remote servers. No cookies, no proxy but the one given, redirects only within the origin.
+///
+/// # Errors
+/// It can't be made, in words.
+pub(crate) fn client(proxy: Option<&str>) -> Result<Client, String> {
+    choose_tls();
+    let policy = reqwest::redirect::Policy::custom(|attempt| {
+        let before = attempt.previous().first().map(url::Url::origin);
+        match attempt.previous().len() <= REDIRECTS_MAX && before.as_ref() == Some(&attempt.url().origin()) {
+            true => attempt.follow(),
+            false => attempt.stop(),
+        }
+    });
+    let builder = Client::builder()
+        .redirect(policy)
+        .tcp_nodelay(true)
+        .connect_timeout(crate::limits::CONNECT_TIMEOUT)
+        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
+    let builder = match proxy {
+        Some(proxy) => {
+            let proxy =
+                reqwest::Proxy::all(proxy).map_err(|_| "the proxy's address can't be used".to_owned())?;
+            builder.proxy(proxy)
+        }
+        None => builder.no_proxy(),
+    };
+    builder.build().map_err(|error| chain(&error))
+}
+
+/// Says once which cryptography TLS has.
+pub(crate) fn choose_tls() {
+    static CHOSEN: OnceLock<()> = OnceLock::new();
+    // Fails if the host has chosen one already, which is as good.
+    CHOSEN.get_or_init(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+/// Requests to one server.
+#[derive(Clone)]
+pub(crate) struct Bounded {
+    client: Client,
+    headers: Arc<HeaderMap>,
+}
+
+/// What went wrong with a request, in words.
+#[derive(Debug)]
+pub(crate) struct HttpFault {
+    words: String,
+    /// Nobody was there to take it.
+    unheard: bool,
+}
+
+impl fmt::Display for HttpFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for HttpFault {}
+
+pub(crate) type Fault = StreamableHttpError<HttpFault>;
+
+fn fault(words: impl Into<String>) -> Fault {
+    StreamableHttpError::Client(HttpFault { words: words.into(), unheard: false })
+}
+
+/// Whether a message can't have done anything: nobody was there, or the server no longer knows the session.
+pub(crate) fn is_unheard(error: &Fault) -> bool {
+    match error {
+        StreamableHttpError::Client(fault) => fault.unheard,
+        error => matches!(error, StreamableHttpError::SessionExpired),
+    }
+}
+
+impl Bounded {
+    async fn send(
+        &self,
+        request: RequestBuilder,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Response, Fault> {
+        let mut request = request.headers((*self.headers).clone());
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", &*session);
+        }
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        // Those of the protocol win over those of the configuration.
+        request = request.headers(custom.into_iter().collect());
+        let response = request.send().await.map_err(|error| {
+            let unheard = error.is_connect();
+            StreamableHttpError::Client(HttpFault { words: chain(&error.without_url()), unheard })
+        })?;
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
+            return Err(fault(format!(
+                "it answered with HTTP {}, a redirect to {}; if that is right, put the address into the configuration",
+                status.as_u16(),
+                crate::text::line(to, 200)
+            )));
+        }
+        if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
+            let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+            let words =
+                format!("HTTP {}; {}", status.as_u16(), challenge.unwrap_or("it wants an authorization"));
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(crate::text::line(
+                &words, 300,
+            ))));
+        }
+        Ok(response)
+    }
+}
+
+impl StreamableHttpClient for Bounded {
+    type Error = HttpFault;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let with_session = session.is_some();
+        let body = serde_json::to_string(&message)?;
+        let request = self
+            .client
+            .post(&*uri)
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, "application/json")
+            .body(body);
+        let response = self.send(request, session, token, custom).await?;
+        let status = response.status();
+        if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && with_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let (kind, session) = (header("content-type").unwrap_or_default(), header("mcp-session-id"));
+        if status.is_success() && kind.starts_with("text/event-stream") {
+            return Ok(StreamableHttpPostResponse::Sse(events(response), session));
+        }
+        let again = header("retry-after");
+        let body = whole(response).await?;
+        if !status.is_success() {
+            return refused(&message, with_session, status, again, &body);
+        }
+        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        if !wants_answer {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        match serde_json::from_slice::<ServerJsonRpcMessage>(&mended(&body)) {
+            Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            Err(error) => Err(fault(format!("its answer is no message: {error}"))),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Fault> {
+        // Whether it knows sessions that can be ended is its own matter.
+        self.send(self.client.delete(&*uri), Some(session), token, custom).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
+        let mut request = self.client.get(&*uri).header(ACCEPT, "text/event-stream");
+        if let Some(last) = last_event {
+            request = request.header("last-event-id", last);
+        }
+        let response = self.send(request, session, token, custom).await?;
+        let status = response.status();
+        if status == StatusCode::METHOD_NOT_ALLOWED || status == StatusCode::NOT_FOUND {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        if !status.is_success() {
+            return Err(HttpStatusError::new(status.as_u16(), None).into());
+        }
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        match kind.starts_with("text/event-stream") {
+            true => Ok(events(response)),
+            false => Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::line(kind, 100)))),
+        }
+    }
+}
+
+/// An answer that says no. One with a message is that message; the first question of the newest revision is answered as
+/// unknown, because the server is an older one.
+fn refused(
+    message: &ClientJsonRpcMessage,
+    with_session: bool,
+    status: StatusCode,
+    again: Option<String>,
+    body: &[u8],
+) -> Result<StreamableHttpPostResponse, Fault> {
+    let told = match serde_json::from_slice::<ServerJsonRpcMessage>(body) {
+        Ok(ServerJsonRpcMessage::Error(error)) => Some(error.error),
+        _ => None,
+    };
+    // Some servers say so of a session that they have forgotten, where the protocol has another number for it.
+    let forgotten = told.as_ref().is_some_and(|error| error.message.to_lowercase().contains("session"));
+    if with_session && status == StatusCode::BAD_REQUEST && forgotten {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    if let ClientJsonRpcMessage::Request(request) = message {
+        let first = matches!(request.request, ClientRequest::DiscoverRequest(_)) && !with_session;
+        let unknown =
+            || ErrorData::new(ErrorCode::INVALID_REQUEST, format!("HTTP {}", status.as_u16()), None);
+        let answer = match told {
+            Some(error) => Some(error),
+            None if first && status.is_client_error() => Some(unknown()),
+            None => None,
+        };
+        if let Some(error) = answer {
+            // With our own number: a refusal from before the message was read can't know it.
+            let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+            return Ok(StreamableHttpPostResponse::Json(answer, None));
+        }
+    }
+    Err(HttpStatusError::new(status.as_u16(), again).into())
+}
+
+/// A whole answer, within bounds.
+async fn whole(mut response: Response) -> Result<Vec<u8>, Fault> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(bytes)) if body.len() + bytes.len() > MESSAGE_BYTES_MAX => {
+                return Err(fault(format!("it sent an answer of more than {MESSAGE_BYTES_MAX} bytes")));
+            }
+            Ok(Some(bytes)) => body.extend_from_slice(&bytes),
+            Ok(None) => return Ok(body),
+            Err(error) => return Err(fault(chain(&error.without_url()))),
+        }
+    }
+}
+
+/// A message without the tools in it that the SDK can't read. It would take one of them for a reason not to know what the whole
+/// message is. (Other transports don't need this: there the SDK reads no lists.)
+fn mended(message: &[u8]) -> Cow<'_, [u8]> {
+    let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
+    let Some(mut value) = is_list.then(|| serde_json::from_slice::<Value>(message).ok()).flatten() else {
+        return message.into();
+    };
+    let Some(tools) = value["result"]["tools"].as_array_mut() else { return message.into() };
+    let reads = |tool: &Value| serde_json::from_value::<rmcp::model::Tool>(tool.clone()).is_ok();
+    let before = tools.len();
+    let mut changed = false;
+    tools.retain_mut(|tool| {
+        if reads(tool) {
+            return true;
+        }
+        // What a tool can do without is not worth losing it.
+        if let Some(fields) = tool.as_object_mut() {
+            let lean = ["outputSchema", "annotations", "icons", "title"];
+            changed |= lean.iter().filter(|field| fields.remove(**field).is_some()).count() > 0;
+        }
+        reads(tool)
+    });
+    match changed || tools.len() < before {
+        true => serde_json::to_vec(&value).map_or_else(|_| message.into(), Cow::Owned),
+        false => message.into(),
+    }
+}
+
+const TOOLS: &[u8] = b"\"tools\"";
+
+/// The events of an answer, as the SDK wants them.
+fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+    struct State {
+        response: Response,
+        events: Events,
+        failed: bool,
+    }
+    let state = State { response, events: Events::default(), failed: false };
+    stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(mut event) = state.events.next() {
+                if let Some(data) = &mut event.data
+                    && let Cow::Owned(whole) = mended(data.as_bytes())
+                {
+                    *data = String::from_utf8_lossy(&whole).into_owned();
+                }
+                let sse = Sse { event: event.kind, data: event.data, id: event.id, retry: event.retry_ms };
+                return Some((Ok(sse), state));
+            }
+            if state.failed {
+                return None;
+            }
+            let words = match state.response.chunk().await {
+                Ok(Some(bytes)) => match state.events.feed(&bytes) {
+                    Ok(()) => continue,
+                    Err(words) => words,
+                },
+                Ok(None) => return None,
+                Err(error) => chain(&error.without_url()),
+            };
+            state.failed = true;
+            return Some((Err(SseError::Body(Box::new(HttpFault { words, unheard: false }))), state));
+        }
+    })
+    .boxed()
+}

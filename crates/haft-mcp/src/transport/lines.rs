@@ -1,0 +1,113 @@
+//! One message a line, over anything that bytes go through: pipes of a process, or a connection within this one.
+
+use haft::BoxFuture;
+use haft::isolate::Pipe;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::{Link, Outbox, Silent, Source};
+use crate::limits::{MESSAGE_BYTES_MAX, READ_BYTES};
+
+/// A connection of lines over a connection of bytes.
+pub(crate) fn link(pipe: Box<dyn Pipe>) -> Link {
+    let (reader, writer) = tokio::io::split(Box::into_pin(pipe));
+    Link { source: Box::new(Lines::new(reader)), outbox: outbox(writer), end: Box::new(Silent) }
+}
+
+/// Sends each message as a line.
+pub(crate) fn outbox<W: AsyncWrite + Send + Unpin + 'static>(writer: W) -> Outbox {
+    // Half a line is no message, so one that failed was none.
+    Outbox::new(writer, true, |writer, mut text| {
+        Box::pin(async move {
+            text.push('\n');
+            let failed = |error: std::io::Error| format!("nothing can be sent: {error}");
+            writer.write_all(text.as_bytes()).await.map_err(failed)?;
+            writer.flush().await.map_err(failed)
+        })
+    })
+}
+
+/// Lines on their way in, each of a bounded length.
+pub(crate) struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    /// How much of the buffer was looked through for the end of a line.
+    searched: usize,
+    bytes_max: usize,
+}
+
+impl<R: AsyncRead + Send + Unpin> Lines<R> {
+    pub(crate) fn new(reader: R) -> Lines<R> {
+        Lines { reader, buffer: Vec::new(), searched: 0, bytes_max: MESSAGE_BYTES_MAX }
+    }
+
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(self.searched + at + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                self.searched = 0;
+                line.pop();
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                return Ok(Some(line));
+            }
+            self.searched = self.buffer.len();
+            if self.buffer.len() > self.bytes_max {
+                return Err(format!("it sent a line of more than {} bytes", self.bytes_max));
+            }
+            self.buffer.reserve(READ_BYTES);
+            match self.reader.read_buf(&mut self.buffer).await {
+                // A line without an end was cut off, and half a message is none.
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) => return Err(format!("nothing can be received: {error}")),
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin> Source for Lines<R> {
+    fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
+        Box::pin(self.line())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(text: &'static [u8], bytes_max: usize) -> (Vec<String>, Option<String>) {
+        let mut lines = Lines::new(text);
+        lines.bytes_max = bytes_max;
+        let mut seen = Vec::new();
+        loop {
+            match lines.line().await {
+                Ok(Some(line)) => seen.push(String::from_utf8_lossy(&line).into_owned()),
+                Ok(None) => return (seen, None),
+                Err(words) => return (seen, Some(words)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_end_with_a_break_and_half_a_line_is_none() {
+        assert_eq!(all(b"a\nb\r\n\nc", 10).await, (vec!["a".into(), "b".into(), String::new()], None));
+        assert_eq!(all(b"", 10).await, (vec![], None));
+        let (seen, words) = all(b"ok\n123456789012345", 10).await;
+        assert_eq!(seen, ["ok"]);
+        assert_eq!(words.unwrap(), "it sent a line of more than 10 bytes");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_lost_when_a_reader_stops_waiting() {
+        let (mut theirs, ours) = tokio::io::duplex(64);
+        let mut lines = Lines::new(ours);
+        theirs.write_all(b"half").await.unwrap();
+        let waited = tokio::time::timeout(std::time::Duration::from_millis(10), lines.line()).await;
+        assert!(waited.is_err());
+        theirs.write_all(b" and half\nnext\n").await.unwrap();
+        assert_eq!(lines.line().await.unwrap().unwrap(), b"half and half");
+        assert_eq!(lines.line().await.unwrap().unwrap(), b"next");
+    }
+}

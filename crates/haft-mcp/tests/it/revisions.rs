@@ -1,0 +1,242 @@
+//! Every revision of the protocol, with a server made by the test: the handshake, and what is particular to each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft_mcp::Status;
+use serde_json::{Value, json};
+
+use crate::fake::{Fake, newest, older, one_tool, result};
+use crate::{Room, host, until};
+
+#[tokio::test]
+async fn every_older_revision_is_spoken() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let fake = older(revision, json!({"tools": {}}), |message| match message["method"].as_str() {
+            Some("tools/list") => one_tool(message, "t"),
+            _ => result(message, json!({"content": [{"type": "text", "text": "ok"}]})),
+        });
+        let room = Room::settled([fake.in_process("x")], host()).await;
+        assert_eq!(room.revision(), revision);
+        assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+        assert_eq!(fake.heard("notifications/initialized").len(), 1);
+        assert_eq!(
+            fake.heard("initialize")[0]["params"]["protocolVersion"],
+            "2025-11-25",
+            "the newest is offered"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_revision_that_nobody_knows_is_refused() {
+    let fake = older("1999-01-01", json!({"tools": {}}), |_| Vec::new());
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    let Status::Failed { reason, retries } = room.server().status() else { panic!() };
+    assert!(
+        reason.starts_with("it speaks revision `1999-01-01` of the protocol; known are 2024-11-05, "),
+        "{reason}"
+    );
+    assert!(!retries);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_first_question_is_an_older_one() {
+    let deaf = Fake::new(|message| match message["method"].as_str() {
+        Some("server/discover") => Vec::new(),
+        Some("initialize") => result(
+            message,
+            json!({"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "d", "version": "0"}}),
+        ),
+        _ => Vec::new(),
+    });
+    let room = Room::settled([deaf.in_process("x")], host()).await;
+    assert_eq!(room.revision(), "2024-11-05");
+    assert_eq!(room.server().tool_count(), 0, "it has no tools and isn't asked for them");
+    assert!(deaf.heard("tools/list").is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_answers_whatever_it_is_asked_is_an_older_one() {
+    let fake = Fake::new(|message| match message["method"].as_str() {
+        Some("initialize") => result(
+            message,
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "d", "version": "0"}}),
+        ),
+        Some(method) if method.starts_with("notifications/") => Vec::new(),
+        _ => result(message, json!({})),
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    assert_eq!(room.revision(), "2025-06-18");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_answer_the_first_question_is_asked_again() {
+    let asked = Arc::new(AtomicBool::new(false));
+    let first = asked.clone();
+    // The first time it answers only when it is asked something else, and that it refuses.
+    let slow = Fake::new(move |message| {
+        let discovered = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+            "ttlMs": 0, "cacheScope": "private"});
+        match message["method"].as_str() {
+            Some("server/discover") if first.swap(true, Ordering::SeqCst) => result(message, discovered),
+            Some("server/discover") => Vec::new(),
+            Some("initialize") => {
+                let late = json!({"jsonrpc": "2.0", "id": 0, "result": discovered});
+                let refused = json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32022, "message": "too old"}});
+                vec![late, refused]
+            }
+            _ => Vec::new(),
+        }
+    });
+    let room = Room::settled([slow.in_process("x")], host()).await;
+    assert_eq!(slow.heard("server/discover")[0]["id"], 0);
+    assert_eq!(room.revision(), "2026-07-28");
+}
+
+#[tokio::test]
+async fn the_stateless_revision_says_who_asks_with_every_request() {
+    let fake = newest(json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ => result(message, json!({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})),
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    assert_eq!(room.revision(), "2026-07-28");
+    assert_eq!(room.text("mcp__x__t", json!({"a": 1})).await, "ok");
+    assert!(fake.heard("initialize").is_empty());
+    let call = &fake.heard("tools/call")[0]["params"];
+    assert_eq!((&call["name"], &call["arguments"]), (&json!("t"), &json!({"a": 1})));
+    let meta = &call["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "haft");
+    assert!(
+        meta["io.modelcontextprotocol/clientCapabilities"].is_object() && !meta["progressToken"].is_null()
+    );
+    let Status::Ready { facts, .. } = room.server().status() else { panic!() };
+    assert_eq!(
+        (facts.instructions.as_deref(), facts.implementation.as_deref()),
+        (Some("Ask nicely."), Some("fake 2"))
+    );
+}
+
+#[tokio::test]
+async fn a_call_may_ask_for_input_and_is_made_again_with_it() {
+    let fake = newest(json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ if message["params"]["inputResponses"].is_null() => {
+            let schema =
+                json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+            result(
+                message,
+                json!({"resultType": "input_required", "requestState": "opaque", "inputRequests": {
+                    "q": {"method": "elicitation/create", "params": {"mode": "form", "message": "How many?", "requestedSchema": schema}},
+                    "r": {"method": "roots/list"}}}),
+            )
+        }
+        _ => {
+            let params = &message["params"];
+            let told =
+                json!([params["inputResponses"], params["requestState"], params["arguments"]]).to_string();
+            result(message, json!({"resultType": "complete", "content": [{"type": "text", "text": told}]}))
+        }
+    });
+    let asker = haft::testing::ScriptedAsker::new().then_choose(Some(vec!["3".to_owned()]));
+    let room =
+        Room::settled([fake.in_process("x")], host().with_asker(Arc::new(asker)).with_roots(["/r"])).await;
+    let told: Value = serde_json::from_str(&room.text("mcp__x__t", json!({"a": 1})).await).unwrap();
+    assert_eq!(
+        told,
+        json!([{"q": {"action": "accept", "content": {"n": 3}}, "r": {"roots": [{"name": "r", "uri": "file:///r"}]}}, "opaque", {"a": 1}])
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_asks_for_ever_is_ended() {
+    let fake = newest(json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ => result(message, json!({"resultType": "input_required", "requestState": "again"})),
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    let words = room.failure("mcp__x__t", json!({})).await;
+    assert!(words.ends_with("it asked for more input 10 times"), "{words}");
+    assert_eq!(fake.heard("tools/call").len(), 10);
+}
+
+#[tokio::test]
+async fn changes_are_listened_for_where_that_has_to_be_asked_for() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let now = changed.clone();
+    let fake = newest(json!({"tools": {"listChanged": true}}), move |message| {
+        match message["method"].as_str() {
+            Some("tools/list") => {
+                one_tool(message, if now.load(Ordering::SeqCst) { "after" } else { "before" })
+            }
+            Some("subscriptions/listen") => {
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
+                let filter = json!({"toolsListChanged": true});
+                now.store(true, Ordering::SeqCst);
+                vec![
+                    json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"notifications": filter, "_meta": meta}}),
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
+                ]
+            }
+            _ => Vec::new(),
+        }
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    until("the new list", || room.servers.origin_of("mcp__x__after").is_some()).await;
+    assert_eq!(fake.heard("subscriptions/listen").len(), 1);
+    assert!(changed.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn twenty_servers_connect_side_by_side_and_nobody_waits() {
+    let begun = std::time::Instant::now();
+    let fakes: Vec<Fake> = (0..20)
+        .map(|_| older("2025-11-25", json!({"tools": {}}), |message| one_tool(message, "t")))
+        .collect();
+    let configs = fakes.iter().enumerate().map(|(number, fake)| fake.in_process(&format!("s{number}")));
+    let room = Room::new(configs, host());
+    assert_eq!(room.servers.registry(&room.base).unwrap().len(), 0, "what is there now");
+    assert!(matches!(room.server().status(), Status::Connecting));
+    room.servers.settled(std::time::Duration::from_secs(60)).await;
+    assert_eq!(room.servers.registry(&room.base).unwrap().len(), 20, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_made_again_for_the_next_call() {
+    let fake = older("2025-11-25", json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ => result(message, json!({"content": [{"type": "text", "text": "ok"}]})),
+    });
+    let up = Arc::new(AtomicBool::new(true));
+    let (is_up, served) = (up.clone(), fake.clone());
+    let cut = Arc::new(tokio::sync::Notify::new());
+    let cutting = cut.clone();
+    let transport = haft_mcp::Transport::in_process(move || {
+        let (is_up, served, cutting) = (is_up.clone(), served.clone(), cutting.clone());
+        async move {
+            if !is_up.load(Ordering::SeqCst) {
+                return Err("it is down".to_owned());
+            }
+            let (ours, theirs) = tokio::io::duplex(1 << 16);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = served.serve_on(theirs) => {}
+                    () = cutting.notified() => {}
+                }
+            });
+            Ok(Box::new(ours) as Box<dyn haft::isolate::Pipe>)
+        }
+    });
+    let room = Room::settled([haft_mcp::ServerConfig::new("x", transport)], host()).await;
+    assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+    up.store(false, Ordering::SeqCst);
+    cut.notify_one();
+    until("it is gone", || matches!(room.server().status(), Status::Failed { .. })).await;
+    let words = room.failure("mcp__x__t", json!({})).await;
+    assert!(words.contains("is not there: it is down"), "{words}");
+    assert_eq!(room.server().tool_count(), 1, "its tools are still offered");
+    up.store(true, Ordering::SeqCst);
+    assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+}
