@@ -182,7 +182,8 @@ impl Play {
         });
         let fired = Arc::new(Fired::new(hooks.clone()));
         let runtime = runtime()?;
-        let outcome = runtime.block_on(async {
+        let (sink, told) = (show.sink(), interrupts.clone());
+        let outcome = on_worker(&runtime, async move {
             let first = match fired.start(model.name()).await {
                 Ok(first) => first,
                 Err(reason) => return Err(reason),
@@ -193,10 +194,10 @@ impl Play {
             }
             let agent = Loop::new(engine, model)
                 .options(options)
-                .events(show.sink())
+                .events(sink)
                 .session(fired.clone())
                 .handle(handle.clone());
-            interrupts.tell_run(Some(handle));
+            told.tell_run(Some(handle));
             let outcome = agent.run(&mut conversation, &prompt).await;
             fired.end().await;
             Ok(outcome)
@@ -221,6 +222,16 @@ fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
     let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))
+}
+
+/// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread, each piece of
+/// an answer and each result would cost a switch of threads.
+fn on_worker<T: Send + 'static>(
+    runtime: &tokio::runtime::Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let ended = runtime.block_on(runtime.spawn(work));
+    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// The engine, whose hooks are told that the user is asked.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::view::{Change, Part};
+use haft::view::Part;
 use haft::{BoxFuture, Effects};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
@@ -210,14 +210,7 @@ fn body(part: &Part, shown: &mut String) {
         Part::Text { text } | Part::Code { text, .. } => text.lines().map(one_line).collect(),
         Part::Diff { lines, .. } => lines
             .iter()
-            .map(|line| {
-                let sign = match line.change {
-                    Change::Same => ' ',
-                    Change::Added => '+',
-                    Change::Removed => '-',
-                };
-                format!("{:5} {sign} {}", line.number, one_line(&line.text))
-            })
+            .map(|line| format!("{:5} {} {}", line.number, line.change.sign(), one_line(&line.text)))
             .collect(),
         _ => Vec::new(),
     };

@@ -47,16 +47,19 @@ fn main() {
         let files = files(&folder, reads);
         let (mut floors, mut gaps) = (Vec::new(), Vec::new());
         let server = Server::start(&runtime, &files);
-        let agent = agent(server.address, &folder);
+        let agent = Arc::new(agent(server.address, &folder));
         let mut least = Least::new(server.address);
         for round in 0..ROUNDS + WARM {
             least.run();
             let floor = server.gap();
-            runtime.block_on(async {
+            let agent = agent.clone();
+            let run = async move {
                 let outcome = agent.run(&mut Conversation::new(Wire::Anthropic), "go").await;
                 assert_eq!((outcome.ended, outcome.calls.len()), (Ended::Finished, reads));
                 assert!(outcome.calls.iter().all(|(_, result)| !result.is_error()));
-            });
+            };
+            // Beside the connection, as the program runs it.
+            runtime.block_on(runtime.spawn(run)).unwrap();
             let gap = server.gap();
             if round >= WARM {
                 floors.push(floor);
@@ -79,9 +82,9 @@ fn main() {
 /// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the server's
 /// memory isn't counted.
 fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize {
-    let text = "twenty bytes of text".repeat(bytes.div_ceil(20));
-    let script = json!({"turns": [{"text": text, "stream": {"chunk_chars": 200}}]}).to_string();
-    let script = Script::parse(&script).unwrap();
+    let mut script = Script::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();
+    // More than a file may hold.
+    script.turns[0].text = Some("twenty bytes of text".repeat(bytes.div_ceil(20)));
     runtime.block_on(async {
         let server = serve(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());

@@ -88,14 +88,18 @@ pub(crate) fn change_end(view: &View, columns: usize, most: usize) -> Vec<Line> 
     lines[from..].iter().map(|line| changed_line(line).cut(columns)).collect()
 }
 
+fn style_of(change: Change) -> Style {
+    match change {
+        Change::Same => Style::DIM,
+        Change::Added => Style::GOOD,
+        Change::Removed => Style::BAD,
+    }
+}
+
 fn changed_line(line: &DiffLine) -> Line {
-    let (sign, style) = match line.change {
-        Change::Same => (' ', Style::DIM),
-        Change::Added => ('+', Style::GOOD),
-        Change::Removed => ('-', Style::BAD),
-    };
+    let style = style_of(line.change);
     let mut shown = Line::of(&format!("{:>w$} ", line.number, w = GUTTER), Style::DIM);
-    shown.push(&format!("{sign} "), style);
+    shown.push(&format!("{} ", line.change.sign()), style);
     shown.push(&line.text, style);
     shown
 }
@@ -107,11 +111,7 @@ fn changed(line: &DiffLine, columns: usize) -> Vec<Line> {
         return vec![whole];
     }
     let head = GUTTER + 3;
-    let style = match line.change {
-        Change::Same => Style::DIM,
-        Change::Added => Style::GOOD,
-        Change::Removed => Style::BAD,
-    };
+    let style = style_of(line.change);
     let parts = Line::of(&line.text, style).chop(columns.saturating_sub(head).max(8));
     let mut lines = Vec::new();
     for (at, part) in parts.iter().enumerate() {

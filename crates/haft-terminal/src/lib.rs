@@ -49,4 +49,5 @@ pub use look::Fit;
 pub use plain::Lines;
 pub use screen::{Options, OutsideEditor, Remote, Screen, ScreenAsker, ScreenSink, show};
 pub use style::{Line, Look, Style};
+pub use text::thousands;
 pub use tty::restore;

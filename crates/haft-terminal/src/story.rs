@@ -22,7 +22,7 @@ use crate::limits::{FRAME, TYPED_MAX};
 use crate::markdown::Markdown;
 use crate::row::{Columns, Layout, Mark, Row, State, brackets, spent};
 use crate::style::{Line, Style};
-use crate::text;
+use crate::text::{self, thousands};
 use crate::writing::Writing;
 
 /// How much of what the model thinks is kept to be shown, in bytes.
@@ -696,19 +696,6 @@ impl Row {
     fn is_main(&self) -> bool {
         &*self.agent == "main"
     }
-}
-
-/// A number with a comma at each thousand.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
 }
 
 #[cfg(test)]

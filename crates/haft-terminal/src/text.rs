@@ -115,6 +115,23 @@ pub(crate) fn fitting(text: &str, columns: usize) -> (&str, usize) {
     (&text[..end], used)
 }
 
+/// A number with a comma at each thousand.
+///
+/// ```
+/// assert_eq!([0, 999, 1_000, 1_234_567].map(haft_terminal::thousands), ["0", "999", "1,000", "1,234,567"]);
+/// ```
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

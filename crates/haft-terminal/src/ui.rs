@@ -29,8 +29,9 @@ use crate::markdown::Markdown;
 use crate::paint::Painter;
 use crate::question::{Act, Others, Panel, Reply, Yes};
 use crate::screen::{Change, Options};
-use crate::story::{Story, thousands};
+use crate::story::Story;
 use crate::style::{Line, Style};
+use crate::text::thousands;
 use crate::tty::{Signals, Tty, can_stop};
 
 /// The whole screen.

@@ -68,14 +68,7 @@ mod tests {
         let shown: Vec<String> = diff
             .lines
             .iter()
-            .map(|line| {
-                let sign = match line.change {
-                    Change::Same => ' ',
-                    Change::Added => '+',
-                    Change::Removed => '-',
-                };
-                format!("{}{sign}{}", line.number, line.text)
-            })
+            .map(|line| format!("{}{}{}", line.number, line.change.sign(), line.text))
             .collect();
         assert_eq!(format!("{} {}", diff.counts(), shown.join("|")), expected);
     }

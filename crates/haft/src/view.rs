@@ -136,6 +136,17 @@ pub enum Change {
     Removed,
 }
 
+impl Change {
+    /// The sign before the line in a listing: ` `, `+` or `-`.
+    pub fn sign(self) -> char {
+        match self {
+            Change::Same => ' ',
+            Change::Added => '+',
+            Change::Removed => '-',
+        }
+    }
+}
+
 impl View {
     /// A view with a title.
     pub fn titled(title: impl Into<String>) -> View {

@@ -90,6 +90,20 @@ impl<'a> Together<'a> {
         (self.warn)(format!("hook `{}` of `{}`: {}", hook.label, hook.event, words.as_ref()));
     }
 
+    /// What a hook said, if it said something; a failure is told, and kept where it blocks.
+    fn heard(&self, ran: Ran, failed: &mut Option<HookError>) -> Option<(Arc<Hook>, Reply)> {
+        let blocks = ran.blocks();
+        let Ran { hook, outcome } = ran;
+        match outcome {
+            Ok(reply) => return reply.map(|reply| (hook, reply)),
+            Err(why) if blocks => {
+                failed.get_or_insert_with(|| HookError::new(why).by(&hook.label));
+            }
+            Err(why) => self.failed(&hook, &why),
+        }
+        None
+    }
+
     fn failed(&self, hook: &Hook, why: &str) {
         self.warn(hook, format!("it failed, and what it should look at goes on: {why}"));
     }
@@ -156,20 +170,7 @@ impl Configured {
         let (mut strictest, mut failed, mut rewrite) =
             (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<Decision>, Vec<String>)>);
         for ran in ran {
-            let blocks = ran.blocks();
-            let Ran { hook, outcome } = ran;
-            let mut reply = match outcome {
-                Ok(Some(reply)) => reply,
-                Ok(None) => continue,
-                Err(why) if blocks => {
-                    failed = failed.or_else(|| Some(HookError::new(why).by(&hook.label)));
-                    continue;
-                }
-                Err(why) => {
-                    together.failed(&hook, &why);
-                    continue;
-                }
-            };
+            let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             let said_before = together.context.len();
             together.take(&hook, &mut reply);
             let decision = reply.verdict.map(|verdict| match verdict {
@@ -252,20 +253,7 @@ impl Configured {
         let (mut strictest, mut failed, mut input) = (Strictest::default(), None, None);
         let mut updates = Vec::new();
         for ran in ran {
-            let blocks = ran.blocks();
-            let Ran { hook, outcome } = ran;
-            let mut reply = match outcome {
-                Ok(Some(reply)) => reply,
-                Ok(None) => continue,
-                Err(why) if blocks => {
-                    failed = failed.or_else(|| Some(HookError::new(why).by(&hook.label)));
-                    continue;
-                }
-                Err(why) => {
-                    together.failed(&hook, &why);
-                    continue;
-                }
-            };
+            let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             together.take(&hook, &mut reply);
             match reply.verdict {
                 Some(Verdict::Allow) => {

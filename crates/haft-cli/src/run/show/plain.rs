@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use haft::event::What;
-use haft::view::{Change, Part, Progress};
+use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
 use haft_provider::Stop;
 use haft_provider::run::{Outcome, RunEvent, RunSink};
 use haft_provider::stream::Delta;
+use haft_terminal::thousands;
 
 use crate::Exit;
 use crate::output::{self, Reader, one_line};
@@ -201,14 +202,7 @@ fn body(part: &Part, shown: &mut String) {
     let lines: Vec<String> = match part {
         Part::Diff { lines, .. } => lines
             .iter()
-            .map(|line| {
-                let sign = match line.change {
-                    Change::Same => ' ',
-                    Change::Added => '+',
-                    Change::Removed => '-',
-                };
-                format!("{:5} {sign} {}", line.number, line.text)
-            })
+            .map(|line| format!("{:5} {} {}", line.number, line.change.sign(), line.text))
             .collect(),
         Part::Text { text } | Part::Code { text, .. } => {
             text.lines().map(|line| format!("| {line}")).collect()
@@ -274,7 +268,7 @@ fn time(duration: Duration) -> String {
 fn took(outcome: &Outcome, elapsed: Duration) -> String {
     let many = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
-        more => format!("{} {one}s", grouped(more as u64)),
+        more => format!("{} {one}s", thousands(more as u64)),
     };
     let mut parts = vec![many(outcome.turns as usize, "turn"), many(outcome.calls.len(), "call")];
     let denied = outcome.denials().count();
@@ -284,12 +278,12 @@ fn took(outcome: &Outcome, elapsed: Duration) -> String {
     let usage = &outcome.usage;
     let cached = match usage.cache_read_tokens {
         0 => String::new(),
-        cached => format!(" ({} cached)", grouped(cached)),
+        cached => format!(" ({} cached)", thousands(cached)),
     };
     parts.push(format!(
         "{} tokens in{cached}, {} out",
-        grouped(usage.input_tokens),
-        grouped(usage.output_tokens)
+        thousands(usage.input_tokens),
+        thousands(usage.output_tokens)
     ));
     if let Some(cost) = outcome.cost {
         parts.push(format!("cost {cost:.4}"));
@@ -298,29 +292,12 @@ fn took(outcome: &Outcome, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
-/// A number with commas between its thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_titles_are_short() {
-        assert_eq!(
-            [grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)],
-            ["0", "999", "1,000", "1,234,567"]
-        );
+    fn titles_are_short() {
         assert_eq!(shortened("src/very/long/path.rs", 10), "…g/path.rs");
         assert_eq!(shortened("cargo test --all", 10), "cargo tes…");
         assert_eq!(shortened("short", 10), "short");
