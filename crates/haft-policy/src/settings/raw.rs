@@ -14,6 +14,7 @@ use super::de::{Spanned, Table};
 use super::hook::RawGroup;
 use super::jsonc::Spot;
 use super::run::RawRun;
+use super::servers::{RawMcp, ToolSearchSettings};
 use super::sandbox::RawSandbox;
 use haft::PermissionMode;
 
@@ -60,6 +61,10 @@ pub(crate) struct RawSettings {
     pub(crate) repetition_guard: Option<Spanned<RepetitionGuard>>,
     /// The model that `haft run` asks. Not from a workspace.
     pub(crate) run: Option<Spanned<RawRun>>,
+    /// How MCP servers are treated. Not from a workspace.
+    pub(crate) mcp: Option<Spanned<RawMcp>>,
+    /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
+    pub(crate) tool_search: Option<Spanned<ToolSearchSettings>>,
 }
 
 /// Rules about calls, and the mode.
