@@ -13,6 +13,7 @@ use reqwest::redirect;
 pub use crate::exchange::RetryPolicy;
 
 use crate::Wire;
+use crate::deferral::Deferral;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
@@ -71,8 +72,10 @@ impl Client {
         headers.insert("accept", HeaderValue::from_static(accept));
         let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
         let http = Http { url, headers, key, proxy, client: OnceLock::new() };
+        let usual = || Deferral::usual(endpoint.wire, &endpoint.base_url, &options.model);
+        let deferral = endpoint.deferral.unwrap_or_else(usual);
         Ok(Client {
-            line: Arc::new(Line::new(endpoint.wire, http)),
+            line: Arc::new(Line::new(endpoint.wire, http, deferral)),
             endpoint: Arc::new(endpoint),
             options: Arc::new(options),
             retry: RetryPolicy::default(),
@@ -122,6 +125,14 @@ impl Model for Client {
 
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
         self.send(self.options.body(prompt))
+    }
+
+    fn deferral(&self) -> Deferral {
+        self.line.deferral()
+    }
+
+    fn without_deferral(&self) {
+        self.line.set_deferral(Deferral::Fallback);
     }
 }
 
