@@ -41,7 +41,7 @@ impl ScriptedModel {
 
     /// How it is told of tools that it has to search for. Default: in the wire's own form, where it has one.
     #[must_use]
-    pub fn deferral(self, deferral: Deferral) -> ScriptedModel {
+    pub fn with_deferral(self, deferral: Deferral) -> ScriptedModel {
         self.line.set_deferral(deferral);
         self
     }

@@ -272,7 +272,7 @@ async fn a_conversation_goes_on_at_another_endpoint() {
             json!({"turns": turns, "deferral": deferral})
         };
         let more = json!([{"tool_calls": [call("alpha"), search("delta")]}, {"tool_calls": [call("delta")]}, {"text": "Also done."}]);
-        let elsewhere = model(script(more, false), wire).deferral(Deferral::Fallback);
+        let elsewhere = model(script(more, false), wire).with_deferral(Deferral::Fallback);
         let (outcome, asked, told) = go(engine(), elsewhere, &mut conversation).await;
         assert_eq!(
             (outcome.ended, outcome.text.as_str()),
@@ -519,15 +519,12 @@ async fn every_real_tool_is_reached_by_every_wire() {
                 let said = said.clone();
                 async move { Ok(said) }
             });
-            // A few names are longer than any provider takes; those are no tools here.
-            if let Ok(tool) = tool.effects(|_| Effects::none()).build() {
-                tools.push(tool);
-                names.push(name);
-            }
+            tools.push(tool.effects(|_| Effects::none()).build().unwrap());
+            names.push(name);
         }
         registry = registry.with_external(server, tools).unwrap();
     }
-    assert!(names.len() > 400, "{}", names.len());
+    assert!(names.len() > 100, "{}", names.len());
     for wire in Wire::ALL {
         let deferred = Engine::new(registry.clone()).snapshot().deferred().count();
         assert_eq!(deferred, names.len(), "{wire}");
