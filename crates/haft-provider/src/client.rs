@@ -4,7 +4,7 @@
 //! again, and what becomes of broken streams, is the exchange's business.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use haft::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -177,7 +177,7 @@ impl Http {
                 Some("false") => Some(false),
                 _ => None,
             };
-            let (status, after) = (response.status().as_u16(), after(header));
+            let (status, after) = (response.status().as_u16(), after(header, SystemTime::now()));
             let (mut body, _) = read(response, ERROR_BYTES_MAX).await;
             // Words of an error are shown, and some servers repeat what they were sent.
             if let Some(key) = &self.key {
