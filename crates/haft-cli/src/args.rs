@@ -13,6 +13,7 @@ use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
+use crate::mcp::args::McpArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
 
 /// The tool system of a language-model agent.
@@ -23,7 +24,7 @@ use crate::run::args::{RunArgs, ScriptArgs};
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft run \"why does the parser drop the last line?\"\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n\n\
+    after_help = "Examples:\n  haft run \"why does the parser drop the last line?\"\n  haft tools\n  haft call Read '{\"file_path\": \"Cargo.toml\", \"limit\": 5}'\n  haft tools --format anthropic\n  haft dispatch < message.json\n  haft check Bash '{\"command\": \"npm test && git push\"}'\n  haft mcp add time -- uvx mcp-server-time\n\n\
                   Exit codes: 0 done, 1 the call got an error result, 2 wrong usage, unreadable input or settings, 130 interrupted;\n\
                   of `check` also 10 it would ask, 11 it would be denied.\n\
                   Standard output carries results only; everything else goes to standard error."
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Dispatch(DispatchArgs),
     /// Try what the sandbox needs, and say what is doubtful about the settings.
     Doctor(DoctorArgs),
+    /// List, try, add, approve and call servers of the Model Context Protocol.
+    Mcp(McpArgs),
     /// Ask a model, run its calls, until it has an answer. Without a key, play a tour.
     Run(RunArgs),
     /// Serve a scripted model, for tests of any agent.

@@ -15,18 +15,29 @@ use crate::{Exit, Usage, hooks, output, session, turn};
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, tasks, .. } = session::open(common)?;
-    let input = input(args.input.as_deref())?;
+    carry_out(session::open(common)?, &args.tool, args.input.as_deref(), args.output, &interrupts)
+}
+
+/// Makes one call in a session, and prints what came of it.
+pub(crate) fn carry_out(
+    session: Session,
+    tool: &str,
+    given: Option<&str>,
+    form: Form,
+    interrupts: &Interrupts,
+) -> Result<Exit, Usage> {
+    let Session { engine, hooks, tasks, links, .. } = session;
+    let input = input(given)?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
-    let call = ToolCall::new("call-1", args.tool.as_str(), input);
-    let result = turn::run(&engine, vec![call], &interrupts)?.pop().expect("one call has one result");
+    let call = ToolCall::new("call-1", tool, input);
+    let result = turn::run(&engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
     session::report_tasks(&tasks);
     hooks::report(&hooks);
     if !result.is_error() {
         hooks::ended(std::slice::from_ref(&result));
     }
-    let written = match args.output {
+    let written = match form {
         Form::Text => text(&result),
         Form::Json => json(&result),
     };

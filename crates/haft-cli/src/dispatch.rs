@@ -16,14 +16,14 @@ use crate::{Exit, Usage, hooks, output, session, turn};
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, tasks, .. } = session::open(common)?;
+    let Session { engine, hooks, tasks, links, .. } = session::open(common)?;
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
     }
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
-    let results = turn::run(&engine, message.calls(), &interrupts)?;
+    let results = turn::run(&engine, &links, message.calls(), &interrupts)?;
     session::report_tasks(&tasks);
     hooks::report(&hooks);
     hooks::ended(&results);

@@ -15,6 +15,7 @@ mod doctor;
 mod given;
 mod hooks;
 mod interrupt;
+mod mcp;
 mod output;
 mod processes;
 mod run;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
         Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
+        Command::Mcp(args) => mcp::run(&args, &cli.common),
         Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
         Command::Script(args) => script::run(&args),
         Command::Settings(args) => settings::run(&args, &cli.common),

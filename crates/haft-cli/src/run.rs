@@ -11,7 +11,7 @@ mod live;
 pub(crate) mod memory;
 mod prompt;
 pub(crate) mod provider;
-mod proxy;
+pub(crate) mod proxy;
 mod show;
 mod tour;
 
@@ -20,12 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::Engine;
-use haft::ports::Mode as _;
+use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
 use haft_provider::run::{Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Model};
 use haft_terminal::Look;
+use tokio::runtime::Runtime;
 
 use self::args::{RunArgs, RunForm};
 use self::hooks::{Fired, Notifying};
@@ -33,7 +34,8 @@ use self::show::{Facts, Show};
 use self::tour::Tour;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::session::{self, Session};
+use crate::mcp::sample::ModelSampler;
+use crate::session::{self, Lent, Links, Pool, Session};
 use crate::{Exit, Usage, output};
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
@@ -110,7 +112,7 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     }
     let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !common.non_interactive;
     if !asked {
-        session.engine = session.engine.ask(tour::Answers { cwd: session.workspace.cwd().to_owned() });
+        session.links.asker = Some(Arc::new(tour::Answers { cwd: session.workspace.cwd().to_owned() }));
     }
     let mut options = RunOptions::new();
     options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
@@ -166,10 +168,12 @@ impl Play {
             None => prompt::read(None)?,
         };
         let Play { session, model, provider, options, form, .. } = self;
-        let Session { engine, policy, hooks, tasks, workspace, id, .. } = session;
+        let Session { engine, policy, hooks, tasks, workspace, id, links, .. } = session;
         let handle = Handle::new();
         let show = Show::pick(form, workspace.cwd(), &handle);
-        let engine = notifying(engine.events(ToolEvents::new(show.sink())), &hooks);
+        let asker = notifying(links.asker.clone(), &hooks);
+        let engine = engine.events(ToolEvents::new(show.sink()));
+        let engine = engine.ports(|ports| ports.asker = asker.clone().or(ports.asker.take()));
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(session::RESULTS_KEPT);
         show.begin(&Facts {
@@ -180,8 +184,9 @@ impl Play {
             mode: policy.current().to_string(),
             tools: engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect(),
         });
-        let fired = Arc::new(Fired::new(hooks.clone()));
         let runtime = runtime()?;
+        let pool = pool(&runtime, &links, &engine, &model, asker)?;
+        let fired = Arc::new(Fired::new(hooks.clone(), pool));
         let (sink, told) = (show.sink(), interrupts.clone());
         let outcome = on_worker(&runtime, async move {
             let first = match fired.start(model.name()).await {
@@ -226,20 +231,34 @@ fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
 
 /// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread, each piece of
 /// an answer and each result would cost a switch of threads.
-fn on_worker<T: Send + 'static>(
-    runtime: &tokio::runtime::Runtime,
-    work: impl Future<Output = T> + Send + 'static,
-) -> T {
+fn on_worker<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     let ended = runtime.block_on(runtime.spawn(work));
     ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// The engine, whose hooks are told that the user is asked.
-fn notifying(engine: Engine, hooks: &Hooks) -> Engine {
-    engine.ports(|ports| {
-        let asker = ports.asker.take();
-        ports.asker = asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _);
-    })
+/// The user, of whom hooks are told that they are asked.
+fn notifying(asker: Option<Arc<dyn Asker>>, hooks: &Hooks) -> Option<Arc<dyn Asker>> {
+    asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _)
+}
+
+/// The servers of a run, which begin to connect; nobody waits for them.
+fn pool(
+    runtime: &Runtime,
+    links: &Links,
+    engine: &Engine,
+    model: &Arc<dyn Model>,
+    asker: Option<Arc<dyn Asker>>,
+) -> Result<Option<Arc<Pool>>, Usage> {
+    if links.is_fixed() {
+        return Ok(None);
+    }
+    let _entered = runtime.enter();
+    let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
+    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler) })?;
+    if let Some(asker) = &asker {
+        pool.ask_for_approvals(&links.planned, asker);
+    }
+    Ok(Some(Arc::new(pool)))
 }
 
 fn ended_by_hook(reason: &str) -> Exit {

@@ -1,7 +1,9 @@
 //! From flags and environment to an engine that is ready for calls.
 
 mod confine;
+mod pool;
 mod said;
+mod servers;
 mod tools;
 mod workspace;
 
@@ -10,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::Processes;
-use haft::{Engine, OffloadStore, Registry, TaskTable, Workspace};
+use haft::ports::{Asker, Processes};
+use haft::{Engine, Gates, OffloadStore, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, IsFull, Policy, Setup};
 use haft_policy::hooks::Hooks;
 
@@ -27,7 +29,9 @@ use crate::output;
 use crate::processes::{self, Starter};
 use crate::terminal::Terminal;
 
+pub(crate) use self::pool::{Lent, Links, Pool};
 pub(crate) use self::said::report_tasks;
+pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -58,6 +62,8 @@ pub(crate) struct Session {
     pub(crate) confined: bool,
     /// What was said about settings, rules and trust.
     pub(crate) warnings: Vec<String>,
+    /// What servers are started with, should they be.
+    pub(crate) links: Links,
 }
 
 /// Puts a session together, and says what is doubtful about it. Looks at the disk, starts nothing.
@@ -154,6 +160,7 @@ fn assemble(
         return Err(Usage(format!("{words} (`failIfUnavailable`, {})", must.source)));
     }
     let tasks = Arc::new(TaskTable::new());
+    let base = registry.clone();
     let mut engine =
         Engine::new(registry).workspace(workspace.clone()).permissions(policy.clone()).events(Warnings);
     engine = engine.session_id(id.as_str()).ports(|ports| {
@@ -171,10 +178,28 @@ fn assemble(
     if let Some(results) = results() {
         engine = engine.results_in(results);
     }
-    if let Some(asker) = asker {
-        engine = engine.ask(asker);
+    let asker = asker.map(|asker| Arc::new(asker) as Arc<dyn Asker>);
+    if let Some(asker) = asker.clone() {
+        engine = engine.ports(|ports| ports.asker = Some(asker));
     }
+    let search = given.loaded.settings.tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
+    let mut gates = Gates::default();
+    if let Some(above) = search.above {
+        gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
+    }
+    engine = engine.gates(gates);
     let confined = processes.confines();
+    let links = Links {
+        planned: servers::plan(&given.loaded.settings, &given.places, lookup),
+        asker,
+        registry: base,
+        bare: engine.clone(),
+        processes: processes.clone(),
+        cwd: workspace.cwd().to_owned(),
+        roots: workspace.dirs().map(Path::to_owned).collect(),
+        state: state.clone(),
+        searches: search.enabled != Some(false),
+    };
     let hooks = hooks::read(&given, &engine, &id, &policy, processes, results())?;
     let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
 
@@ -182,7 +207,7 @@ fn assemble(
     let of_hooks = hooks.warnings().iter().map(ToString::to_string);
     let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
     let warnings = warnings.collect();
-    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, confined, warnings })
+    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, confined, warnings, links })
 }
 
 /// Rules, mode and answers, and what is doubtful about them.

@@ -3,30 +3,67 @@
 use std::collections::BTreeMap;
 
 use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot};
+use haft_mcp::Status;
 use haft_provider::{Definitions, Form};
 use serde::Serialize;
 
 use crate::args::{Common, Format, Strict, ToolsArgs};
+use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::{Exit, Usage, output, session};
+use crate::session::{Lent, Pool, Session};
+use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let session = session::look(common)?;
-    let snapshot = session.engine.snapshot();
+    let Session { engine, links, confined, .. } = session::look(common)?;
+    if links.is_fixed() {
+        return Ok(print(args, &engine.snapshot(), confined, &BTreeMap::new()));
+    }
+    let _interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let runtime = turn::runtime(1)?;
+    let printed = runtime.block_on(async {
+        let pool = links.open(&engine, Lent::default())?;
+        pool.settled(|_| false).await;
+        let printed = print(args, &engine.snapshot(), confined, &facts(&pool));
+        pool.close().await;
+        Ok(printed)
+    });
+    runtime.shutdown_background();
+    printed
+}
+
+fn print(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &Facts) -> Exit {
     if let Some(form) = form(args.format) {
-        return Ok(definitions(args, form, &snapshot));
+        return definitions(args, form, snapshot);
     }
-    let mut rows = rows(&snapshot);
+    let mut rows = rows(snapshot);
     // Where children are held to what they declare, nothing has to be believed.
-    rows.iter_mut().for_each(|row| row.unconfined &= !session.confined);
-    if !args.all {
-        rows.retain(|row| row.offered);
-    }
+    rows.iter_mut().for_each(|row| row.unconfined &= !confined);
     let (text, reader) = match args.format {
-        Format::Table => (table(&rows), Reader::Sampler),
-        _ => (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole),
+        Format::Table => {
+            rows.retain(|row| args.all || row.offered);
+            (table(&rows, args.all, servers), Reader::Sampler)
+        }
+        _ => {
+            rows.retain(|row| args.all || (row.offered && !row.deferred));
+            (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole)
+        }
     };
-    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+    output::result(&text, reader).err().unwrap_or(Exit::Done)
+}
+
+/// What a table says about servers, by name.
+type Facts = BTreeMap<String, String>;
+
+fn facts(pool: &Pool) -> Facts {
+    let fact = |server: &haft_mcp::Server| match server.status() {
+        Status::Ready { facts, took } => {
+            let words = format!("(mcp, {}, {} ms)", facts.revision, took.as_millis());
+            Some((server.config().name.clone(), words))
+        }
+        _ => None,
+    };
+    pool.servers().iter().filter_map(fact).collect()
 }
 
 /// The tools that a model is offered, as `haft tools` lists them.
@@ -34,7 +71,7 @@ pub(crate) fn listed(snapshot: &Snapshot, confined: bool) -> String {
     let mut rows = rows(snapshot);
     rows.retain(|row| row.offered);
     rows.iter_mut().for_each(|row| row.unconfined &= !confined);
-    table(&rows)
+    table(&rows, false, &Facts::new())
 }
 
 /// The provider's form, if it is one.
@@ -164,17 +201,28 @@ impl Row {
     }
 }
 
-/// Groups as rows, their tools with a marker, then what the markers mean and how many there are.
-fn table(rows: &[Row]) -> String {
-    let mut groups: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+/// Groups as rows, their tools with a marker, then what the markers mean and how many there are. Tools of a server are a
+/// group of their own, under its name; those that a model has to search for are counted, unless all are wanted.
+fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
+    let mut groups: BTreeMap<(bool, &str), Vec<&Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.offered) {
-        groups.entry(&row.group).or_default().push(row);
+        let of_server = row.group == "mcp" && row.origin != Origin::BuiltIn.to_string();
+        let group = if of_server { &row.origin } else { &row.group };
+        groups.entry((of_server, group)).or_default().push(row);
     }
-    let width = groups.keys().map(|group| group.chars().count()).max().unwrap_or(0).max(8) + 3;
+    let width = groups.keys().map(|(_, group)| group.chars().count()).max().unwrap_or(0).max(8) + 3;
     let mut text = String::new();
-    for (group, rows) in groups {
-        let tools: Vec<String> =
-            rows.iter().map(|row| format!("{} {}", row.name, row.class.marker())).collect();
+    for ((of_server, group), rows) in groups {
+        let shown = rows.iter().filter(|row| all || !row.deferred);
+        let mut tools: Vec<String> =
+            shown.map(|row| format!("{} {}", row.name, row.class.marker())).collect();
+        match (rows.len() - tools.len(), tools.is_empty()) {
+            (0, _) => {}
+            (1, true) => tools.push("1 tool, found by search".to_owned()),
+            (count, true) => tools.push(format!("{count} tools, found by search")),
+            (count, false) => tools.push(format!("and {count} more, found by search")),
+        }
+        tools.extend(servers.get(group).filter(|_| of_server).cloned());
         let believed = if rows.iter().any(|row| row.unconfined) { "     not confined" } else { "" };
         text.push_str(&format!("{group:width$}{}{believed}\n", tools.join("  ")));
     }

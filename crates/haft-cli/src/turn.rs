@@ -1,31 +1,61 @@
 //! One turn: calls in, results out, with a runtime for as long as it takes.
 
-use haft::{Engine, ToolCall, ToolResult};
+use haft::{Engine, NotFound, Snapshot, ToolCall, ToolResult};
+use tokio::runtime::Runtime;
 
 use crate::Usage;
 use crate::interrupt::Interrupts;
+use crate::session::{Lent, Links};
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
 
 /// Runs the calls and returns one result for each, in order. Interrupts go to this turn while it runs.
+///
+/// Servers are started if a call is for a tool that isn't there without them, and ended with the turn.
 pub(crate) fn run(
     engine: &Engine,
+    links: &Links,
     calls: Vec<ToolCall>,
     interrupts: &Interrupts,
 ) -> Result<Vec<ToolResult>, Usage> {
     if calls.is_empty() {
         return Ok(Vec::new());
     }
-    let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
-    let workers = (calls.len() + 1).min(cores).max(WORKERS_MIN);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
-    let turn = engine.turn();
-    interrupts.tell(Some(turn.handle()));
-    let results = runtime.block_on(turn.run(calls));
-    interrupts.tell(None);
+    let names: Vec<String> = calls.iter().map(|call| call.name.to_string()).collect();
+    let all_there = |snapshot: &Snapshot| names.iter().all(|name| is_known(snapshot, name));
+    let runtime = runtime(calls.len())?;
+    let results = runtime.block_on(async {
+        let pool = match links.is_fixed() || all_there(&engine.snapshot()) {
+            true => None,
+            false => Some(links.open(engine, Lent { asker: links.asker.clone(), sampler: None })?),
+        };
+        if let Some(pool) = &pool {
+            pool.settled(all_there).await;
+        }
+        let turn = engine.turn();
+        interrupts.tell(Some(turn.handle()));
+        let results = turn.run(calls).await;
+        interrupts.tell(None);
+        if let Some(pool) = &pool {
+            pool.close().await;
+        }
+        Ok(results)
+    });
     // A thread that a tool keeps busy is not waited for.
     runtime.shutdown_background();
-    Ok(results)
+    results
+}
+
+/// Whether no server is needed to know what becomes of a call of this name.
+fn is_known(snapshot: &Snapshot, name: &str) -> bool {
+    !matches!(snapshot.find(name), Err(NotFound::Unknown(_)))
+}
+
+/// A runtime for so many calls at once.
+pub(crate) fn runtime(calls: usize) -> Result<Runtime, Usage> {
+    let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+    let workers = (calls + 1).min(cores).max(WORKERS_MIN);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))
 }

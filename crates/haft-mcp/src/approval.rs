@@ -152,6 +152,11 @@ pub struct Withheld {
 }
 
 impl Withheld {
+    /// Something that is withheld, and what was approved before.
+    pub fn new(subject: Subject, before: Option<Value>) -> Withheld {
+        Withheld { subject, before }
+    }
+
     /// What there is to approve, for a person: the whole of something new, or what changed. Nothing in it is hidden.
     pub fn diff(&self) -> String {
         let lines = |value: &Value| text::visible(&pretty(value)).into_owned();

@@ -8,7 +8,8 @@
 //! | `definition.rs`, `tool.rs` | a tool as its server defines it, and as the engine takes it |
 //! | `session.rs` | one connection, in JSON; the only file beside the transports that knows the SDK |
 //! | `desk.rs`, `form.rs` | what a server may ask of us |
-//! | `catalogue.rs` | tools for resources and prompts |
+//! | `catalogue.rs`, `watched.rs` | tools for resources and prompts; which of those that were read have changed |
+//! | `wait.rs` | a tool for models that need a server which is still being connected |
 
 pub(crate) mod breaker;
 pub(crate) mod catalogue;
@@ -19,3 +20,5 @@ pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod tool;
+pub(crate) mod wait;
+pub(crate) mod watched;

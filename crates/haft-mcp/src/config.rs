@@ -49,6 +49,10 @@ pub struct ServerConfig {
     pub read_only_hints_hold: bool,
     /// Whether it may ask the model something.
     pub may_sample: bool,
+    /// After how long a call goes on in the background, where the host has background tasks. Default: never.
+    pub background_after: Option<Duration>,
+    /// How it was written, where something was put in since.
+    written: Option<Value>,
 }
 
 impl ServerConfig {
@@ -65,11 +69,14 @@ impl ServerConfig {
             always_load: None,
             read_only_hints_hold: false,
             may_sample: false,
+            background_after: None,
+            written: None,
         }
     }
 
     /// The same with `${NAME}` and `${NAME:-default}` put in; and the names that are not set.
     pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> (ServerConfig, Vec<String>) {
+        let written = self.identity();
         let mut unset = Vec::new();
         let mut put_in = |text: &mut String| {
             let (done, missing) = expand(text, lookup);
@@ -87,12 +94,16 @@ impl ServerConfig {
             }
             Transport::InProcess(_) => {}
         }
+        self.written = Some(written);
         (self, unset)
     }
 
-    /// What an approval of the server is bound to: the exact command or address, and the names of what goes with it, but
-    /// no values that may be secret.
+    /// What an approval of the server is bound to: the exact command or address as it is written, and the names of what goes
+    /// with it, but no values that may be secret: what stands for `${TOKEN}` is not in it.
     pub fn identity(&self) -> Value {
+        if let Some(written) = &self.written {
+            return written.clone();
+        }
         let names = |of: &BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>();
         match &self.transport {
             Transport::Stdio(stdio) => json!({
@@ -217,12 +228,22 @@ pub struct Remote {
     pub headers: BTreeMap<String, String>,
     /// A command that prints more headers as a JSON object; they win.
     pub headers_helper: Option<String>,
+    /// How much of the machine that command sees.
+    pub confinement: Confinement,
+    /// A proxy for requests by HTTP, in place of the host's.
+    pub proxy: Option<String>,
 }
 
 impl Remote {
     /// This address and no headers.
     pub fn new(url: impl Into<String>) -> Remote {
-        Remote { url: url.into(), headers: BTreeMap::new(), headers_helper: None }
+        Remote {
+            url: url.into(),
+            headers: BTreeMap::new(),
+            headers_helper: None,
+            confinement: Confinement::Outside,
+            proxy: None,
+        }
     }
 }
 
@@ -268,7 +289,7 @@ mod tests {
         assert_eq!((&*stdio.command, &*stdio.env["TOKEN"]), ("npx", "s3cret"));
         assert_eq!(
             config.identity(),
-            json!({"type": "stdio", "command": "npx", "args": ["-y", "${PKG}"], "env": ["TOKEN"], "cwd": null})
+            json!({"type": "stdio", "command": "${BIN:-npx}", "args": ["-y", "${PKG}"], "env": ["TOKEN"], "cwd": null})
         );
         let mut remote = Remote::new("https://x.example/mcp");
         remote.headers.insert("Authorization".into(), "Bearer s3cret".into());

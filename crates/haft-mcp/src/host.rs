@@ -34,7 +34,12 @@ pub struct Host {
     pub approvals: Arc<dyn Approvals>,
     /// A proxy for requests over HTTP.
     pub proxy: Option<String>,
+    /// Told of what servers complain about, as it comes.
+    pub on_log: Option<OnLog>,
 }
+
+/// Told the name of a server and what it complained about. Called from whichever thread reads it; must not take long.
+pub type OnLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 impl Host {
     /// A host that works in this folder, lends nothing and has approved nothing.
@@ -48,6 +53,7 @@ impl Host {
             sampler: None,
             approvals: Arc::new(MemoryApprovals::default()),
             proxy: None,
+            on_log: None,
         }
     }
 
@@ -76,6 +82,13 @@ impl Host {
     #[must_use]
     pub fn with_approvals(mut self, approvals: Arc<dyn Approvals>) -> Host {
         self.approvals = approvals;
+        self
+    }
+
+    /// Who is told of what servers complain about.
+    #[must_use]
+    pub fn with_on_log(mut self, on_log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Host {
+        self.on_log = Some(Arc::new(on_log));
         self
     }
 

@@ -46,4 +46,4 @@ pub use client::server::{Dropped, LeftOut, Server, Status};
 pub use client::servers::{BadServer, Servers};
 pub use client::session::ServerFacts;
 pub use config::{Connector, Remote, ServerConfig, Stdio, Transport, Trust};
-pub use host::{Host, Sampler};
+pub use host::{Host, OnLog, Sampler};

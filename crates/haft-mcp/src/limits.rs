@@ -82,5 +82,11 @@ pub const ROUNDS_MAX: usize = 10;
 pub const FORM_FIELDS_MAX: usize = 32;
 /// How often a field of a form is asked for again after a wrong answer.
 pub const FORM_TRIES_MAX: usize = 3;
+/// After how long a call goes on in the background, where a host lets it.
+pub const BACKGROUND_AFTER: Duration = Duration::from_secs(120);
+/// The longest time that a model may wait for servers.
+pub const WAIT_MAX: Duration = Duration::from_secs(600);
+/// How many resources of one server are watched for changes.
+pub const RESOURCES_WATCHED_MAX: usize = 200;
 /// How many redirects within one origin are followed.
 pub const REDIRECTS_MAX: usize = 5;

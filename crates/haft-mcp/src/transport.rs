@@ -19,6 +19,7 @@ use haft::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::host::OnLog;
 use crate::limits;
 
 /// A connection that carries one message at a time in each direction.
@@ -137,11 +138,23 @@ impl Drop for Outbox {
 
 /// The last of what a server complained about. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log {
+    kept: Arc<Mutex<Vec<u8>>>,
+    /// Who else hears it, and whose it is.
+    told: Option<(Arc<str>, OnLog)>,
+}
 
 impl Log {
+    /// One that others hear as well.
+    pub(crate) fn told_to(server: &str, on_log: Option<OnLog>) -> Log {
+        Log { kept: Arc::default(), told: on_log.map(|on_log| (server.into(), on_log)) }
+    }
+
     pub(crate) fn add(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((server, on_log)) = &self.told {
+            on_log(server, bytes);
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &bytes[bytes.len().saturating_sub(limits::LOG_BYTES_MAX)..];
         let too_many = (kept.len() + bytes.len()).saturating_sub(limits::LOG_BYTES_MAX);
         kept.drain(..too_many);
@@ -150,7 +163,7 @@ impl Log {
 
     /// All that is kept, as text that can be shown.
     pub(crate) fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         crate::text::visible(&String::from_utf8_lossy(&kept)).into_owned()
     }
 

@@ -12,6 +12,7 @@
 
 mod added;
 mod de;
+pub mod edit;
 mod hook;
 pub(crate) mod input;
 pub(crate) mod jsonc;
@@ -25,14 +26,16 @@ mod raw;
 mod run;
 mod sandbox;
 mod schema;
+mod servers;
 
 pub use hook::{Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, OnFailure, Shell};
 pub use jsonc::{SETTINGS_DEPTH_MAX, Spot};
 pub use known::is_refused_variable;
 pub use layer::{Flags, Layer, Layers, Problem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, Warning};
-pub use mcp::{Remote, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, Server, Transport};
+pub use mcp::{Remote, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, Server, Transport, check_server};
 pub use merge::{
-    At, HookSettings, McpSettings, PermissionSettings, ServerMatch, Settings, Standing, ToolEffects, Withheld,
+    At, HookSettings, McpSettings, PermissionSettings, Refused, ServerMatch, Settings, Standing, ToolEffects,
+    Withheld,
 };
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
 pub use protected::{PROTECTED_FILES, PROTECTED_FOLDERS, Protected, Protection, UNPROTECTED_FOLDERS};
@@ -40,5 +43,14 @@ pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use run::{Prices, Provider, RunSettings};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;
+pub use servers::{McpOptions, ServerOptions, ToolSearchSettings};
 
 pub(crate) use places::lexical;
+
+/// The text of a file as settings are read: a regular one of bounded length, UTF-8; nothing where there is none.
+///
+/// # Errors
+/// Why it can't be read, in words.
+pub fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<Option<String>, String> {
+    input::text(path, bytes_max).map_err(|unreadable| unreadable.why)
+}

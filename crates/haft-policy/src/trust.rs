@@ -21,6 +21,7 @@ mod collect;
 mod digest;
 mod files;
 mod inventory;
+mod kept;
 mod named;
 mod remembered;
 mod store;
@@ -29,6 +30,7 @@ mod write;
 pub use digest::{BadDigest, Digest};
 pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
 pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind, Named};
+pub use kept::{StateFile, replace_file};
 pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
 pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
 

@@ -4,7 +4,7 @@
 //! again, and what becomes of broken streams, is the exchange's business.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use haft::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,6 +13,7 @@ use reqwest::redirect;
 pub use crate::exchange::RetryPolicy;
 
 use crate::Wire;
+use crate::deferral::Deferral;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
@@ -71,8 +72,10 @@ impl Client {
         headers.insert("accept", HeaderValue::from_static(accept));
         let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
         let http = Http { url, headers, key, proxy, client: OnceLock::new() };
+        let usual = || Deferral::usual(endpoint.wire, &endpoint.base_url, &options.model);
+        let deferral = endpoint.deferral.unwrap_or_else(usual);
         Ok(Client {
-            line: Arc::new(Line::new(endpoint.wire, http)),
+            line: Arc::new(Line::new(endpoint.wire, http, deferral)),
             endpoint: Arc::new(endpoint),
             options: Arc::new(options),
             retry: RetryPolicy::default(),
@@ -123,6 +126,14 @@ impl Model for Client {
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
         self.send(self.options.body(prompt))
     }
+
+    fn deferral(&self) -> Deferral {
+        self.line.deferral()
+    }
+
+    fn without_deferral(&self) {
+        self.line.set_deferral(Deferral::Fallback);
+    }
 }
 
 impl Http {
@@ -166,7 +177,7 @@ impl Http {
                 Some("false") => Some(false),
                 _ => None,
             };
-            let (status, after) = (response.status().as_u16(), after(header));
+            let (status, after) = (response.status().as_u16(), after(header, SystemTime::now()));
             let (mut body, _) = read(response, ERROR_BYTES_MAX).await;
             // Words of an error are shown, and some servers repeat what they were sent.
             if let Some(key) = &self.key {

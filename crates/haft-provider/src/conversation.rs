@@ -3,11 +3,12 @@
 //! It is kept in the provider's form and not in one of ours, because what a model sent has to come back unchanged:
 //! signatures, encrypted reasoning, blocks that nobody here knows. So a conversation belongs to one wire.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use haft::{Blob, ToolResult};
 use serde_json::{Map, Value, json};
 
+use crate::deferral::history;
 use crate::reply::Reply;
 use crate::{Wire, encode};
 
@@ -157,6 +158,12 @@ impl Conversation {
         }
     }
 
+    /// The tools whose definitions it holds because they were searched for, by name. None by wires that have no form for
+    /// that.
+    pub fn found(&self) -> HashSet<String> {
+        history::found(self.wire, &self.items)
+    }
+
     /// About how many tokens it has: a quarter of its characters, for lack of the model's own count. Pictures and what
     /// is encrypted count as a page of text.
     pub fn tokens_guess(&self) -> u64 {
@@ -222,7 +229,8 @@ impl Conversation {
             match wire {
                 Wire::Anthropic => {
                     let blocks = item.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten();
-                    results.extend(blocks.filter(|block| block["type"] == "tool_result"));
+                    let is_words = |block: &Value| !history::holds_definitions(block);
+                    results.extend(blocks.filter(|block| block["type"] == "tool_result" && is_words(block)));
                 }
                 Wire::OpenAi if item["type"] == "function_call_output" => results.push(item),
                 Wire::OpenAiChat if item["role"] == "tool" => results.push(item),

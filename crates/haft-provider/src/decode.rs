@@ -21,13 +21,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 use haft::schema::not_json;
+use haft::search::TOOL_SEARCH;
 use haft::{CallInput, ErrorKind, ToolCall, ToolError, ToolResult};
 use serde_json::{Value, json};
 
 use self::json::{Json, Object};
 pub(crate) use self::openai::OTHERS as OPENAI_OTHERS;
+use crate::deferral::answer::{self, Answer};
+use crate::definitions::Tools;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::{Wire, encode};
+use crate::{Deferral, Wire, encode};
 
 /// A model's message with its calls.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,9 +44,20 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq)]
 enum Asked {
     /// A call to run.
-    Call(ToolCall),
-    /// One that can't be run, and the words for the model. `custom` is a free-form call, which has its own answer.
-    Refused { id: String, name: String, words: String, custom: bool },
+    Call(ToolCall, Kind),
+    /// One that can't be run, and the words for the model.
+    Refused { id: String, name: String, words: String, kind: Kind },
+}
+
+/// What a call is to its provider, where it has several kinds with an answer of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The call of a function.
+    Function,
+    /// One with text and not JSON for an input.
+    Custom,
+    /// OpenAI's own form of a search for tools.
+    Search,
 }
 
 /// Why a message can't be used: what, and where in it.
@@ -126,7 +140,7 @@ impl Message {
     /// What waits for an answer: id, name, and the input of what can be run.
     pub(crate) fn into_asked(self) -> Vec<(String, String, Option<String>)> {
         let one = |asked| match asked {
-            Asked::Call(call) => {
+            Asked::Call(call, _) => {
                 let input = match call.input {
                     CallInput::Text(text) => text,
                     CallInput::Value(value) => value.to_string(),
@@ -146,7 +160,7 @@ impl Message {
     /// The calls to run, in order.
     pub fn calls(&self) -> Vec<ToolCall> {
         let call = |asked: &Asked| match asked {
-            Asked::Call(call) => Some(call.clone()),
+            Asked::Call(call, _) => Some(call.clone()),
             Asked::Refused { .. } => None,
         };
         self.asked.iter().filter_map(call).collect()
@@ -162,28 +176,42 @@ impl Message {
     /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
     /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
-        self.answer_or(results, |_| None)
+        self.answer_or(results, None, |_| None)
     }
 
-    /// The same, with other words in place of some results: calls that were not run for a reason that the engine
-    /// doesn't know of.
+    /// The same for a request with these tools, and with other words in place of some results: calls that were not run for
+    /// a reason that the engine doesn't know of.
     pub(crate) fn answer_or(
         &self,
         results: &[ToolResult],
+        tools: Option<&Tools>,
         instead: impl Fn(&ToolResult) -> Option<String>,
     ) -> Value {
         let mut results = results.iter();
         let mut answers = Vec::with_capacity(self.asked.len());
+        let mut beside = Vec::new();
         for asked in &self.asked {
-            answers.push(match asked {
-                Asked::Call(call) => match results.next() {
+            let (answer, words) = match asked {
+                Asked::Call(call, kind) => match results.next() {
                     Some(result) => match instead(result) {
-                        Some(words) => self.refusal(&call.id, &call.name, &words, false),
-                        None => self.result(call, result),
+                        Some(words) => self.refusal(&call.id, &call.name, &words, *kind),
+                        None => self.result(call, *kind, result, tools),
                     },
-                    None => self.refusal(&call.id, &call.name, "this call was not run", false),
+                    None => self.refusal(&call.id, &call.name, "this call was not run", *kind),
                 },
-                Asked::Refused { id, name, words, custom } => self.refusal(id, name, words, *custom),
+                Asked::Refused { id, name, words, kind } => self.refusal(id, name, words, *kind),
+            };
+            answers.push(answer);
+            beside.extend(words);
+        }
+        // After all results: nothing may stand between them.
+        for words in beside {
+            answers.push(match self.wire {
+                Wire::OpenAi => {
+                    let text = json!({"type": "input_text", "text": words});
+                    json!({"type": "message", "role": "developer", "content": [text]})
+                }
+                _ => json!({"type": "text", "text": words}),
             });
         }
         match self.wire {
@@ -203,7 +231,7 @@ impl Message {
         let mut all = Vec::with_capacity(self.asked.len());
         for asked in &self.asked {
             match asked {
-                Asked::Call(_) => all.extend(ran.next()),
+                Asked::Call(..) => all.extend(ran.next()),
                 Asked::Refused { id, name, words, .. } => {
                     let call = ToolCall::new(id.as_str(), name.as_str(), "");
                     let error = ToolError::of(ErrorKind::InvalidInput, words.as_str());
@@ -216,35 +244,54 @@ impl Message {
         all
     }
 
-    fn result(&self, call: &ToolCall, result: &ToolResult) -> Value {
-        match self.wire {
+    /// A result in the form that answers its call, and words that have no place in it.
+    fn result(&self, call: &ToolCall, kind: Kind, result: &ToolResult, tools: Option<&Tools>) -> Answer {
+        if kind == Kind::Search {
+            return answer::openai(result, tools);
+        }
+        let tools = tools.filter(|tools| tools.deferral() == Deferral::Native);
+        if let (Wire::Anthropic, Some(tools), TOOL_SEARCH) = (self.wire, tools, result.tool_name())
+            && let Some(answer) = answer::anthropic(result, tools)
+        {
+            return answer;
+        }
+        let answer = match self.wire {
             Wire::Anthropic => encode::anthropic(result),
             Wire::OpenAi => encode::openai(result),
             Wire::OpenAiChat => encode::openai_chat(result),
             Wire::Gemini => encode::gemini_named(result, &call.name),
-        }
+        };
+        (answer, None)
     }
 
-    fn refusal(&self, id: &str, name: &str, words: &str, custom: bool) -> Value {
-        match self.wire {
-            Wire::Anthropic => encode::anthropic_result(id, words.into(), true),
-            Wire::OpenAi => {
-                let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    fn refusal(&self, id: &str, name: &str, words: &str, kind: Kind) -> Answer {
+        let answer = match (self.wire, kind) {
+            (Wire::OpenAi, Kind::Search) => return answer::openai_refused(id, words),
+            (Wire::Anthropic, _) => encode::anthropic_result(id, words.into(), true),
+            (Wire::OpenAi, kind) => {
+                let kind =
+                    if kind == Kind::Custom { "custom_tool_call_output" } else { "function_call_output" };
                 json!({"type": kind, "call_id": id, "output": encode::error_text(words)})
             }
-            Wire::OpenAiChat => encode::openai_chat_result(id, &encode::error_text(words)),
-            Wire::Gemini => encode::gemini_result(id, name, json!({"error": words}), Vec::new()),
-        }
+            (Wire::OpenAiChat, _) => encode::openai_chat_result(id, &encode::error_text(words)),
+            (Wire::Gemini, _) => encode::gemini_result(id, name, json!({"error": words}), Vec::new()),
+        };
+        (answer, None)
     }
 
     pub(crate) fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
-        self.asked.push(Asked::Call(ToolCall::new(id, name, input.into())));
+        self.call_of(Kind::Function, id, name, input);
+    }
+
+    pub(crate) fn call_of(&mut self, kind: Kind, id: &str, name: &str, input: impl Into<String>) {
+        self.asked.push(Asked::Call(ToolCall::new(id, name, input.into()), kind));
     }
 
     pub(crate) fn custom(&mut self, id: &str, name: &str) {
         let words =
             format!("`{name}` takes no free-form input here; call it as a function, with JSON arguments");
-        self.asked.push(Asked::Refused { id: id.to_owned(), name: name.to_owned(), words, custom: true });
+        let (id, name) = (id.to_owned(), name.to_owned());
+        self.asked.push(Asked::Refused { id, name, words, kind: Kind::Custom });
     }
 
     pub(crate) fn pass_over(&mut self, kind: &str) {
@@ -253,14 +300,14 @@ impl Message {
 
     /// The last call may have lost a part of its input, so it isn't run.
     pub(crate) fn cut_off(&mut self) {
-        if let Some(last @ Asked::Call(_)) = self.asked.last_mut() {
-            let Asked::Call(call) = &*last else { return };
+        if let Some(last @ Asked::Call(..)) = self.asked.last_mut() {
+            let Asked::Call(call, kind) = &*last else { return };
             let words = format!(
                 "{} was not run: the message ended before the call was complete; make the call again, shorter if it was long",
                 call.name
             );
-            let (id, name) = (call.id.to_string(), call.name.to_string());
-            *last = Asked::Refused { id, name, words, custom: false };
+            let (id, name, kind) = (call.id.to_string(), call.name.to_string(), *kind);
+            *last = Asked::Refused { id, name, words, kind };
         }
     }
 }

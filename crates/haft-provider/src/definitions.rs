@@ -5,18 +5,23 @@
 //! only those are made anew.
 //!
 //! A tool that a provider can't take is left out alone, with the reason; the others are not affected.
+//!
+//! Tools that the model has to search for are not in the array, or in it and marked, or found in the conversation: see
+//! [`deferring`](Definitions::deferring).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::{AnyTool, Class, ListedClass, Offer, Snapshot};
+use haft::search::TOOL_SEARCH;
+use haft::{AnyTool, Class, ListedClass, Listing, Offer, Snapshot};
 use serde_json::Value;
 
 use crate::Wire;
+use crate::deferral::Deferral;
 use crate::limits::{
-    ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX,
-    PROPERTY_CHARS_MAX,
+    ANTHROPIC_DEFERRED_TOOLS_MAX, ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX,
+    ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
 
@@ -88,6 +93,7 @@ pub struct Definitions {
 struct Kept {
     snapshot: Snapshot,
     tools: Tools,
+    ways: Vec<Way>,
     pieces: HashMap<Arc<str>, (AnyTool, Piece)>,
 }
 
@@ -119,21 +125,37 @@ impl Definitions {
         self
     }
 
-    /// The definitions of a snapshot's tools.
+    /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
+    /// found.
     pub fn of(&self, snapshot: &Snapshot) -> Tools {
+        self.deferring(snapshot, Deferral::Fallback, &HashSet::new())
+    }
+
+    /// The same for an endpoint that may know of deferred tools, and a conversation that holds the definitions of those
+    /// that are `known` already ([`Conversation::found`](crate::Conversation::found)).
+    ///
+    /// Where it knows, finding a tool doesn't change a byte: for Anthropic all tools are in the array and those that can
+    /// wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A tool that was
+    /// found and that the conversation doesn't hold any more is defined like any other. Where nothing is deferred, where
+    /// there are more than the API takes, and by wires that have no form for it, the fallback is used.
+    pub fn deferring(&self, snapshot: &Snapshot, deferral: Deferral, known: &HashSet<String>) -> Tools {
+        let deferral = self.possible(snapshot, deferral);
+        let ways: Vec<Way> = snapshot.offers().iter().map(|offer| self.way(offer, deferral, known)).collect();
         // Made while others wait: they want the same.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = &*kept
             && kept.snapshot.is(snapshot)
+            && kept.ways == ways
         {
             return kept.tools.clone();
         }
         let mut before = kept.take();
         let old = before.as_mut().map(|kept| std::mem::take(&mut kept.pieces)).unwrap_or_default();
-        let mut pieces = HashMap::with_capacity(snapshot.offers().len());
-        let mut in_order = Vec::with_capacity(snapshot.offers().len());
+        let mut pieces = HashMap::with_capacity(old.len());
+        let mut in_order = Vec::with_capacity(old.len());
         let mut changed = false;
-        for offer in snapshot.offers().iter().filter(|offer| self.deferred || !offer.is_deferred()) {
+        for (offer, way) in snapshot.offers().iter().zip(&ways).filter(|(_, way)| way.is_defined()) {
+            let name: Arc<str> = Arc::from(offer.name());
             let piece = match old.get(offer.name()) {
                 Some((tool, piece)) if tool.is(offer.tool()) => piece.clone(),
                 _ => {
@@ -141,24 +163,62 @@ impl Definitions {
                     self.piece(offer)
                 }
             };
-            in_order.push((Arc::from(offer.name()), piece.clone()));
-            pieces.insert(Arc::from(offer.name()), (offer.tool().clone(), piece));
+            in_order.push((name.clone(), *way, piece.clone()));
+            pieces.insert(name, (offer.tool().clone(), piece));
         }
         let tools = match before {
-            Some(before) if !changed && pieces.len() == old.len() => before.tools,
-            _ => self.assemble(in_order),
+            Some(before) if !changed && pieces.len() == old.len() && before.ways == ways => before.tools,
+            _ => self.assemble(in_order, deferral, elsewhere(snapshot, &ways)),
         };
-        *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), pieces });
+        *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
         tools
     }
 
-    fn assemble(&self, pieces: Vec<(Arc<str>, Piece)>) -> Tools {
+    /// The deferral that these tools allow.
+    fn possible(&self, snapshot: &Snapshot, deferral: Deferral) -> Deferral {
+        let most = match self.form {
+            Form::Anthropic => ANTHROPIC_DEFERRED_TOOLS_MAX,
+            Form::OpenAi => usize::MAX,
+            _ => return Deferral::Fallback,
+        };
+        if deferral == Deferral::Fallback || self.deferred {
+            return Deferral::Fallback;
+        }
+        let count = snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown).count();
+        let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
+        let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
+        match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
+            true => Deferral::Native,
+            false => Deferral::Fallback,
+        }
+    }
+
+    fn way(&self, offer: &Offer, deferral: Deferral, known: &HashSet<String>) -> Way {
+        match (offer.listing(), deferral) {
+            (Listing::Deferred, Deferral::Fallback) if !self.deferred => Way::Left,
+            (_, Deferral::Fallback) => Way::Plain,
+            (Listing::Shown, _) if offer.is_search() && self.form == Form::OpenAi => Way::Search,
+            (Listing::Shown, _) => Way::Plain,
+            (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
+            (Listing::Found | Listing::Deferred, _) => match self.form {
+                Form::Anthropic => Way::Marked,
+                _ => Way::Elsewhere,
+            },
+        }
+    }
+
+    fn assemble(
+        &self,
+        pieces: Vec<(Arc<str>, Way, Piece)>,
+        deferral: Deferral,
+        mut referred: HashSet<Arc<str>>,
+    ) -> Tools {
         let mut left_out = Vec::new();
         let mut json =
             String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
         let mut budget = StrictBudget::new();
-        let mut any = false;
-        for (name, piece) in pieces {
+        let (mut any, mut last) = (false, None);
+        for (name, way, piece) in pieces {
             match piece {
                 Ok(made) => {
                     if any {
@@ -166,7 +226,19 @@ impl Definitions {
                     }
                     any = true;
                     let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(self.form, demands));
-                    json.push_str(strict.map_or(&made.plain, |(_, json)| json));
+                    let plain = strict.map_or(&made.plain, |(_, json)| json);
+                    match way {
+                        Way::Search => json.push_str(&tool_search(plain)),
+                        Way::Marked => {
+                            json.push_str(plain.strip_suffix('}').unwrap_or(plain));
+                            json.push_str(MARK);
+                            referred.insert(name);
+                        }
+                        _ => json.push_str(plain),
+                    }
+                    if way != Way::Marked {
+                        last = Some(json.len() - 1);
+                    }
                 }
                 Err(reason) => left_out.push(LeftOut { name, reason }),
             }
@@ -175,7 +247,7 @@ impl Definitions {
         if !any {
             json = "[]".to_owned();
         }
-        Tools(Arc::new(Made { json: json.into(), left_out }))
+        Tools(Arc::new(Made { json: json.into(), left_out, deferral, referred, last }))
     }
 
     fn piece(&self, offer: &Offer) -> Piece {
@@ -208,6 +280,36 @@ impl fmt::Debug for Definitions {
         let mut shown = f.debug_struct("Definitions");
         shown.field("form", &self.form).field("strict", &self.strict).finish_non_exhaustive()
     }
+}
+
+/// How a deferred tool's definition ends.
+const MARK: &str = ",\"defer_loading\":true}";
+
+/// How a tool gets into a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Defined.
+    Plain,
+    /// Defined, and marked as one to search for.
+    Marked,
+    /// It is the search itself, which the provider has a form for.
+    Search,
+    /// In the conversation, once it was found.
+    Elsewhere,
+    /// Not at all.
+    Left,
+}
+
+impl Way {
+    fn is_defined(self) -> bool {
+        matches!(self, Way::Plain | Way::Marked | Way::Search)
+    }
+}
+
+/// The names of tools that get into a request by the conversation.
+fn elsewhere(snapshot: &Snapshot, ways: &[Way]) -> HashSet<Arc<str>> {
+    let offers = snapshot.offers().iter().zip(ways).filter(|(_, way)| **way == Way::Elsewhere);
+    offers.map(|(offer, _)| Arc::from(offer.name())).collect()
 }
 
 /// One tool's definition, or why there is none.
@@ -257,12 +359,33 @@ pub struct Tools(Arc<Made>);
 struct Made {
     json: Arc<str>,
     left_out: Vec<LeftOut>,
+    deferral: Deferral,
+    /// The tools that a result of a search may refer to.
+    referred: HashSet<Arc<str>>,
+    /// Where the last definition ends that isn't deferred: the place of its bracket.
+    last: Option<usize>,
 }
 
 impl Tools {
     /// No tools, for a request that offers none.
     pub fn none() -> Tools {
-        Tools(Arc::new(Made { json: "[]".into(), left_out: Vec::new() }))
+        let (json, left_out, referred) = ("[]".into(), Vec::new(), HashSet::new());
+        Tools(Arc::new(Made { json, left_out, deferral: Deferral::Fallback, referred, last: None }))
+    }
+
+    /// How tools that the model has to search for are told of here.
+    pub fn deferral(&self) -> Deferral {
+        self.0.deferral
+    }
+
+    /// Whether the result of a search may refer to this tool, rather than describe it.
+    pub(crate) fn refers_to(&self, name: &str) -> bool {
+        self.0.referred.contains(name)
+    }
+
+    /// Where the last definition ends that a prompt cache may hold: deferred ones can't be marked.
+    pub(crate) fn last_end(&self) -> Option<usize> {
+        self.0.last
     }
 
     /// The array as JSON text: what belongs under `tools` of a request.
@@ -305,13 +428,7 @@ fn definition(form: Form, offer: &Offer, schema: &WireSchema) -> String {
     let (name, description) = (offer.name(), offer.tool().description());
     match form {
         Form::Anthropic => anthropic(name, description, schema),
-        Form::OpenAi => format!(
-            "{{\"type\":\"function\",\"name\":{},\"description\":{},\"parameters\":{},\"strict\":{}}}",
-            text(name),
-            text(description),
-            schema.json,
-            schema.strict.is_some()
-        ),
+        Form::OpenAi => openai(name, description, schema),
         Form::OpenAiChat => format!(
             "{{\"type\":\"function\",\"function\":{{\"name\":{},\"description\":{},\"parameters\":{},\"strict\":{}}}}}",
             text(name),
@@ -330,6 +447,37 @@ fn definition(form: Form, offer: &Offer, schema: &WireSchema) -> String {
         }
         Form::Mcp => mcp(name, offer.tool(), schema),
     }
+}
+
+/// OpenAI's own form of the search, made from its definition as a function.
+fn tool_search(function: &str) -> String {
+    let function: Value = serde_json::from_str(function).expect("definitions are JSON");
+    let (description, parameters) = (&function["description"], &function["parameters"]);
+    format!(
+        "{{\"type\":\"tool_search\",\"execution\":\"client\",\"description\":{description},\"parameters\":{parameters}}}"
+    )
+}
+
+/// The definition of a tool that was found, as it stands in OpenAI's result of a search.
+///
+/// # Errors
+/// In words: why the provider can't take it.
+pub(crate) fn openai_deferred(name: &str, description: &str, schema: &Value) -> Result<Value, String> {
+    let schema = emit(schema, Form::OpenAi.dialect(true)).map_err(|Refused(reason)| reason)?;
+    let mut json = openai(name, description, &schema);
+    json.truncate(json.len() - 1);
+    json.push_str(MARK);
+    Ok(serde_json::from_str(&json).expect("definitions are JSON"))
+}
+
+fn openai(name: &str, description: &str, schema: &WireSchema) -> String {
+    format!(
+        "{{\"type\":\"function\",\"name\":{},\"description\":{},\"parameters\":{},\"strict\":{}}}",
+        text(name),
+        text(description),
+        schema.json,
+        schema.strict.is_some()
+    )
 }
 
 fn anthropic(name: &str, description: &str, schema: &WireSchema) -> String {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::Wire;
+use crate::deferral::Deferral;
 
 /// The key for Anthropic.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -64,13 +65,15 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// The proxy that requests go through, as a URL.
     pub proxy: Option<String>,
+    /// How tools are told of that the model has to search for. None: as [`Deferral::usual`] says.
+    pub deferral: Option<Deferral>,
 }
 
 impl Endpoint {
     /// The vendor's own, without a key.
     pub fn new(wire: Wire) -> Endpoint {
         let base_url = default_base_url(wire).to_owned();
-        Endpoint { wire, base_url, key: None, headers: Vec::new(), proxy: None }
+        Endpoint { wire, base_url, key: None, headers: Vec::new(), proxy: None, deferral: None }
     }
 
     /// Another base URL.
@@ -91,6 +94,13 @@ impl Endpoint {
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Endpoint {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// How tools are told of that the model has to search for, where it isn't to be guessed from the address.
+    #[must_use]
+    pub fn deferral(mut self, deferral: Deferral) -> Endpoint {
+        self.deferral = Some(deferral);
         self
     }
 

@@ -11,6 +11,7 @@
 mod breaker;
 mod retry;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use self::breaker::Breaker;
 #[cfg(feature = "http")]
 pub(crate) use self::retry::after;
 use crate::Wire;
+use crate::deferral::Deferral;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
 use crate::model::Incoming;
 use crate::reply::{Failure, FailureKind, Reply, Stop};
@@ -74,14 +76,28 @@ pub(crate) struct Line {
     pub(crate) wire: Wire,
     pub(crate) transport: Box<dyn Transport>,
     breaker: Mutex<Breaker>,
+    /// Whether the endpoint is told of deferred tools in a form of its own.
+    defers: AtomicBool,
     /// Streams whose message is over and whose end has not come yet. They end with the line.
     draining: Mutex<JoinSet<()>>,
 }
 
 impl Line {
-    pub(crate) fn new(wire: Wire, transport: impl Transport) -> Line {
+    pub(crate) fn new(wire: Wire, transport: impl Transport, deferral: Deferral) -> Line {
         let (transport, breaker) = (Box::new(transport), Mutex::new(Breaker::new()));
-        Line { wire, transport, breaker, draining: Mutex::default() }
+        let defers = AtomicBool::new(deferral == Deferral::Native);
+        Line { wire, transport, breaker, defers, draining: Mutex::default() }
+    }
+
+    pub(crate) fn deferral(&self) -> Deferral {
+        match self.defers.load(Ordering::Relaxed) {
+            true => Deferral::Native,
+            false => Deferral::Fallback,
+        }
+    }
+
+    pub(crate) fn set_deferral(&self, deferral: Deferral) {
+        self.defers.store(deferral == Deferral::Native, Ordering::Relaxed);
     }
 
     /// Takes what is left of a stream whose message is over: a connection can be used again only once its answer was

@@ -48,6 +48,7 @@ pub mod stream;
 
 mod conversation;
 mod decode;
+mod deferral;
 mod definitions;
 mod exchange;
 mod model;
@@ -60,6 +61,7 @@ mod wire;
 
 pub use conversation::{Conversation, UserPart};
 pub use decode::{BadMessage, Message, decode};
+pub use deferral::{Deferral, UnknownDeferral};
 pub use definitions::{Definitions, Form, LeftOut, Tools};
 pub use exchange::RetryPolicy;
 pub use model::{Incoming, Model, Prompt};

@@ -34,6 +34,10 @@ pub const ANTHROPIC_STRICT_TOOLS_MAX: usize = 20;
 pub const ANTHROPIC_STRICT_OPTIONAL_MAX: usize = 24;
 /// How many parameters with several types the strict tools of one request may have together for Anthropic.
 pub const ANTHROPIC_STRICT_UNIONS_MAX: usize = 16;
+/// How many deferred tools one request may have for Anthropic. With more, what was found is added to the tools.
+pub const ANTHROPIC_DEFERRED_TOOLS_MAX: usize = 10_000;
+/// How many characters the names of tools may take that the model has to search for. Of more it is told by their sources.
+pub const DEFERRED_NAMES_CHARS_MAX: usize = 20_000;
 /// The longest name of a root property that Anthropic takes.
 pub const PROPERTY_CHARS_MAX: usize = 64;
 

@@ -9,6 +9,7 @@ use haft::BoxFuture;
 
 use crate::Wire;
 use crate::conversation::Conversation;
+use crate::deferral::Deferral;
 use crate::definitions::Tools;
 use crate::reply::Reply;
 use crate::stream::Delta;
@@ -37,6 +38,15 @@ pub trait Model: Send + Sync + 'static {
 
     /// Asks. Nothing is sent before what is returned is polled.
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming>;
+
+    /// How it is told of tools that it has to search for. Asked before each request.
+    fn deferral(&self) -> Deferral {
+        Deferral::Fallback
+    }
+
+    /// The provider refused a request because it doesn't know of deferred tools: from now on [`deferral`](Model::deferral)
+    /// is the fallback, for everybody who asks it.
+    fn without_deferral(&self) {}
 }
 
 /// A reply that is on its way.
@@ -63,5 +73,13 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
         (**self).ask(prompt)
+    }
+
+    fn deferral(&self) -> Deferral {
+        (**self).deferral()
+    }
+
+    fn without_deferral(&self) {
+        (**self).without_deferral();
     }
 }

@@ -8,6 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Wire;
+use crate::deferral::history::sent;
 use crate::limits::ANTHROPIC_MAX_TOKENS;
 use crate::model::Prompt;
 
@@ -110,12 +111,14 @@ impl RequestOptions {
         let max_tokens = self.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS);
         body.put("max_tokens", &json!(max_tokens));
         if let Some(tools) = tools(prompt) {
-            body.raw("tools", |json| match (self.cache, tools.strip_suffix("}]")) {
-                (true, Some(open)) => {
-                    json.push_str(open);
-                    json.push_str(",\"cache_control\":{\"type\":\"ephemeral\"}}]");
+            body.raw("tools", |json| match prompt.tools.last_end().filter(|_| self.cache) {
+                Some(end) => {
+                    let (before, after) = tools.split_at(end);
+                    json.push_str(before);
+                    json.push_str(",\"cache_control\":{\"type\":\"ephemeral\"}");
+                    json.push_str(after);
                 }
-                _ => json.push_str(tools),
+                None => json.push_str(tools),
             });
         }
         let mut system: Vec<Value> =
@@ -145,9 +148,10 @@ impl RequestOptions {
         let items = prompt.conversation.items();
         let marked = if self.cache { ends(items) } else { Vec::new() };
         body.list("messages", items.iter().enumerate(), |(at, item), json| {
-            match marked.contains(&at).then(|| with_marker(item)).flatten() {
+            let item = sent(Wire::Anthropic, item, prompt.tools);
+            match marked.contains(&at).then(|| with_marker(&item)).flatten() {
                 Some(item) => write(json, &item),
-                None => write(json, item),
+                None => write(json, &item),
             }
         });
     }
@@ -182,7 +186,7 @@ impl RequestOptions {
         let is_sent =
             |item: &&Value| stored || item["type"] != "reasoning" || item["encrypted_content"].is_string();
         body.list("input", prompt.conversation.items().iter().filter(is_sent), |item, json| {
-            write(json, item)
+            write(json, &sent(Wire::OpenAi, item, prompt.tools));
         });
     }
 

@@ -28,6 +28,7 @@
 
 mod event;
 mod handle;
+mod names;
 mod options;
 mod outcome;
 mod room;
@@ -47,6 +48,7 @@ use self::handle::{Either, either};
 use self::options::Nobody;
 use self::room::Quiet;
 use crate::conversation::Conversation;
+use crate::deferral::{self, Deferral};
 use crate::definitions::{Definitions, Tools};
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
 use crate::model::{Model, Prompt};
@@ -146,6 +148,11 @@ impl Loop {
 
     fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> Run<'a> {
         assert_eq!(conversation.wire(), self.model.wire(), "a conversation belongs to one wire");
+        // What an earlier session found stays found, whoever is asked now.
+        let found: Vec<String> = conversation.found().into_iter().collect();
+        if !found.is_empty() {
+            self.engine.load(&found);
+        }
         Run {
             with: self,
             conversation,
@@ -163,6 +170,8 @@ impl Loop {
             continues: 0,
             full: 0,
             fresh: 0,
+            names: None,
+            refused: false,
         }
     }
 
@@ -195,6 +204,10 @@ struct Run<'a> {
     full: u32,
     /// How many results the last turn had.
     fresh: usize,
+    /// What the model is told of tools that it has to search for.
+    names: Option<Arc<str>>,
+    /// The provider doesn't know of deferred tools.
+    refused: bool,
 }
 
 /// Why the model is no longer listened to.
@@ -315,10 +328,14 @@ impl Run<'_> {
         let with = self.with;
         with.engine.refresh();
         let mut turn = with.engine.turn();
-        let tools = with.definitions.of(turn.snapshot());
+        let deferral = if self.refused { Deferral::Fallback } else { with.model.deferral() };
+        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
+        self.names = names::note(turn.snapshot());
         if let Some(ended) = self.keep_room(&tools).await {
             return Some(ended);
         }
+        // A summary has no definitions in it.
+        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
         self.turns += 1;
         let number = self.turns;
         with.tell(|| {
@@ -332,6 +349,17 @@ impl Run<'_> {
                 pushed.push(call);
             })
             .await;
+        if tools.deferral() == Deferral::Native
+            && let Stop::Failed(failure) = reply.stop()
+            && deferral::is_refused(failure)
+        {
+            // Nothing came, so nothing is lost: the same is asked in the form that everybody knows.
+            with.model.without_deferral();
+            (self.refused, self.turns) = (true, self.turns - 1);
+            let (failure, wait) = (failure.clone(), Duration::ZERO);
+            with.tell(|| RunEvent::Model(Delta::Retrying { failure, attempt: 2, wait }));
+            return None;
+        }
         with.tell(|| RunEvent::Replied {
             turn: number,
             stop: reply.stop().clone(),
@@ -363,7 +391,7 @@ impl Run<'_> {
             _ => None,
         };
         let is_kept = !reply.items().is_empty();
-        self.answer(&mut reply, pushed, results, cut).await;
+        self.answer(&mut reply, &tools, pushed, results, cut).await;
         self.next(&reply, is_kept, halt)
     }
 
@@ -376,7 +404,8 @@ impl Run<'_> {
         mut push: impl FnMut(ToolCall),
     ) -> (Reply, Option<Halt>) {
         let with = self.with;
-        let prompt = Prompt { system: &with.options.system, conversation, tools };
+        let system: Vec<Arc<str>> = with.options.system.iter().chain(&self.names).cloned().collect();
+        let prompt = Prompt { system: &system, conversation, tools };
         let mut incoming = with.model.ask(&prompt);
         let mut deltas = Vec::new();
         let halt = loop {
@@ -461,6 +490,7 @@ impl Run<'_> {
     async fn answer(
         &mut self,
         reply: &mut Reply,
+        tools: &Tools,
         pushed: Vec<ToolCall>,
         results: Vec<ToolResult>,
         cut: Option<&str>,
@@ -480,7 +510,7 @@ impl Run<'_> {
         self.conversation.take(reply);
         self.last_items = self.conversation.items().len();
         if reply.asks() {
-            self.conversation.answer(reply.message().answer_or(&results, instead));
+            self.conversation.answer(reply.message().answer_or(&results, Some(tools), instead));
             self.conversation.remember(&results);
         }
         if let Some(extra) = extra {

@@ -25,6 +25,7 @@ use crate::pipeline::authorize;
 use crate::ports::{Asker, Authorizer, Because, Classified, Ports, Request, Ruling};
 use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
 use crate::results::{OffloadStore, Readers};
+use crate::search::ToolFinder;
 use crate::supervise::{Supervisor, Threads};
 use crate::sync::lock;
 use crate::tool::{AnyTool, SiblingPolicy};
@@ -124,6 +125,8 @@ pub(crate) struct Shared {
     pub(crate) runtime: OnceLock<Handle>,
     gates: Gates,
     tools: Mutex<Tools>,
+    /// What the model searches tools with, where the host has nothing of its own for it.
+    finder: Option<ToolFinder>,
     turns: AtomicU64,
 }
 
@@ -231,6 +234,13 @@ impl Engine {
         self.set(|config| config.gates = gates)
     }
 
+    /// How many tokens fit into the model's window, for hosts that know it later than the rest of the gates: tools whose
+    /// definitions would take too much of it are deferred.
+    #[must_use]
+    pub fn window_tokens(self, tokens: Option<u64>) -> Engine {
+        self.set(|config| config.gates.window_tokens = tokens)
+    }
+
     /// When calls conflict. Default: [`ConflictRule::Classes`].
     #[must_use]
     pub fn schedule(self, rule: ConflictRule) -> Engine {
@@ -287,7 +297,8 @@ impl Engine {
         lock(&self.shared().tools).snapshot.clone()
     }
 
-    /// Brings in what changed between turns: tools that became available or not, rules that deny one by name.
+    /// Brings in what changed between turns: tools that became available or not, rules that deny one by name, tools that the
+    /// model found.
     pub fn refresh(&self) {
         self.shared().change_tools(|_| {});
     }
@@ -371,8 +382,15 @@ impl Engine {
 impl Shared {
     fn new(config: &Config) -> Shared {
         let loaded = Loaded::new();
-        let snapshot =
-            assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &config.ports);
+        let mut ports = config.ports.clone();
+        let finder = ports.tool_index.is_none().then(ToolFinder::new);
+        if let Some(finder) = &finder {
+            ports.tool_index = Some(Arc::new(finder.clone()));
+        }
+        let snapshot = assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);
+        if let Some(finder) = &finder {
+            finder.update(&snapshot);
+        }
         let store = config.store.clone().unwrap_or_else(|| {
             // Advice names only tools that the model has.
             let offered = |name: &str| snapshot.find(name).ok().map(|offer| offer.name.clone());
@@ -380,13 +398,13 @@ impl Shared {
             Arc::new(OffloadStore::temporary().with_readers(readers))
         });
         let workspace = config.workspace.clone().with_readable(store.dir());
-        let confined = config.ports.processes.as_ref().is_some_and(|processes| processes.confines());
+        let confined = ports.processes.as_ref().is_some_and(|processes| processes.confines());
         let host = Host {
             session: config.session.clone(),
             agent: config.agent.clone(),
             base_access: Arc::new(workspace.access()),
             workspace,
-            ports: config.ports.clone(),
+            ports,
             events: config.events.clone(),
             results: Some(store.clone()),
             background: config.common.background.clone(),
@@ -413,6 +431,7 @@ impl Shared {
             runtime: OnceLock::new(),
             gates: config.gates.clone(),
             tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot, version: 0 }),
+            finder,
             turns: AtomicU64::new(0),
         }
     }
@@ -420,6 +439,9 @@ impl Shared {
     fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
         let (registry, loaded, version) = {
             let mut tools = lock(&self.tools);
+            if let Some(finder) = &self.finder {
+                tools.loaded.extend(finder.take_loaded().into_iter().map(Arc::from));
+            }
             change(&mut tools);
             tools.version += 1;
             (tools.registry.clone(), tools.loaded.clone(), tools.version)
@@ -428,6 +450,9 @@ impl Shared {
         let snapshot = assembled(&registry, &loaded, &self.gates, &*self.authorizer, &self.host.ports);
         let mut tools = lock(&self.tools);
         if tools.version == version {
+            if let Some(finder) = &self.finder {
+                finder.update(&snapshot);
+            }
             tools.snapshot = snapshot;
         }
     }

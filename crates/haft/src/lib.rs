@@ -94,7 +94,7 @@ pub use isolate::isolated;
 pub use permission::{BadRule, Permissions};
 pub use ports::{PermissionMode, Port, Ports};
 pub use registry::{
-    Assembly, Entry, Gates, NotFound, Offer, Origin, Registry, RegistryError, Snapshot, Withheld,
+    Assembly, Entry, Gates, Listing, NotFound, Offer, Origin, Registry, RegistryError, Snapshot, Withheld,
 };
 pub use result::{ErrorJson, ResultJson, ToolResult};
 pub use results::OffloadStore;

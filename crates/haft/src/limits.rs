@@ -140,6 +140,8 @@ pub const TASKS_KEPT_MAX: usize = 1_000;
 pub const NAME_CHARS_MAX: usize = 64;
 /// With more tools than this, those that can be are deferred.
 pub const DEFER_ABOVE: usize = 60;
+/// So they are if all definitions take more than this part of the model's window, in percent.
+pub const DEFER_ABOVE_PERCENT: u8 = 10;
 /// How many tools a search returns, where nothing is said.
 pub const SEARCH_RESULTS: usize = 5;
 /// How many tools one search may return or select.

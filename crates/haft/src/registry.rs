@@ -50,6 +50,7 @@ pub struct Entry {
     pub(crate) circuit: Option<Arc<Circuit>>,
     name: Arc<str>,
     fingerprint: OnceLock<[u8; 32]>,
+    tokens: OnceLock<u64>,
 }
 
 impl Entry {
@@ -59,14 +60,16 @@ impl Entry {
         let circuit = tool.spec().breaker.map(|policy| Arc::new(Circuit::new(policy)));
         let name = Arc::from(tool.name());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Entry { tool, origin, number, gate, circuit, name, fingerprint: OnceLock::new() })
+        let (fingerprint, tokens) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Entry { tool, origin, number, gate, circuit, name, fingerprint, tokens })
     }
 
     /// The same tool under another name.
     fn renamed(&self, name: Arc<str>) -> Arc<Entry> {
         let Entry { tool, origin, number, gate, circuit, .. } = self;
         let (tool, origin, gate, circuit) = (tool.clone(), origin.clone(), gate.clone(), circuit.clone());
-        Arc::new(Entry { tool, origin, number: *number, gate, circuit, name, fingerprint: OnceLock::new() })
+        let (fingerprint, tokens) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Entry { tool, origin, number: *number, gate, circuit, name, fingerprint, tokens })
     }
 
     /// The tool.
@@ -98,6 +101,40 @@ impl Entry {
             }
             hash.finalize().into()
         })
+    }
+}
+
+impl Entry {
+    /// About how many tokens the definition of this tool takes: a quarter of its characters, for lack of the model's own
+    /// count. Worked out when first needed.
+    pub fn tokens_guess(&self) -> u64 {
+        *self.tokens.get_or_init(|| {
+            let schema = Length::of(self.tool.input_schema());
+            (self.name.len() + self.tool.description().len() + schema) as u64 / 4
+        })
+    }
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl Length {
+    /// The bytes that a value has as JSON.
+    fn of(value: &serde_json::Value) -> usize {
+        let mut length = Length(0);
+        serde_json::to_writer(&mut length, value).expect("counting takes everything");
+        length.0
+    }
+}
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -229,7 +266,18 @@ impl std::error::Error for RegistryError {}
 pub struct Offer {
     pub(crate) entry: Arc<Entry>,
     pub(crate) name: Arc<str>,
-    pub(crate) deferred: bool,
+    pub(crate) listing: Listing,
+}
+
+/// How the model knows of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Listing {
+    /// With its schema, from the start.
+    Shown,
+    /// With its schema, since it was searched for.
+    Found,
+    /// By its name alone, until it is searched for.
+    Deferred,
 }
 
 impl Offer {
@@ -248,9 +296,24 @@ impl Offer {
         self.entry.origin()
     }
 
+    /// How the model knows of it.
+    pub fn listing(&self) -> Listing {
+        self.listing
+    }
+
     /// Whether the model is given only the name, until it searches.
     pub fn is_deferred(&self) -> bool {
-        self.deferred
+        self.listing == Listing::Deferred
+    }
+
+    /// Whether it is the tool by which the model searches for others.
+    pub fn is_search(&self) -> bool {
+        self.tool().spec().finds_tools
+    }
+
+    /// About how many tokens its definition takes.
+    pub fn tokens_guess(&self) -> u64 {
+        self.entry.tokens_guess()
     }
 }
 
@@ -274,17 +337,24 @@ impl Snapshot {
 
     /// The tools that the model is shown with their schemas.
     pub fn definitions(&self) -> impl Iterator<Item = &Offer> {
-        self.0.offers.iter().filter(|offer| !offer.deferred)
+        self.0.offers.iter().filter(|offer| !offer.is_deferred())
     }
 
     /// The tools that the model has to search for.
     pub fn deferred(&self) -> impl Iterator<Item = &Offer> {
-        self.0.offers.iter().filter(|offer| offer.deferred)
+        self.0.offers.iter().filter(|offer| offer.is_deferred())
     }
 
     /// Whether this is the same snapshot, and not only one of the same tools.
     pub fn is(&self, other: &Snapshot) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether it offers the same tools under the same names, whatever the model knows of them.
+    pub(crate) fn offers_the_same(&self, other: &Snapshot) -> bool {
+        let (own, others) = (self.offers(), other.offers());
+        let same = |(a, b): (&Offer, &Offer)| a.name == b.name && a.tool().is(b.tool());
+        own.len() == others.len() && own.iter().zip(others).all(same)
     }
 
     /// The tools that are not offered, and why.

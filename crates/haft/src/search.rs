@@ -1,38 +1,34 @@
 //! Finding tools that the model was not shown: the index, the port over it, and the tool.
 //!
 //! With hundreds of tools a model is sent few with their schemas and the names of the rest. [`ToolSearch`] is what it finds
-//! the rest by. The host gives the engine a [`ToolFinder`] as its port, tells it of each new snapshot, and loads what was
-//! found before the next turn:
+//! the rest by. An engine has the search over its tools by itself; a host registers the tool and refreshes between turns:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::sync::Arc;
-//! use haft::search::{ToolFinder, ToolSearch};
+//! use haft::search::ToolSearch;
 //! use haft::{Effects, Engine, Exposure, Gates, NoInput, Registry, ToolCall, tool};
 //!
 //! let rain = tool("forecast", "Says whether it will rain.", |_: NoInput, _| async { Ok("no") })
 //!     .effects(|_| Effects::none())
 //!     .exposure(Exposure::Deferred);
-//! let finder = Arc::new(ToolFinder::new());
-//! let port = finder.clone();
 //! let mut gates = Gates::default();
 //! gates.defer_above = 1;
-//! let engine = Engine::new(Registry::new().with(rain)?.with(ToolSearch)?)
-//!     .gates(gates)
-//!     .ports(|ports| ports.tool_index = Some(port));
-//! finder.update(&engine.snapshot());
+//! let engine = Engine::new(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates);
 //!
 //! assert!(engine.snapshot().find("forecast").unwrap().is_deferred());
 //! engine.turn().run([ToolCall::new("1", "ToolSearch", r#"{"query": "rain"}"#)]).await;
-//! engine.load(&finder.take_loaded());                              // before the next turn
+//! engine.refresh();                                                // before the next turn
 //! assert!(!engine.snapshot().find("forecast").unwrap().is_deferred());
 //! # Ok(()) }
 //! ```
+//!
+//! A host that gives the engine a port of its own keeps it up to date itself: a [`ToolFinder`] is told of each snapshot, and
+//! what it says was loaded goes to [`Engine::load`](crate::Engine::load).
 
 mod index;
 mod words;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +59,14 @@ struct Finding {
 /// A snapshot and the index over its tools, position by position.
 struct Over {
     snapshot: Snapshot,
-    index: SearchIndex,
+    /// Made when something is searched: most sessions never do.
+    index: Arc<OnceLock<SearchIndex>>,
+}
+
+impl Over {
+    fn index(&self) -> &SearchIndex {
+        self.index.get_or_init(|| SearchIndex::new(self.snapshot.offers().iter().map(searchable)))
+    }
 }
 
 impl ToolFinder {
@@ -72,14 +75,17 @@ impl ToolFinder {
         ToolFinder::default()
     }
 
-    /// Searches this snapshot from now on. Does nothing if it is the one that is searched already.
+    /// Searches this snapshot from now on. Costs little if it offers the same tools as the one before.
     pub fn update(&self, snapshot: &Snapshot) {
-        if lock(&self.0).over.as_ref().is_some_and(|over| over.snapshot.is(snapshot)) {
-            return;
-        }
-        let index = SearchIndex::new(snapshot.offers().iter().map(searchable));
-        let before = lock(&self.0).over.replace(Arc::new(Over { snapshot: snapshot.clone(), index }));
-        drop(before);
+        let before = self.over();
+        let index = match &before {
+            Some(over) if over.snapshot.is(snapshot) => return,
+            Some(over) if over.snapshot.offers_the_same(snapshot) => over.index.clone(),
+            _ => Arc::default(),
+        };
+        let over = Over { snapshot: snapshot.clone(), index };
+        let replaced = lock(&self.0).over.replace(Arc::new(over));
+        drop(replaced);
     }
 
     /// The names that were loaded since this was asked last, for [`Engine::load`](crate::Engine::load).
@@ -115,9 +121,12 @@ impl ToolIndex for ToolFinder {
     fn search(&self, query: &str, most: usize) -> Vec<Found> {
         let Some(over) = self.over() else { return Vec::new() };
         // The search itself is no answer to a search.
-        let hits =
-            over.index.find(query, most.saturating_add(1)).into_iter().map(|at| &over.snapshot.offers()[at]);
-        hits.filter(|offer| !offer.tool().spec().finds_tools).take(most).map(found).collect()
+        let hits = over
+            .index()
+            .find(query, most.saturating_add(1))
+            .into_iter()
+            .map(|at| &over.snapshot.offers()[at]);
+        hits.filter(|offer| !offer.is_search()).take(most).map(found).collect()
     }
 
     fn load(&self, names: &[String]) -> Vec<Found> {
@@ -147,6 +156,9 @@ pub struct ToolSearchInput {
     max_results: Option<u8>,
 }
 
+/// The name of [`ToolSearch`].
+pub const TOOL_SEARCH: &str = "ToolSearch";
+
 /// The tool that finds tools, over the port [`ToolIndex`].
 pub struct ToolSearch;
 
@@ -155,7 +167,7 @@ impl Tool for ToolSearch {
     type Output = Value;
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new("ToolSearch")
+        ToolSpec::new(TOOL_SEARCH)
             .finds_tools()
             .needs(Port::ToolIndex)
             .exposure(Exposure::AlwaysLoaded)

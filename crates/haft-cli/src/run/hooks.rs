@@ -1,4 +1,4 @@
-//! The hooks of a session, fired where the loop lets its host step in.
+//! The hooks of a session, fired where the loop lets its host step in; and what servers have changed is brought in there.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,17 +8,28 @@ use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
 use haft_provider::run::{PromptVerdict, Session};
 
 use crate::output;
+use crate::session::Pool;
 
 /// The hooks of a run.
 pub(super) struct Fired {
     hooks: Hooks,
+    /// The servers of the run, if it has any.
+    pool: Option<Arc<Pool>>,
     /// Words of hooks that wait for the next words of the user.
     waiting: Mutex<Vec<String>>,
 }
 
 impl Fired {
-    pub(super) fn new(hooks: Hooks) -> Fired {
-        Fired { hooks, waiting: Mutex::new(Vec::new()) }
+    pub(super) fn new(hooks: Hooks, pool: Option<Arc<Pool>>) -> Fired {
+        Fired { hooks, pool, waiting: Mutex::new(Vec::new()) }
+    }
+
+    /// Brings in what servers changed, and says it: to the user at once, to the model with what comes next.
+    fn news(&self) -> Vec<String> {
+        let Some(pool) = &self.pool else { return Vec::new() };
+        pool.refresh();
+        pool.say(false);
+        pool.notices()
     }
 
     /// The session begins. The first words that a hook puts into the user's mouth, or why it ends here.
@@ -36,6 +47,9 @@ impl Fired {
     /// The session ends.
     pub(super) async fn end(&self) {
         said(self.hooks.session_end("other").await);
+        if let Some(pool) = &self.pool {
+            pool.close().await;
+        }
     }
 }
 
@@ -50,6 +64,7 @@ impl Session for Fired {
             }
             let mut words = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             words.extend(context);
+            words.extend(self.news());
             match words.is_empty() {
                 true => PromptVerdict::default(),
                 false => PromptVerdict::with(words.join("\n\n")),
@@ -87,7 +102,7 @@ impl Session for Fired {
     /// Hooks in the background may have words that wake the model.
     fn answered<'a>(&'a self, _results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            let mut words = Vec::new();
+            let mut words = self.news();
             for report in self.hooks.take_reports() {
                 match report.wakes {
                     true => words.push(format!("A hook says: {}", report.words)),

@@ -16,7 +16,7 @@ use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
 use super::hooks::Fired;
-use super::{Play, ended_by_hook, exit, notifying, runtime};
+use super::{Play, ended_by_hook, exit, notifying, pool, runtime};
 use crate::args::Common;
 use crate::given::Given;
 use crate::interrupt::{self, Interrupts};
@@ -56,15 +56,17 @@ impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
         let Play { session, model, options, prompt, .. } = self;
-        let Session { engine, policy, given, hooks, tasks, workspace, confined, .. } = session;
+        let Session { engine, policy, given, hooks, tasks, workspace, confined, links, .. } = session;
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
-        let engine = engine.events(ToolEvents::new(sink.clone())).ask(screen.asker());
-        let engine = notifying(engine, &hooks);
+        let asker = notifying(Some(Arc::new(screen.asker())), &hooks);
+        let engine = engine.events(ToolEvents::new(sink.clone()));
+        let engine = engine.ports(|ports| ports.asker = asker.clone());
         screen.show_views_of(&engine);
         // What can't be removed is tried again next time.
         let _ = engine.clean_results(session::RESULTS_KEPT);
-        let fired = Arc::new(Fired::new(hooks.clone()));
         let runtime = runtime()?;
+        let pool = pool(&runtime, &links, &engine, &model, asker)?;
+        let fired = Arc::new(Fired::new(hooks.clone(), pool));
         let desk = Desk {
             remote: screen.remote(),
             engine,

@@ -29,6 +29,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         classifier,
         repetition_guard,
         run,
+        tool_search,
         warnings: _,
     } = &loaded.settings;
     let mut rows = Rows(Vec::new());
@@ -54,6 +55,15 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         rows.add(&key, value, &source);
     }
     rows.mcp(mcp);
+    if let Some(At { value, source }) = tool_search {
+        let given = [
+            ("enabled", value.enabled.map(|value| json!(value))),
+            ("above", value.above.map(|value| json!(value))),
+            ("percent", value.percent.map(|value| json!(value))),
+        ];
+        let given = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        rows.add("toolSearch", Value::Object(given.collect()), source);
+    }
     if let Some(At { value, source }) = classifier {
         let mut given = json!({"command": value.command});
         if let Some(limit) = value.timeout_ms {
@@ -159,7 +169,19 @@ impl Rows {
     }
 
     fn mcp(&mut self, mcp: &McpSettings) {
-        let McpSettings { servers, withheld, enable_all_project, enabled, disabled, allowed, denied } = mcp;
+        let McpSettings {
+            servers,
+            withheld,
+            enable_all_project,
+            enabled,
+            disabled,
+            allowed,
+            denied,
+            options,
+        } = mcp;
+        for (key, At { value, source }) in options.each() {
+            self.add(&key, value, &source);
+        }
         self.flag("enableAllProjectMcpServers", enable_all_project);
         self.texts("enabledMcpjsonServers", enabled);
         self.texts("disabledMcpjsonServers", disabled);

@@ -30,7 +30,7 @@ fn snapshot() -> Snapshot {
 fn groups_are_rows_and_markers_say_what_runs_beside_what() {
     let mut rows = rows(&snapshot());
     assert_eq!(
-        table(&rows),
+        table(&rows, false, &Facts::new()),
         "agents     Agent ≡\n\
          files      Read ≡  Write !\n\
          shell      Bash ?\n\
@@ -40,7 +40,7 @@ fn groups_are_rows_and_markers_say_what_runs_beside_what() {
     rows[1].deferred = true;
     rows.retain(|row| row.offered);
     assert_eq!(counts(&rows), "4 tools, 3 shown to the model, 1 by ToolSearch");
-    assert!(table(&[]).ends_with("0 tools, 0 shown to the model\n"));
+    assert!(table(&[], false, &Facts::new()).ends_with("0 tools, 0 shown to the model\n"));
 }
 
 #[test]
@@ -85,5 +85,13 @@ fn committed_schemas_are_current() {
     );
     check_schema::<crate::doctor::Report>("doctor.schema.json", "What `haft doctor --output json` prints");
     check_schema::<crate::trust::Shown>("trust.schema.json", "What `haft trust --output json` prints");
+    check_schema::<Vec<crate::mcp::list::Row>>(
+        "mcp-list.schema.json",
+        "What `haft mcp list --output json` prints",
+    );
+    check_schema::<crate::mcp::list::Details>(
+        "mcp-get.schema.json",
+        "What `haft mcp get --output json` prints",
+    );
     check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
 }

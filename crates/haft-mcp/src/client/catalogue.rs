@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::server::{Server, Status};
+use super::wait::Wait;
 use crate::content;
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
 use crate::text;
@@ -67,7 +68,7 @@ impl Catalogue {
     }
 }
 
-/// The four tools.
+/// The four tools, and the one that waits.
 pub(crate) fn tools(catalogue: &Catalogue) -> Vec<AnyTool> {
     let of = |made: Result<Vec<AnyTool>, haft::BadTool>| made.expect("our own tools can be registered");
     use haft::IntoTools as _;
@@ -76,6 +77,7 @@ pub(crate) fn tools(catalogue: &Catalogue) -> Vec<AnyTool> {
         of(ListPrompts(catalogue.clone()).into_tools()),
         of(ListResources(catalogue.clone()).into_tools()),
         of(ReadResource(catalogue.clone()).into_tools()),
+        of(Wait(catalogue.0.to_vec()).into_tools()),
     ]
     .concat()
 }
@@ -167,7 +169,7 @@ impl Tool for ReadResource {
 
     async fn call(&self, input: ReadResourceInput, _: &Context) -> Result<Output, ToolError> {
         let server = self.0.find(&input.server)?;
-        let read = server.ask("resources/read", json!({"uri": input.uri})).await?;
+        let read = server.read_resource(&input.uri).await?;
         Ok(Output::new(contents(&read)))
     }
 }
@@ -296,7 +298,7 @@ impl Resources for Catalogue {
         Box::pin(async move {
             let failed = |error: ToolError| ResourceError { message: error.message().to_owned() };
             let server = self.find(server).map_err(failed)?;
-            let read = server.ask("resources/read", json!({"uri": uri})).await.map_err(failed)?;
+            let read = server.read_resource(uri).await.map_err(failed)?;
             Ok(contents(&read))
         })
     }

@@ -8,6 +8,7 @@ use url::Url;
 
 use super::form;
 use super::session::{ClientSide, Refusal};
+use super::watched::Watched;
 use crate::host::Host;
 use crate::limits::LOG_LINE_CHARS_MAX;
 use crate::text;
@@ -24,6 +25,7 @@ pub(crate) struct Desk {
     pub(crate) host: Host,
     pub(crate) may_sample: bool,
     pub(crate) log: Log,
+    pub(crate) watched: Watched,
 }
 
 impl Desk {
@@ -87,6 +89,9 @@ impl ClientSide for Desk {
     }
 
     fn heard(&self, method: &str, params: &Value) {
+        if let ("notifications/resources/updated", Some(uri)) = (method, params["uri"].as_str()) {
+            self.watched.updated(uri);
+        }
         if method == "notifications/message" {
             let level = params["level"].as_str().unwrap_or("info");
             let data = match &params["data"] {
@@ -116,7 +121,7 @@ mod tests {
     }
 
     fn desk(host: Host, may_sample: bool) -> Desk {
-        Desk { server: "s".into(), host, may_sample, log: Log::default() }
+        Desk { server: "s".into(), host, may_sample, log: Log::default(), watched: Watched::default() }
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use super::definition::Definition;
 use super::desk::Desk;
 use super::session::{Failure, Patience, Progress, ServerFacts, Session};
 use super::tool;
+use super::watched::Watched;
 use crate::approval::{Known, Subject, Withheld};
 use crate::config::{ServerConfig, Transport, Trust};
 use crate::host::Host;
@@ -50,6 +51,7 @@ struct Inner {
     slots: Semaphore,
     breaker: Mutex<Breaker>,
     offered: Mutex<Arc<Offered>>,
+    watched: Watched,
     /// Counts what changes for the registry, over all servers.
     version: watch::Sender<u64>,
 }
@@ -136,6 +138,7 @@ impl Server {
         version: watch::Sender<u64>,
     ) -> (Server, tokio::task::JoinHandle<()>) {
         let first = State { status: Status::Connecting, session: None, attempts: 0 };
+        let log = Log::told_to(&config.name, host.on_log.clone());
         let inner = Arc::new(Inner {
             slots: Semaphore::new(config.concurrency.max(1)),
             config,
@@ -143,9 +146,10 @@ impl Server {
             state: watch::Sender::new(first),
             wanted: Notify::new(),
             stop: Cancel::new(),
-            log: Log::default(),
+            log,
             breaker: Mutex::default(),
             offered: Mutex::default(),
+            watched: Watched::default(),
             version,
         });
         let server = Server(inner);
@@ -171,6 +175,17 @@ impl Server {
     /// How many tools it offers.
     pub fn tool_count(&self) -> usize {
         self.offered().tools.len()
+    }
+
+    /// Its tools as they are offered, each with the server's own name for it.
+    pub fn tools(&self) -> Vec<(String, AnyTool)> {
+        let offered = self.offered();
+        offered.names.iter().cloned().zip(offered.tools.iter().cloned()).collect()
+    }
+
+    /// Resources that were read and that the server says have changed since; each is told once.
+    pub fn take_changed_resources(&self) -> Vec<String> {
+        self.0.watched.take_changed()
     }
 
     /// Its tools that need an approval.
@@ -216,6 +231,11 @@ impl Server {
         let mut state = self.0.state.subscribe();
         let _ =
             state.wait_for(|state| !matches!(state.status, Status::Connecting) || state.attempts > 0).await;
+    }
+
+    /// Completes when it is no longer as it was.
+    pub async fn changed_from(&self, status: &Status) {
+        let _ = self.0.state.subscribe().wait_for(|state| state.status != *status).await;
     }
 
     pub(crate) fn offered(&self) -> Arc<Offered> {
@@ -327,9 +347,9 @@ impl Server {
     }
 
     async fn open(&self, guard: Guard, watch: &Watch) -> Result<Session, String> {
-        let Inner { config, host, log, .. } = &*self.0;
+        let Inner { config, host, log, watched, .. } = &*self.0;
         let (server, host, log) = (config.name.clone(), host.clone(), log.clone());
-        let desk = Desk { server, host, may_sample: config.may_sample, log };
+        let desk = Desk { server, host, may_sample: config.may_sample, log, watched: watched.clone() };
         Session::open(guard, watch.clone(), Arc::new(desk)).await
     }
 
@@ -347,7 +367,8 @@ impl Server {
             Transport::InProcess(connector) => lines::link(connector.connect().await.map_err(passes)?),
             Transport::Sse(remote) => {
                 let headers = remote_headers(remote).await.map_err(stays)?;
-                let client = http::client(host.proxy.as_deref()).map_err(stays)?;
+                let client =
+                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
                 sse::connect(client, &remote.url, headers).await.map_err(passes)?
             }
             Transport::WebSocket(remote) => {
@@ -356,7 +377,8 @@ impl Server {
             }
             Transport::Http(remote) => {
                 let headers = remote_headers(remote).await.map_err(stays)?;
-                let client = http::client(host.proxy.as_deref()).map_err(stays)?;
+                let client =
+                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
                 let transport = http::transport(client, &remote.url, headers, config.concurrency);
                 return Ok(Guard::over_http(transport, watch));
             }
@@ -366,12 +388,15 @@ impl Server {
 
     /// Keeps its lists current until the connection ends, and says why it did.
     async fn attend(&self, session: &Arc<Session>) -> String {
-        let listening = session.listen();
-        tokio::pin!(listening);
+        let mut listening = Box::pin(session.listen(self.0.watched.read()));
         loop {
             let changes = tokio::select! {
                 words = session.watch().over() => return words,
                 () = &mut listening => continue,
+                () = self.0.watched.more() => {
+                    listening = Box::pin(session.listen(self.0.watched.read()));
+                    continue;
+                }
                 changes = session.watch().changes() => changes,
             };
             sleep(limits::CHANGE_REST).await;
@@ -464,6 +489,13 @@ impl Server {
         let session = self.session().await?;
         let asked = session.request_in_rounds(method, params, Patience::REQUEST, &|_| {}).await;
         asked.map_err(|failure| self.error(&failure))
+    }
+
+    /// Reads a resource, and watches it from then on.
+    pub(crate) async fn read_resource(&self, uri: &str) -> Result<Value, ToolError> {
+        let read = self.ask("resources/read", json!({"uri": uri})).await?;
+        self.0.watched.was_read(uri);
+        Ok(read)
     }
 
     /// All entries of one of its lists.

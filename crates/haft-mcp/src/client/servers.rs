@@ -130,8 +130,8 @@ impl Servers {
         })
     }
 
-    /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`. They
-    /// belong among the built-in ones of a session that has servers.
+    /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`; and, as
+    /// long as one is being connected, `WaitForMcpServers`. They belong among the built-in ones of a session that has servers.
     pub fn tools(&self) -> Vec<AnyTool> {
         catalogue::tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
     }

@@ -3,7 +3,7 @@
 //! The SDK's types end here. The rest of the crate speaks JSON, because what a server says is judged field by field anyway,
 //! and one tool that makes no sense should not cost the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -77,6 +77,8 @@ pub struct ServerFacts {
     pub has_prompts: bool,
     /// Whether it says when its lists change.
     pub says_changes: bool,
+    /// Whether it says when a resource changes, if it is asked to.
+    pub says_updates: bool,
 }
 
 /// Why a request has no answer.
@@ -131,9 +133,15 @@ struct Shared {
     progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
     /// Requests of the server that somebody works on: while the user thinks, a call is not idle.
     busy: AtomicUsize,
+    /// Resources that the server was asked to watch.
+    subscribed: Mutex<HashSet<String>>,
 }
 
 impl Shared {
+    fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Progress>>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,16 +294,28 @@ impl Session {
         Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
     }
 
-    /// Listens for changes of lists, where the revision wants that to be asked for. Ends with the connection.
-    pub(crate) async fn listen(&self) {
-        if !self.facts.says_changes || self.facts.revision.as_str() < ProtocolVersion::NO_INITIALIZE.as_str()
-        {
+    /// Listens for changes of lists and of these resources, where the revision wants that to be asked for. Ends with the
+    /// connection.
+    pub(crate) async fn listen(&self, resources: Vec<String>) {
+        let mut resources = if self.facts.says_updates { resources } else { Vec::new() };
+        if self.facts.revision.as_str() < ProtocolVersion::NO_INITIALIZE.as_str() {
+            resources.retain(|uri| !self.shared.subscribed().contains(uri));
+            for uri in resources {
+                // One that can't be watched was read all the same.
+                let params = json!({"uri": uri});
+                let _ = self.request("resources/subscribe", params, Patience::REQUEST, &|_| {}).await;
+                self.shared.subscribed().insert(uri);
+            }
+            return std::future::pending().await;
+        }
+        if !self.facts.says_changes && resources.is_empty() {
             return std::future::pending().await;
         }
         let mut filter = SubscriptionFilter::default();
         filter.tools_list_changed = Some(true);
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
+        filter.resource_subscriptions = (!resources.is_empty()).then_some(resources);
         // What comes is noted before the SDK sees it; here it is only kept flowing.
         if let Ok(mut subscription) = self.peer.listen(filter).await {
             while let Ok(Some(_)) = subscription.next().await {}
@@ -382,6 +402,7 @@ fn facts(info: &Value) -> ServerFacts {
         has_resources: can["resources"].is_object(),
         has_prompts: can["prompts"].is_object(),
         says_changes: changes("tools") || changes("resources") || changes("prompts"),
+        says_updates: can["resources"]["subscribe"] == true,
     }
 }
 

@@ -1,7 +1,9 @@
 //! A server's tool as the engine takes it: a tool like any other.
 
+use std::time::Duration;
+
 use haft::schema::InputSchema;
-use haft::{AnyTool, Chars, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool};
+use haft::{AnyTool, Chars, Content, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool};
 use serde_json::Value;
 
 use super::definition::Definition;
@@ -21,7 +23,13 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
     let output = definition.output_schema.clone().and_then(|schema| InputSchema::of_output(schema).ok());
     let effects = definition.effects(config);
     let only_looks = !effects.unknown;
-    let calls = Calls { server: server.downgrade(), name: name.clone(), output: output.clone() };
+    let calls = Calls {
+        server: server.downgrade(),
+        name: name.clone(),
+        about: format!("`{}` of `{}`", crate::text::line(&name, 100), config.name),
+        output: output.clone(),
+        moves_after: config.background_after,
+    };
     let shown = title.unwrap_or_else(|| name.clone());
     let sentence = format!("calls `{}` of the MCP server `{}`", crate::text::line(&name, 100), config.name);
     let always = config.always_load.unwrap_or(definition.always_load == Some(true));
@@ -38,7 +46,7 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
     // A server is told when nobody waits any more; but what it changes should come to its end.
     .interrupt(if only_looks { Interrupt::Cancel } else { Interrupt::Block })
     // The server's own limits come first and say more.
-    .timeout(Timeout::After(config.call_timeout.saturating_add(std::time::Duration::from_secs(10))))
+    .timeout(Timeout::After(config.call_timeout.saturating_add(Duration::from_secs(10))))
     .spec(|spec| if needs_user { spec.needs_user() } else { spec });
     if let Some(chars) = definition.result_chars {
         tool = tool.result_limit(Chars(chars));
@@ -54,13 +62,54 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
 struct Calls {
     server: super::server::WeakServer,
     name: String,
+    /// The tool in a few words, for lists of tasks.
+    about: String,
     output: Option<InputSchema>,
+    moves_after: Option<Duration>,
 }
 
 impl Calls {
-    async fn call(&self, input: Value, cx: Context) -> Result<Output, ToolError> {
+    /// Calls it, and answers before it is done where it takes too long: then it goes on as a task.
+    async fn call(self, input: Value, cx: Context) -> Result<Output, ToolError> {
+        let Some(after) = self.moves_after.filter(|_| cx.tasks().is_some()) else {
+            return self.to_its_end(input, &cx).await;
+        };
+        let cancel = cx.cancel().child();
+        let mut work = Box::pin({
+            let (calls, cx, cancel) = (self.clone(), cx.clone(), cancel.clone());
+            async move {
+                tokio::select! {
+                    biased;
+                    done = calls.to_its_end(input, &cx) => done,
+                    // The server is told by the end of the other future.
+                    cause = cancel.cancelled() => {
+                        Err(ToolError::cancelled(cause, &format!("{} was {}", calls.about, cause.words())))
+                    }
+                }
+            }
+        });
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(after) => {}
+        }
+        // Somebody moved it already, or there is no room: then it stays where it is.
+        if cx.task().is_some() {
+            return work.await;
+        }
+        match cx.go_on_in_background(self.about.as_str(), cancel, work) {
+            Ok(task) => Ok(Output::from(Content::text(format!(
+                "not finished after {} s, so it goes on in the background as {task}\n\
+                 TaskOutput {{\"task_id\": \"{task}\"}} shows its result once there is one, TaskStop ends it",
+                after.as_secs_f64()
+            )))),
+            Err((work, _)) => work.await,
+        }
+    }
+
+    async fn to_its_end(&self, input: Value, cx: &Context) -> Result<Output, ToolError> {
         let server = self.server.upgrade().ok_or_else(|| ToolError::new("the MCP server was shut down"))?;
-        let result = server.call(&self.name, input, &cx).await?;
+        let result = server.call(&self.name, input, cx).await?;
         let output = content::of_call(&result)?;
         if let Some(schema) = &self.output {
             let wrong = match result.get("structuredContent").filter(|value| !value.is_null()) {

@@ -21,7 +21,7 @@ pub(crate) async fn of(
     let mut all = remote.headers.clone();
     if let Some(command) = &remote.headers_helper {
         let processes = processes.ok_or("`headersHelper` can't be run: this host starts no processes")?;
-        all.extend(printed(command, processes, cwd).await?);
+        all.extend(printed(command, processes, cwd, remote.confinement).await?);
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &all {
@@ -38,9 +38,10 @@ async fn printed(
     command: &str,
     processes: &dyn Processes,
     cwd: &Path,
+    confinement: Confinement,
 ) -> Result<BTreeMap<String, String>, String> {
     let request = ProcessRequest::new(["sh", "-c", command], cwd)
-        .with_confinement(Confinement::Outside)
+        .with_confinement(confinement)
         .with_timeout(HEADERS_TIMEOUT);
     let outcome = processes.run(request).await.map_err(|error| format!("`headersHelper`: {error}"))?;
     match outcome.exit {

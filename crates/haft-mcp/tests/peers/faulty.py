@@ -2,7 +2,8 @@
 
 Speaks the older handshake. The first argument is a comma-separated list of faults of the connection itself:
 silent (answers nothing), deaf (ignores server/discover), listless (never answers tools/list), old (revision 2024-11-05),
-unknown (a revision that nobody knows), many (10,000 tools). The second is a file that counts starts and calls.
+unknown (a revision that nobody knows), many (10,000 tools), dozens (70 tools), watched (a resource that changes). The second is a
+file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
 """
 
 import json
@@ -15,6 +16,8 @@ FAULTS = set((sys.argv[1] if len(sys.argv) > 1 else "").split(","))
 COUNTS = sys.argv[2] if len(sys.argv) > 2 else None
 LOCK = threading.Lock()
 CHANGED = {"description": "Says it back.", "extra": []}
+if COUNTS and os.path.exists(COUNTS + ".says"):
+    CHANGED["description"] = open(COUNTS + ".says").read()
 CANCELLED = []
 
 
@@ -41,8 +44,10 @@ def tool(name, description="A fault.", **more):
 def tools():
     if "many" in FAULTS:
         return [tool(f"t{number}") for number in range(10_000)]
+    if "dozens" in FAULTS:
+        return [tool(f"t{number}", f"Counts to {number}.") for number in range(70)] + [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
-        never late progress error failed change_description change_list shadow ask requests counted text_id nul bom""".split()
+        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
     bad = [{"name": "no_schema"}, tool("bad_schema", inputSchema={"type": "object", "$ref": "https://example.com/x"}), tool("echo")]
     return [echo] + [tool(name) for name in names] + CHANGED["extra"] + bad
@@ -58,6 +63,10 @@ def call(id, name, arguments, meta):
 
     if name == "echo":
         return result(text(arguments["text"]))
+    if name in ("flute", "touch"):
+        if name == "touch":
+            send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "note:///a"}})
+        return result(text("la la la"))
     if name == "counted":
         count("call")
         return os._exit(3)
@@ -173,12 +182,17 @@ for line in sys.stdin.buffer:
             send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}})
     elif method == "initialize":
         version = "2024-11-05" if "old" in FAULTS else "1999-01-01" if "unknown" in FAULTS else params["protocolVersion"]
-        send({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "faulty", "version": "1"}, "instructions": "Be\u200b kind."}})
+        send({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}, **({"resources": {"subscribe": True}} if "watched" in FAULTS else {})}, "serverInfo": {"name": "faulty", "version": "1"}, "instructions": "Be\u200b kind."}})
     elif method == "tools/list":
         if "listless" not in FAULTS:
             send({"jsonrpc": "2.0", "id": id, "result": {"tools": tools()}})
     elif method == "notifications/cancelled":
         count("cancelled")
+    elif method == "resources/subscribe":
+        count("subscribed " + params["uri"])
+        send({"jsonrpc": "2.0", "id": id, "result": {}})
+    elif method == "resources/read":
+        send({"jsonrpc": "2.0", "id": id, "result": {"contents": [{"uri": params["uri"], "text": "a note"}]}})
     elif method == "tools/call":
         threading.Thread(target=call, args=(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})).start()
     elif id is not None:

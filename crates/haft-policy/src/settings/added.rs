@@ -1,6 +1,7 @@
-//! Servers that the user added with Claude Code, which keeps them in a file with much else: `~/.claude.json`.
+//! Servers that the user added, with `haft mcp add` or with Claude Code, which keeps them in a file with much else:
+//! `~/.claude.json`. Both files have one form: servers for all workspaces, and by workspace.
 //!
-//! Nothing else of that file is used, and most of it is skipped without being kept: it grows with every project that was
+//! Nothing else of such a file is used, and most of it is skipped without being kept: it grows with every project that was
 //! ever opened. So servers of it know their file and not their line.
 
 use std::fmt;
@@ -84,7 +85,7 @@ fn servers_of(servers: Value, source: Source, odd: &mut Vec<String>) -> Vec<Serv
     found
 }
 
-fn depth_exceeds(value: &Value, left: usize) -> bool {
+pub(super) fn depth_exceeds(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
         Value::Object(fields) => left == 0 || fields.values().any(|item| depth_exceeds(item, left - 1)),

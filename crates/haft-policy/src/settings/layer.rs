@@ -19,6 +19,7 @@ use super::mcp::{self, Server};
 use super::places::{Places, lexical};
 use super::raw::{RawPermissions, RawRule, RawSettings};
 use super::sandbox::RawSandbox;
+use super::servers::ToolSearchSettings;
 use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Scope, Source, WrittenRule};
@@ -419,8 +420,15 @@ impl Reading<'_> {
             let path = lexical(&places.cwd, path);
             servers.extend(self.servers_in(Scope::CommandLine, &path, &anchor, Needed::Yes("")));
         }
-        let added = places.claude_json.as_deref().map(|path| self.added_servers(path, &anchor));
-        let (local, user) = added.unwrap_or_default();
+        // The user's own list before that of the other program.
+        let own = places.own_servers();
+        let files = [own.as_deref(), places.claude_json.as_deref()];
+        let (mut local, mut user) = (Vec::new(), Vec::new());
+        for path in files.into_iter().flatten() {
+            let (here, everywhere) = self.added_servers(path, &anchor);
+            local.extend(here);
+            user.extend(everywhere);
+        }
         servers.extend(local);
         servers.extend(self.servers_in(Scope::Project, &places.cwd.join(".mcp.json"), &anchor, Needed::No));
         servers.extend(user);
@@ -444,8 +452,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Servers that the user added for this workspace, and for all. The file is another program's and holds no rules, so
-    /// one that can't be read loosens nothing and is told.
+    /// Servers that the user added for this workspace, and for all. Such a file is written by programs and holds no rules,
+    /// so one that can't be read loosens nothing and is told.
     fn added_servers(&mut self, path: &Path, anchor: &Arc<Path>) -> (Vec<Server>, Vec<Server>) {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
         let roots = [Some(self.places.cwd.as_path()), self.places.git_root.as_deref()];
@@ -522,5 +530,9 @@ fn check(raw: &RawSettings) -> Result<(), Fault> {
     if let Some(run) = &raw.run {
         run.value.check(run.at)?;
     }
+    if let Some(mcp) = &raw.mcp {
+        mcp.value.check(mcp.at)?;
+    }
+    raw.tool_search.as_ref().map_or(Ok(()), ToolSearchSettings::check)?;
     Ok(())
 }

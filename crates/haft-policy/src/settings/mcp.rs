@@ -135,6 +135,28 @@ pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path
     Ok((servers, warnings))
 }
 
+/// Whether an entry would be a server of this name: what is odd about it, in words.
+///
+/// ```
+/// use haft_policy::settings::check_server;
+/// use serde_json::json;
+///
+/// assert_eq!(check_server("time", &json!({"command": "uvx"})), Ok(vec![]));
+/// assert_eq!(check_server("time", &json!({})), Err("the key `command` is missing".to_owned()));
+/// ```
+///
+/// # Errors
+/// Why it would not be one, in words.
+pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
+    let nowhere = Spot { line: 1, column: 1 };
+    if super::added::depth_exceeds(entry, jsonc::SETTINGS_DEPTH_MAX) {
+        return Err(format!("it nests deeper than {}", jsonc::SETTINGS_DEPTH_MAX));
+    }
+    let node = Node::of_value(entry.clone(), nowhere);
+    let understood = server(name, &node, Source::of(Scope::User, "/")).map_err(|(_, words)| words)?;
+    Ok(understood.1.into_iter().map(|(_, words)| words).collect())
+}
+
 /// A server, and what is odd about it; or where and why it is none.
 pub(crate) type Understood = Result<(Server, Vec<(Spot, String)>), (Spot, String)>;
 

@@ -16,6 +16,7 @@ use super::places::lexical;
 use super::raw::{Classifier, DeclaredEffects, RawServerMatch, RepetitionGuard};
 use super::run::RunSettings;
 use super::sandbox::{May, RawSandbox, Sandbox};
+use super::servers::{McpOptions, ToolSearchSettings};
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
 
@@ -58,6 +59,8 @@ pub struct Settings {
     pub repetition_guard: Option<At<RepetitionGuard>>,
     /// The model that `haft run` asks.
     pub run: RunSettings,
+    /// When a model is given only the names of tools.
+    pub tool_search: Option<At<ToolSearchSettings>>,
     /// What a person should know.
     pub warnings: Vec<Warning>,
 }
@@ -135,6 +138,62 @@ pub struct McpSettings {
     pub allowed: Option<Vec<At<ServerMatch>>>,
     /// Servers that are never used.
     pub denied: Vec<At<ServerMatch>>,
+    /// How they are treated.
+    pub options: McpOptions,
+}
+
+/// Why the lists of servers rule one out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// An entry of `deniedMcpServers` means it.
+    Denied(Source),
+    /// There is a list `allowedMcpServers`, and nothing in it means it.
+    NotAllowed,
+}
+
+impl McpSettings {
+    /// Whether the user or the trusted workspace approves a server of `.mcp.json` by its name.
+    pub fn is_enabled(&self, name: &str) -> bool {
+        self.enable_all_project.as_ref().is_some_and(|all| all.value)
+            || self.enabled.iter().any(|enabled| enabled.value == name)
+    }
+
+    /// Whether the lists rule a server out that is called so and reached so: by a command with its arguments, or by an
+    /// address. What is denied is denied, whatever allows it. Where a list allows commands, a process needs one of them,
+    /// and its name alone is not enough; so it is with addresses.
+    pub fn refuses(&self, name: &str, command: Option<&[String]>, url: Option<&str>) -> Option<Refused> {
+        let means = |which: &ServerMatch| match which {
+            ServerMatch::Name(known) => known == name,
+            ServerMatch::Command(known) => command.is_some_and(|command| command == known.as_slice()),
+            ServerMatch::Url(pattern) => url.is_some_and(|url| covers(pattern, url)),
+        };
+        if let Some(denied) = self.denied.iter().find(|denied| means(&denied.value)) {
+            return Some(Refused::Denied(denied.source.clone()));
+        }
+        let allowed = self.allowed.as_ref()?;
+        let by_command = allowed.iter().any(|at| matches!(at.value, ServerMatch::Command(_)));
+        let by_url = allowed.iter().any(|at| matches!(at.value, ServerMatch::Url(_)));
+        let needs_more = (command.is_some() && by_command) || (url.is_some() && by_url);
+        let enough = |which: &ServerMatch| !needs_more || !matches!(which, ServerMatch::Name(_));
+        let fits = allowed.iter().any(|at| enough(&at.value) && means(&at.value));
+        (!fits).then_some(Refused::NotAllowed)
+    }
+}
+
+/// Whether a pattern, with `*` for any run of characters, is the whole of a text.
+fn covers(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut rest = rest;
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }
 
 /// Why a server may not be started.
@@ -176,6 +235,8 @@ impl Layers {
         settings.classifier = merge.first(|layer| layer.raw.classifier.as_ref());
         settings.repetition_guard = merge.repetition_guard();
         settings.run = merge.run();
+        settings.mcp.options = merge.mcp_options();
+        settings.tool_search = merge.tool_search();
         settings.warnings.append(&mut merge.warnings);
         bound(&mut settings.warnings);
         settings
@@ -542,6 +603,28 @@ impl<'a> Merge<'a> {
             }
         }
         run
+    }
+
+    /// A workspace has no say in it: it would speak for its own servers.
+    fn mcp_options(&mut self) -> McpOptions {
+        let mut options = McpOptions::default();
+        for layer in self.all() {
+            let Some(given) = &layer.raw.mcp else { continue };
+            let source = layer.source(given.at);
+            match layer.is_workspaces() {
+                true => self.warn(source, "`mcp` counts in your own settings only: it says what servers may"),
+                false => options.add(given.value.clone(), source),
+            }
+        }
+        options
+    }
+
+    /// Loosens nothing, so anybody may set it.
+    fn tool_search(&self) -> Option<At<ToolSearchSettings>> {
+        self.all().find_map(|layer| {
+            let given = layer.raw.tool_search.as_ref()?;
+            Some(At { value: given.value.clone(), source: layer.source(given.at) })
+        })
     }
 
     /// An untrusted workspace may make it ask sooner.

@@ -99,6 +99,11 @@ impl Places {
         })
     }
 
+    /// The file with the servers that the user added, for one workspace or for all.
+    pub fn own_servers(&self) -> Option<PathBuf> {
+        self.config_dir.as_ref().map(|dir| dir.join("mcp.json"))
+    }
+
     /// A path as a person finds it again: relative to the workspace, or from the home.
     pub fn show(&self, path: &Path) -> String {
         if let Ok(inside) = path.strip_prefix(&self.cwd) {

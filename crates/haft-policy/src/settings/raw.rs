@@ -15,6 +15,7 @@ use super::hook::RawGroup;
 use super::jsonc::Spot;
 use super::run::RawRun;
 use super::sandbox::RawSandbox;
+use super::servers::{RawMcp, ToolSearchSettings};
 use haft::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
@@ -60,6 +61,10 @@ pub(crate) struct RawSettings {
     pub(crate) repetition_guard: Option<Spanned<RepetitionGuard>>,
     /// The model that `haft run` asks. Not from a workspace.
     pub(crate) run: Option<Spanned<RawRun>>,
+    /// How MCP servers are treated. Not from a workspace.
+    pub(crate) mcp: Option<Spanned<RawMcp>>,
+    /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
+    pub(crate) tool_search: Option<Spanned<ToolSearchSettings>>,
 }
 
 /// Rules about calls, and the mode.

@@ -1,6 +1,6 @@
 //! Writing a file of ours so that it is there whole or not at all, for its owner alone.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -31,11 +31,19 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
 
 /// Replaces a file: written beside it, made durable, renamed.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, bytes, None)
+}
+
+/// The same with other permissions than for its owner alone.
+pub(crate) fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     self::folder(folder)?;
     let (temporary, mut file) = create_beside(path)?;
-    let written =
-        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&temporary, path));
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path));
     if let Err(error) = written {
         let _ = std::fs::remove_file(&temporary);
         return Err(error);

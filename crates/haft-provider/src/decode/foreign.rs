@@ -77,6 +77,7 @@ fn call(item: &Object<'_>) -> Option<(Wire, &'static str)> {
         Some("tool_use") => Some((Wire::Anthropic, "tool_use")),
         Some("function_call") => Some((Wire::OpenAi, "function_call")),
         Some("custom_tool_call") => Some((Wire::OpenAi, "custom_tool_call")),
+        Some("tool_search_call") => Some((Wire::OpenAi, "tool_search_call")),
         Some("custom") if holds("custom") => Some((Wire::OpenAiChat, "custom")),
         _ if holds("function") => Some((Wire::OpenAiChat, "function")),
         Some(_) => None,

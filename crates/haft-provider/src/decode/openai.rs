@@ -1,9 +1,10 @@
-//! OpenAI Responses: `function_call` and `custom_tool_call` items in the `output` of a response.
+//! OpenAI Responses: `function_call`, `custom_tool_call` and `tool_search_call` items in the `output` of a response.
 
+use haft::search::TOOL_SEARCH;
 use serde::de::IgnoredAny;
 
 use super::json::Json;
-use super::{BadMessage, Message, arguments, list, required};
+use super::{BadMessage, Kind, Message, arguments, list, required};
 
 /// Items that wait for an answer of another kind.
 pub(crate) const OTHERS: [&str; 6] = [
@@ -52,6 +53,14 @@ fn read_item(item: Json<'_>, path: &str, message: &mut Message) -> Result<(), Ba
             let id = required(&item, path, "call_id", "the `custom_tool_call`")?;
             let name = required(&item, path, "name", "the `custom_tool_call`")?;
             message.custom(&id, &name);
+        }
+        // One that the provider's own search answers has no id of ours.
+        "tool_search_call" if !item.is("execution", "server") && item.string("call_id").is_some() => {
+            let id = required(&item, path, "call_id", "the `tool_search_call`")?;
+            message.call_of(Kind::Search, &id, TOOL_SEARCH, arguments(item.get("arguments")));
+            if item.is("status", "incomplete") {
+                message.cut_off();
+            }
         }
         other if OTHERS.contains(&other) && !item.is("execution", "server") => {
             message.passed_over.push(other.to_owned());

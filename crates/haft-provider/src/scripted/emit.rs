@@ -21,6 +21,8 @@ pub(super) struct Said {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) calls: Vec<SaidCall>,
+    /// Searches for tools have a form of their own.
+    pub(super) searches: bool,
     pub(super) stop: Option<Stopping>,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,

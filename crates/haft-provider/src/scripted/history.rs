@@ -4,6 +4,7 @@
 //! A request with a history that the real provider would refuse is refused here too: calls without a result, results
 //! without a call. Whoever tests an agent wants to know.
 
+use haft::search::TOOL_SEARCH;
 use serde_json::{Map, Value};
 
 use crate::Wire;
@@ -18,6 +19,10 @@ pub(super) struct Seen {
     /// The user's last words.
     pub(super) prompt: String,
     pub(super) offers_tools: bool,
+    /// Whether searches for tools have a form of their own.
+    pub(super) searches: bool,
+    /// The first thing that a provider who doesn't know of deferred tools would refuse.
+    pub(super) defers: Option<&'static str>,
     pub(super) stream: bool,
     pub(super) model: String,
 }
@@ -54,8 +59,15 @@ impl Seen {
         reading.seen.stream = fields.get("stream") == Some(&Value::Bool(true));
         reading.seen.offers_tools =
             fields.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
+        let tools = fields.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        reading.seen.searches = tools.iter().any(|tool| tool["type"] == "tool_search");
+        reading.seen.defers = match () {
+            () if reading.seen.searches => Some("tool_search"),
+            () if tools.iter().any(is_deferred) => Some("defer_loading"),
+            () => None,
+        };
         match wire {
-            Wire::Anthropic => reading.anthropic(fields)?,
+            Wire::Anthropic => reading.anthropic(fields, tools)?,
             Wire::OpenAi => reading.openai(fields)?,
             Wire::OpenAiChat => reading.openai_chat(fields)?,
             Wire::Gemini => reading.gemini(fields)?,
@@ -104,7 +116,8 @@ impl Reading {
         Ok(())
     }
 
-    fn anthropic(&mut self, fields: &Map<String, Value>) -> Result<(), String> {
+    fn anthropic(&mut self, fields: &Map<String, Value>, tools: &[Value]) -> Result<(), String> {
+        check_deferred(tools)?;
         for message in list(fields, "messages")? {
             let content = &message["content"];
             match message["role"].as_str() {
@@ -126,12 +139,14 @@ impl Reading {
                         match block["type"].as_str() {
                             Some("tool_result") => {
                                 let is_error = block["is_error"] == Value::Bool(true);
-                                self.result(
-                                    text(block.get("tool_use_id")),
-                                    parts(&block["content"]),
-                                    None,
-                                    is_error,
-                                )?;
+                                let said = match expanded(&block["content"], tools)? {
+                                    Some(definitions) => {
+                                        self.seen.defers = self.seen.defers.or(Some("tool_reference"));
+                                        definitions
+                                    }
+                                    None => parts(&block["content"]),
+                                };
+                                self.result(text(block.get("tool_use_id")), said, None, is_error)?;
                             }
                             _ => push(&mut said, &text(block.get("text"))),
                         }
@@ -166,6 +181,15 @@ impl Reading {
                     let said = parts(&item["output"]);
                     let is_error = said.starts_with("error: ");
                     self.result(text(item.get("call_id")), said, None, is_error)?;
+                }
+                (Some("tool_search_call"), _) if item["execution"] == "client" => {
+                    self.model();
+                    self.call(text(item.get("call_id")), TOOL_SEARCH.to_owned());
+                    self.seen.defers = Some("tool_search_call");
+                }
+                (Some("tool_search_output"), _) if item["execution"] == "client" => {
+                    let said = item["tools"].to_string();
+                    self.result(text(item.get("call_id")), said, Some(item["tools"].clone()), false)?;
                 }
                 (Some(kind), _) if kind.ends_with("_output") => self.model_spoke_last = false,
                 _ => self.model(),
@@ -250,6 +274,41 @@ fn list<'v>(fields: &'v Map<String, Value>, key: &str) -> Result<&'v Vec<Value>,
 
 fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_deferred(tool: &Value) -> bool {
+    tool["defer_loading"] == Value::Bool(true)
+}
+
+/// What Anthropic refuses of deferred tools.
+fn check_deferred(tools: &[Value]) -> Result<(), String> {
+    if !tools.is_empty() && tools.iter().all(is_deferred) {
+        return Err("all tools have defer_loading set; at least one must not".to_owned());
+    }
+    match tools.iter().find(|tool| is_deferred(tool) && tool.get("cache_control").is_some()) {
+        Some(tool) => Err(format!("tool {} can't have both defer_loading and cache_control", tool["name"])),
+        None => Ok(()),
+    }
+}
+
+/// References as the provider expands them: the definitions that they name. None for another content.
+fn expanded(content: &Value, tools: &[Value]) -> Result<Option<String>, String> {
+    let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
+    let is_reference = |block: &Value| block["type"] == "tool_reference";
+    if !blocks.iter().any(is_reference) {
+        return Ok(None);
+    }
+    if !blocks.iter().all(is_reference) {
+        return Err("a result has a tool_reference beside other content".to_owned());
+    }
+    let mut definitions = Vec::new();
+    for block in blocks {
+        let Some(tool) = tools.iter().find(|tool| tool["name"] == block["tool_name"]) else {
+            return Err(format!("tool_reference {} is not found in the available tools", block["tool_name"]));
+        };
+        definitions.push(tool.clone());
+    }
+    Ok(Some(Value::Array(definitions).to_string()))
 }
 
 /// A content's text: it is one, or in parts.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::play::{Act, Performance, Player};
 use super::script::Script;
 use crate::Wire;
+use crate::deferral::{Deferral, has_form};
 use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
 use crate::limits::SILENCE_SECONDS_MAX;
 use crate::model::{Incoming, Model, Prompt};
@@ -29,12 +30,20 @@ impl ScriptedModel {
     pub fn new(script: Script, wire: Wire) -> ScriptedModel {
         let name = script.model.clone().unwrap_or_else(|| "scripted".to_owned());
         let player = Player::new(Arc::new(script));
+        let deferral = if has_form(wire) { Deferral::Native } else { Deferral::Fallback };
         ScriptedModel {
-            line: Arc::new(Line::new(wire, Stage { player, wire })),
+            line: Arc::new(Line::new(wire, Stage { player, wire }, deferral)),
             options: Arc::new(RequestOptions::new(name)),
             // Nobody is there to be left alone for long.
             retry: RetryPolicy { first: Duration::from_millis(20), ..RetryPolicy::default() },
         }
+    }
+
+    /// How it is told of tools that it has to search for. Default: in the wire's own form, where it has one.
+    #[must_use]
+    pub fn with_deferral(self, deferral: Deferral) -> ScriptedModel {
+        self.line.set_deferral(deferral);
+        self
     }
 
     /// How requests are made again.
@@ -57,6 +66,14 @@ impl Model for ScriptedModel {
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
         let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
         Box::new(Exchange::new(self.line.clone(), self.options.body(prompt), self.retry, silence))
+    }
+
+    fn deferral(&self) -> Deferral {
+        self.line.deferral()
+    }
+
+    fn without_deferral(&self) {
+        self.line.set_deferral(Deferral::Fallback);
     }
 }
 

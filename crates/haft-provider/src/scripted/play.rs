@@ -74,6 +74,9 @@ impl Player {
             Ok(seen) => seen,
             Err(words) => return refuse(&words),
         };
+        if let Some(unknown) = seen.defers.filter(|_| !self.script.deferral.unwrap_or(true)) {
+            return refuse(&format!("`{unknown}` is not known here: extra inputs are not permitted"));
+        }
         seen.stream = stream.unwrap_or(seen.stream);
         if let Some(model) = model {
             model.clone_into(&mut seen.model);
@@ -171,6 +174,7 @@ impl Player {
             text,
             thinking,
             calls,
+            searches: seen.searches,
             stop: turn.stop,
             input_tokens: (body.len() / 4) as u64,
             output_tokens: (written / 4 + 1) as u64,

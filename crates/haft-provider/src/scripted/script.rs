@@ -29,6 +29,10 @@ pub struct Script {
     /// How fast everything is streamed, where a turn doesn't say.
     #[serde(default)]
     pub stream: Option<Pace>,
+    /// Whether it knows of deferred tools (`defer_loading`, `tool_search`), as the providers do that have them. If not,
+    /// requests with them are refused. Default: it does.
+    #[serde(default)]
+    pub deferral: Option<bool>,
 }
 
 /// The answer to requests that offer no tools.

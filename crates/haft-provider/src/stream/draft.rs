@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::Delta;
 use crate::Wire;
-use crate::decode::Message;
+use crate::decode::{Kind, Message};
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
 use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
 
@@ -53,6 +53,7 @@ pub(super) struct Draft {
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     call: usize,
+    kind: Kind,
     id: String,
     name: String,
     input: String,
@@ -182,25 +183,33 @@ impl Draft {
 
     /// The end of a call's block. It is ready if its input is a whole object; otherwise it waits.
     pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str) {
+        self.end_call_of(Kind::Function, call, id, name, input);
+    }
+
+    pub(super) fn end_call_of(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
         if self.held.is_empty() && is_object(input) {
-            self.run(call, id, name, input);
+            self.run(kind, call, id, name, input);
         } else {
             let (id, name, input) = (id.to_owned(), name.to_owned(), input.to_owned());
-            self.held.push(Held { call, id, name, input });
+            self.held.push(Held { call, kind, id, name, input });
         }
     }
 
-    fn run(&mut self, call: usize, id: &str, name: &str, input: &str) {
+    fn run(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
         self.ready += 1;
         self.answered.insert(call);
-        self.message.call(id, name, input);
+        self.message.call_of(kind, id, name, input);
         self.out.push(Delta::CallReady { call, ready: ToolCall::new(id, name, input) });
     }
 
     /// A call that can be answered but not run: the message ended inside of it.
     pub(super) fn refuse_cut(&mut self, call: usize, id: &str, name: &str) {
+        self.refuse_cut_of(Kind::Function, call, id, name);
+    }
+
+    pub(super) fn refuse_cut_of(&mut self, kind: Kind, call: usize, id: &str, name: &str) {
         self.answered.insert(call);
-        self.message.call(id, name, "");
+        self.message.call_of(kind, id, name, "");
         self.message.cut_off();
     }
 
@@ -224,12 +233,12 @@ impl Draft {
             return;
         }
         let held = std::mem::take(&mut self.held);
-        for Held { call, id, name, input } in held {
+        for Held { call, kind, id, name, input } in held {
             if is_object(&input) || !stop.cuts() {
                 let input = if input.trim().is_empty() { "{}" } else { &input };
-                self.run(call, &id, &name, input);
+                self.run(kind, call, &id, &name, input);
             } else {
-                self.refuse_cut(call, &id, &name);
+                self.refuse_cut_of(kind, call, &id, &name);
             }
         }
         self.stop = Some(match stop {

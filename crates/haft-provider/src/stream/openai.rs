@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use haft::search::TOOL_SEARCH;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::Assemble;
 use super::draft::{
     Draft, Object, Read, Spans, arguments, count, field, input_text, is_object, malformed, parsed,
 };
-use crate::decode::OPENAI_OTHERS;
+use crate::decode::{Kind, OPENAI_OTHERS};
 use crate::reply::{Failure, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -178,6 +179,16 @@ impl Items {
                 }
                 _ => draft.refuse_custom(id, name),
             }
+        } else if is_search(&value) {
+            // What is searched for comes with the item, whole.
+            let (id, input) = (field(&value, "call_id"), arguments(value.get("arguments")));
+            let call = draft.begin(id, TOOL_SEARCH)?;
+            item.call = Some(call);
+            draft.input(call, &input)?;
+            match unfinished {
+                true => draft.refuse_cut_of(Kind::Search, call, id, TOOL_SEARCH),
+                false => draft.end_call_of(Kind::Search, call, id, TOOL_SEARCH, &input),
+            }
         } else if OPENAI_OTHERS.contains(&kind) && field(&value, "execution") != "server" {
             draft.pass_over(kind);
         }
@@ -251,6 +262,13 @@ impl Items {
             item.call.is_some() && item.done.as_ref().is_none_or(|done| field(done, "status") == "incomplete")
         })
     }
+}
+
+/// Whether an item is a search for tools that is ours to make.
+fn is_search(item: &Object) -> bool {
+    field(item, "type") == "tool_search_call"
+        && field(item, "execution") != "server"
+        && !field(item, "call_id").is_empty()
 }
 
 fn is_empty(message: &Object) -> bool {

@@ -9,7 +9,7 @@ use haft_provider::endpoint::Endpoint;
 use haft_provider::run::{Ended, Loop, Outcome, RunEvent};
 use haft_provider::scripted::{Script, Serving, serve};
 use haft_provider::stream::Delta;
-use haft_provider::{Conversation, FailureKind, RequestOptions, Wire};
+use haft_provider::{Conversation, Deferral, FailureKind, Model, RequestOptions, Wire};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +32,14 @@ fn client(base_url: String, wire: Wire, stream: bool) -> Client {
 }
 
 async fn run(client: Client, log: &Arc<Mutex<Vec<String>>>) -> (Outcome, Conversation) {
+    run_with(engine(), client, log).await
+}
+
+async fn run_with(
+    engine: haft::Engine,
+    client: Client,
+    log: &Arc<Mutex<Vec<String>>>,
+) -> (Outcome, Conversation) {
     let mut conversation = Conversation::new(client.endpoint().wire);
     let seen = log.clone();
     let events = Arc::new(move |event: RunEvent| match event {
@@ -41,7 +49,7 @@ async fn run(client: Client, log: &Arc<Mutex<Vec<String>>>) -> (Outcome, Convers
         RunEvent::Model(Delta::Restarted) => seen.lock().unwrap().push("restarted".into()),
         _ => {}
     });
-    let outcome = Loop::new(engine(), client).events(events).run(&mut conversation, "go").await;
+    let outcome = Loop::new(engine, client).events(events).run(&mut conversation, "go").await;
     check_history(&conversation);
     (outcome, conversation)
 }
@@ -100,6 +108,57 @@ async fn a_connection_is_used_again() {
         let accepted = *accepted.lock().unwrap();
         assert!(accepted < 10, "{wire}: {accepted}");
     }
+}
+
+/// An endpoint that is said to know of deferred tools and doesn't: told once, and clones of the client know it too.
+#[tokio::test]
+async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
+    let turns = json!([
+        {"tool_calls": [{"name": "ToolSearch", "input": {"query": "echo"}}]},
+        {"tool_calls": [{"name": "echo", "input": {"n": 1}}], "expect": [{"contains": "Gives back its input."}]},
+        {"text": "All done.", "expect": [{"pointer": "/n", "equals": 1}]},
+    ]);
+    for (wire, knows) in
+        [Wire::Anthropic, Wire::OpenAi].into_iter().flat_map(|wire| [(wire, true), (wire, false)])
+    {
+        let server = server(&json!({"turns": turns, "deferral": knows})).await;
+        for stream in [true, false] {
+            let usual = client(server.base_url(wire), wire, stream);
+            assert_eq!(usual.deferral(), Deferral::Fallback, "nobody knows who that is");
+            let endpoint =
+                Endpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(Deferral::Native);
+            let client = Client::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap();
+            assert_eq!(client.deferral(), Deferral::Native);
+            let other = client.clone();
+            let log: Arc<Mutex<Vec<String>>> = Arc::default();
+            let (outcome, _) = run_with(searching(), client, &log).await;
+            assert_eq!(outcome.text, "All done.", "{wire} {knows} {stream}: {}", outcome.ended);
+            let (told, after) = match knows {
+                true => (vec![], Deferral::Native),
+                false => (vec!["BadRequest".to_owned()], Deferral::Fallback),
+            };
+            assert_eq!(
+                (log.lock().unwrap().clone(), other.deferral()),
+                (told, after),
+                "{wire} {knows} {stream}"
+            );
+        }
+    }
+}
+
+/// An engine whose tool has to be searched for.
+fn searching() -> haft::Engine {
+    let echo = haft::dynamic_tool(
+        "echo",
+        "Gives back its input.",
+        json!({"type": "object"}),
+        |input, _| async move { Ok(input.to_string()) },
+    );
+    let echo = echo.effects(|_| haft::Effects::none());
+    let registry = haft::Registry::new().with(haft::search::ToolSearch).unwrap();
+    let mut gates = haft::Gates::default();
+    gates.defer_above = 0;
+    haft::Engine::new(registry.with_external("outside", echo).unwrap()).gates(gates)
 }
 
 #[tokio::test]

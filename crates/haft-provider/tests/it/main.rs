@@ -3,6 +3,7 @@
 
 mod corpus;
 mod decode;
+mod deferral;
 mod definitions;
 mod encode;
 mod held;

@@ -90,7 +90,18 @@ async fn the_real_sdks_take_what_is_sent_and_said() {
     let urls: Value =
         Wire::ALL.iter().map(|wire| (wire.to_string(), json!(server.base_url(*wire)))).collect();
     let histories = tokio::task::spawn_blocking(histories).await.unwrap();
+    let searching = json!({"turns": [
+        {"tool_calls": [{"name": "ToolSearch", "input": {"query": "echo"}}], "stream": {"chunk_chars": 3}},
+        {"tool_calls": [{"name": "echo", "input": {"n": 1}}], "expect": [{"tool": "ToolSearch", "contains": "\"echo\""}]},
+        {"text": "All done.", "expect": [{"pointer": "/n", "equals": 1}]},
+    ]});
+    let searching = serve(Script::parse(&searching.to_string()).unwrap(), any()).await.unwrap();
+    let searches: Value = [Wire::Anthropic, Wire::OpenAi]
+        .iter()
+        .map(|wire| (wire.to_string(), json!(searching.base_url(*wire))))
+        .collect();
     let given = json!({
+        "deferring": crate::deferral::requests().await, "searches": searches,
         "urls": urls, "refusing": refuses.base_url(Wire::Anthropic), "requests": requests(), "streams": streams(),
         "histories": histories,
     });

@@ -121,6 +121,34 @@ for body in given["requests"]["gemini"]:
     assert set(body) <= known, set(body) - known
 print("requests ok", sum(len(bodies) for bodies in given["requests"].values()))
 
+# Requests with deferred tools: marked ones and references, a search of the client's and what it found.
+seen = set()
+for body in given["deferring"]["anthropic"]:
+    for message in body["messages"]:
+        strict(anthropic.types.MessageParam, message, "anthropic message")
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            for inner in block["content"] if isinstance(block.get("content"), list) else []:
+                strict(anthropic.types.ToolReferenceBlockParam, inner, "anthropic reference")
+                seen.add(inner["type"])
+    for tool in body["tools"]:
+        strict(anthropic.types.ToolParam, tool, "anthropic tool")
+        seen.add("defer_loading") if tool.get("defer_loading") is True else None
+for body in given["deferring"]["openai"]:
+    for item in body["input"]:
+        strict(openai.types.responses.ResponseInputItemParam, item, "openai item")
+        seen.add(item["type"])
+        if item["type"] == "tool_search_output":
+            kind = openai.types.responses.response_tool_search_output_item_param_param
+            strict(kind.ResponseToolSearchOutputItemParamParam, item, "openai output of a search")
+            for tool in item["tools"]:
+                strict(openai.types.responses.FunctionToolParam, tool, "openai tool that was found")
+                assert tool["defer_loading"] is True, tool
+    assert [tool["type"] for tool in body["tools"]] == ["tool_search"], body["tools"]
+    strict(openai.types.responses.ToolSearchToolParam, body["tools"][0], "openai search")
+wanted = {"tool_reference", "defer_loading", "tool_search_call", "tool_search_output"}
+assert wanted <= seen, wanted - seen
+print("deferred tools ok", sum(len(bodies) for bodies in given["deferring"].values()))
+
 # What is left of messages that were cut off, with the answers to their calls.
 kinds = {
     "anthropic": anthropic.types.MessageParam, "openai": openai.types.responses.ResponseInputItemParam,
@@ -272,6 +300,63 @@ def by_gemini(stream):
 
 
 for client in [by_anthropic, by_openai, by_chat, by_gemini]:
+    for stream in [False, True]:
+        assert client(stream) == "All done.", client.__name__
+    print(client.__name__, "ok")
+
+# Searches: the SDK reads the call in its provider's own form, and what it sends back is taken.
+def search_by_anthropic(stream):
+    client = anthropic.Anthropic(api_key="k", base_url=given["searches"]["anthropic"])
+    messages = [{"role": "user", "content": "go"}]
+    query = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tools = [{"name": "ToolSearch", "input_schema": query}, {"name": "echo", "input_schema": ECHO, "defer_loading": True}]
+    while True:
+        ask = dict(model="m", max_tokens=99, messages=messages, tools=tools)
+        if stream:
+            with client.messages.stream(**ask) as events:
+                message = events.get_final_message()
+        else:
+            message = client.messages.create(**ask)
+        whole(message)
+        messages.append({"role": "assistant", "content": message.content})
+        if message.stop_reason == "end_turn":
+            return message.content[0].text
+        [call] = message.content
+        found = [{"type": "tool_reference", "tool_name": "echo"}]
+        content = found if call.name == "ToolSearch" else echo(call.input)
+        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": content}]})
+
+
+def search_by_openai(stream):
+    client = openai.OpenAI(api_key="k", base_url=given["searches"]["openai"])
+    items = [{"role": "user", "content": "go"}]
+    query = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tools = [{"type": "tool_search", "execution": "client", "description": "Finds.", "parameters": query}]
+    while True:
+        ask = dict(model="m", input=items, tools=tools, store=False)
+        if stream:
+            with client.responses.stream(**ask) as events:
+                for event in events:
+                    if not event.type.startswith("response.output_text."):
+                        whole(event)
+                response = events.get_final_response()
+        else:
+            response = whole(client.responses.create(**ask))
+        items += [item.to_dict() for item in response.output]
+        [item] = response.output
+        match item.type:
+            case "tool_search_call":
+                assert (item.execution, item.arguments) == ("client", {"query": "echo"}), item
+                found = [{"type": "function", "name": "echo", "parameters": ECHO, "strict": False, "defer_loading": True}]
+                answer = {"type": "tool_search_output", "call_id": item.call_id, "execution": "client", "status": "completed", "tools": found}
+            case "function_call":
+                answer = {"type": "function_call_output", "call_id": item.call_id, "output": echo(json.loads(item.arguments))}
+            case _:
+                return response.output_text
+        items.append(answer)
+
+
+for client in [search_by_anthropic, search_by_openai]:
     for stream in [False, True]:
         assert client(stream) == "All done.", client.__name__
     print(client.__name__, "ok")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{Entry, Loaded, Offer, Origin, Snapshot, pinned};
+use super::{Entry, Listing, Loaded, Offer, Origin, Snapshot, pinned};
 use crate::limits;
 use crate::ports::{Authorizer, Because, Port, Ports};
 use crate::tool::{AnyTool, Exposure};
@@ -51,8 +51,22 @@ pub struct Gates {
     pub tools_off: HashSet<String>,
     /// Build features that are off; a tool of such a feature is not there.
     pub features_off: HashSet<String>,
-    /// With more tools than this, those that can be are deferred.
+    /// With more tools than this, those that can be are deferred: those that say so and those from outside.
     pub defer_above: usize,
+    /// So they are if the definitions of all tools take more than this part of the model's window, in percent.
+    pub defer_above_percent: u8,
+    /// How many tokens fit into the model's window. Where that isn't known only the count decides.
+    pub window_tokens: Option<u64>,
+    /// Tools that are never deferred, by name; `mcp__github__*` are all whose names begin so.
+    pub always_load: HashSet<String>,
+}
+
+impl Gates {
+    /// Whether a tool of this name is never deferred.
+    fn loads_always(&self, name: &str) -> bool {
+        let begins = |wanted: &String| wanted.strip_suffix('*').is_some_and(|begin| name.starts_with(begin));
+        self.always_load.contains(name) || self.always_load.iter().any(begins)
+    }
 }
 
 impl Default for Gates {
@@ -62,6 +76,9 @@ impl Default for Gates {
             tools_off: HashSet::new(),
             features_off: HashSet::new(),
             defer_above: limits::DEFER_ABOVE,
+            defer_above_percent: limits::DEFER_ABOVE_PERCENT,
+            window_tokens: None,
+            always_load: HashSet::new(),
         }
     }
 }
@@ -141,7 +158,7 @@ pub(super) fn assemble(entries: &[Arc<Entry>], assembly: &Assembly<'_>) -> Snaps
         }
     }
 
-    let offer = |(name, entry): (Arc<str>, Arc<Entry>)| Offer { entry, name, deferred: false };
+    let offer = |(name, entry): (Arc<str>, Arc<Entry>)| Offer { entry, name, listing: Listing::Shown };
     let mut offers: Vec<Offer> = built_in.into_iter().chain(named).map(offer).collect();
     defer(&mut offers, assembly);
     withheld.sort_by(|(a, _), (b, _)| (a.name(), a.origin()).cmp(&(b.name(), b.origin())));
@@ -187,9 +204,11 @@ fn suffixed(entry: &Entry) -> Arc<str> {
 }
 
 /// Marks what the model has to search for. Only if there are too many tools, and only if it can search.
+///
+/// What was found counts as before: a session whose tools are deferred doesn't change that by finding some.
 fn defer(offers: &mut [Offer], assembly: &Assembly<'_>) {
-    let searchable = offers.iter().any(|offer| offer.tool().spec().finds_tools);
-    if !searchable || offers.len() <= assembly.gates.defer_above {
+    let searchable = offers.iter().any(Offer::is_search);
+    if !searchable || !are_too_many(offers, assembly.gates) {
         return;
     }
     for offer in offers {
@@ -199,7 +218,20 @@ fn defer(offers: &mut [Offer], assembly: &Assembly<'_>) {
             Exposure::Deferred => true,
             Exposure::Normal => external,
         };
+        if !can_wait || offer.is_search() || assembly.gates.loads_always(&offer.name) {
+            continue;
+        }
         let found = assembly.loaded.is_some_and(|loaded| loaded.contains(&offer.name));
-        offer.deferred = can_wait && !found && !offer.tool().spec().finds_tools;
+        offer.listing = if found { Listing::Found } else { Listing::Deferred };
     }
+}
+
+/// Whether there are more tools than a model does well with, or their definitions leave too little of its window.
+fn are_too_many(offers: &[Offer], gates: &Gates) -> bool {
+    if offers.len() > gates.defer_above {
+        return true;
+    }
+    let Some(window) = gates.window_tokens else { return false };
+    let tokens = offers.iter().map(Offer::tokens_guess).fold(0, u64::saturating_add);
+    tokens.saturating_mul(100) > window.saturating_mul(gates.defer_above_percent.into())
 }

@@ -446,6 +446,45 @@ fn tools_are_deferred_above_the_threshold_and_only_if_they_can_be_found() {
     assert_eq!(taken.deferred().count(), 57);
 }
 
+/// Few tools with long definitions take as much of the window as many with short ones.
+#[test]
+fn tools_are_deferred_above_a_share_of_the_window() {
+    let long = "long words ".repeat(400);
+    let tools: Vec<AnyTool> =
+        (0..10).map(|n| any(reader(&format!("big{n}")).spec(|spec| spec.description(&*long)))).collect();
+    let registry = many(0, true).with_external("other", tools).unwrap();
+    let deferred = |window: Option<u64>, percent: u8| {
+        let mut gates = Gates::default();
+        (gates.window_tokens, gates.defer_above_percent) = (window, percent);
+        let taken = registry.snapshot(&Assembly::new(&gates, &Ports::default()));
+        let tokens: u64 = taken.offers().iter().map(haft::Offer::tokens_guess).sum();
+        assert!((11_000..12_000).contains(&tokens), "{tokens}");
+        taken.deferred().count()
+    };
+    assert_eq!(Gates::default().defer_above_percent, 10);
+    assert_eq!(deferred(None, 10), 0, "nobody said how large the window is");
+    assert_eq!(deferred(Some(200_000), 10), 0);
+    assert_eq!(deferred(Some(100_000), 10), 11, "one of the program's own may wait too");
+    assert_eq!(deferred(Some(200_000), 5), 11);
+    assert_eq!(deferred(Some(u64::MAX), 100), 0);
+    assert_eq!(deferred(Some(0), 0), 11);
+}
+
+#[test]
+fn what_is_always_loaded_is_never_deferred() {
+    let deferred = |always: &[&str]| {
+        let mut gates = Gates::default();
+        gates.defer_above = 0;
+        gates.always_load = always.iter().map(ToString::to_string).collect();
+        let taken = many(3, true).snapshot(&Assembly::new(&gates, &Ports::default()));
+        taken.deferred().map(|offer| offer.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(deferred(&[]), ["later", "ext0", "ext1", "ext2"]);
+    assert_eq!(deferred(&["ext1", "later", "none"]), ["ext0", "ext2"]);
+    assert_eq!(deferred(&["ext*"]), ["later"]);
+    assert_eq!(deferred(&["*"]), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn a_deferred_tool_is_shown_once_it_was_found() {
     let mut gates = Gates::default();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::search::{SearchIndex, Searchable, ToolFinder, ToolSearch};
-use haft::{Effects, Engine, Gates, Registry, ToolCall, dynamic_tool};
+use haft::{Effects, Engine, Gates, Listing, Registry, ToolCall, dynamic_tool};
 use serde_json::{Value, json};
 
 /// A tool of a real server, under the name that it would have.
@@ -100,7 +100,7 @@ fn every_real_tool_is_found_by_the_rarest_words_of_its_description() {
     assert!(missed.is_empty(), "{} of {}:\n{}", missed.len(), tools.len(), missed.join("\n"));
 }
 
-fn engine() -> (Engine, Arc<ToolFinder>) {
+fn registry() -> Registry {
     let tools: Vec<_> = (0..30)
         .map(|number| {
             let (name, description) =
@@ -113,12 +113,15 @@ fn engine() -> (Engine, Arc<ToolFinder>) {
                 .unwrap()
         })
         .collect();
-    let registry = Registry::new().with(ToolSearch).unwrap().with_external("many", tools).unwrap();
+    Registry::new().with(ToolSearch).unwrap().with_external("many", tools).unwrap()
+}
+
+fn engine() -> (Engine, Arc<ToolFinder>) {
     let finder = Arc::new(ToolFinder::new());
     let port = finder.clone();
     let mut gates = Gates::default();
     gates.defer_above = 10;
-    let engine = Engine::new(registry).gates(gates).ports(|ports| ports.tool_index = Some(port));
+    let engine = Engine::new(registry()).gates(gates).ports(|ports| ports.tool_index = Some(port));
     finder.update(&engine.snapshot());
     (engine, finder)
 }
@@ -151,6 +154,36 @@ async fn what_was_found_is_shown_from_the_next_turn_on() {
     assert!(loaded.contains(&"tool_29".to_owned()) && finder.take_loaded().is_empty());
     let shown: Vec<String> = engine.snapshot().definitions().map(|offer| offer.name().to_owned()).collect();
     assert!(shown.contains(&"tool_3".to_owned()) && !shown.contains(&"tool_28".to_owned()), "{shown:?}");
+}
+
+/// Without a port of the host's an engine searches its own tools, and a refresh shows what was found.
+#[tokio::test]
+async fn an_engine_searches_by_itself() {
+    let (with_port, _) = engine();
+    let registry = registry();
+    let mut gates = Gates::default();
+    gates.defer_above = 10;
+    let engine = Engine::new(registry.clone()).gates(gates);
+    assert_eq!(engine.snapshot().deferred().count(), with_port.snapshot().deferred().count());
+    assert_eq!(search(&engine, json!({"query": "tool_7"})).await.unwrap()[0], "tool_7");
+    assert!(engine.snapshot().find("tool_7").unwrap().is_deferred(), "until the next turn");
+    engine.refresh();
+    assert_eq!(engine.snapshot().find("tool_7").unwrap().listing(), Listing::Found);
+    // What is new is found too, and what was found stays so.
+    let later = dynamic_tool(
+        "later",
+        "Plays the bassoon.",
+        json!({"type": "object", "properties": {"size": {}}}),
+        |_, _| async { Ok("") },
+    );
+    engine.refresh_with(registry.with_external("music", later).unwrap());
+    assert_eq!(search(&engine, json!({"query": "bassoon"})).await.unwrap(), ["later"]);
+    engine.refresh();
+    let found = engine.snapshot().offers().iter().filter(|offer| offer.listing() == Listing::Found).count();
+    assert!(found >= 2, "{found}");
+    // A sub-agent with fewer tools finds no others.
+    let elsewhere = Engine::new(registry.only(|entry| entry.tool().name() != "tool_7"));
+    assert_eq!(elsewhere.snapshot().deferred().count(), 0, "so few are shown");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! OpenAI's bytes, by its Responses.
 
+use haft::search::TOOL_SEARCH;
 use serde_json::{Value, json};
 
 use super::{Said, Stopping, named, pieces};
@@ -25,6 +26,13 @@ fn items(said: &Said) -> Vec<Value> {
     }
     for (at, call) in said.calls.iter().enumerate() {
         let status = if said.cuts(at) { "incomplete" } else { "completed" };
+        if said.searches && call.name == TOOL_SEARCH {
+            items.push(json!({
+                "type": "tool_search_call", "id": format!("tsc_{}_{at}", said.id), "call_id": call.id,
+                "execution": "client", "arguments": said.input_value(at), "status": status,
+            }));
+            continue;
+        }
         items.push(json!({
             "type": "function_call", "id": format!("fc_{}_{at}", said.id), "call_id": call.id, "name": call.name,
             "arguments": said.input(at), "status": status,
@@ -86,6 +94,7 @@ pub(super) fn frames(said: &Said, chars: usize) -> Vec<String> {
         match kind {
             "reasoning" => begun["summary"] = json!([]),
             "message" => begun["content"] = json!([]),
+            "tool_search_call" => begun["arguments"] = json!({}),
             _ => begun["arguments"] = "".into(),
         }
         push("response.output_item.added", json!({"output_index": place, "item": begun}));
@@ -129,6 +138,8 @@ pub(super) fn frames(said: &Said, chars: usize) -> Vec<String> {
                 push(&format!("response.{name}.done"), done);
                 push("response.content_part.done", with("part", item["content"][0].clone()));
             }
+            // It has no events of its own.
+            "tool_search_call" => {}
             _ => {
                 let arguments = item["arguments"].as_str().unwrap_or_default();
                 for piece in pieces(arguments, chars) {

@@ -1,0 +1,189 @@
+//! `haft mcp approve`: what a workspace's servers would run and what they offer, and the user's yes to exactly that.
+//!
+//! In two steps, because a server has to be started before anybody knows what it offers: first the command or the address,
+//! then each definition. What was seen is what is kept. Without a clear yes nothing is, and the exit code is 1.
+
+use haft_mcp::{Approvals as _, Known, ServerConfig, Status, Subject, Trust, Withheld};
+use haft_policy::source::Scope;
+
+use super::args::ApproveArgs;
+use super::prompt::definition;
+use super::{rows, unknown};
+use crate::args::Common;
+use crate::interrupt::Interrupts;
+use crate::output::{self, Reader, one_line};
+use crate::session::{Lent, NotUsed, PlannedServer, Session};
+use crate::{Exit, Usage, session, terminal, turn};
+
+pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
+    let _interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let Session { mut links, engine, .. } = session::look(common)?;
+    let mut wanted = Vec::new();
+    let mut whole = true;
+    match &args.server {
+        Some(name) => {
+            let found = links.planned.find(name).ok_or_else(|| unknown(name, &links.planned))?;
+            match needs(found) {
+                Ok(config) => wanted.extend(config.map(|config| (found.clone(), config.clone()))),
+                Err(why) => return refused(found, &why),
+            }
+            if wanted.is_empty() {
+                output::say(&format!(
+                    "`{name}` needs no approval: you named it yourself ({})",
+                    found.server.source
+                ));
+                return Ok(Exit::Done);
+            }
+        }
+        None => {
+            for planned in links.planned.servers.iter().filter(|planned| planned.server.of_workspace) {
+                match needs(planned) {
+                    Ok(config) => wanted.extend(config.map(|config| (planned.clone(), config.clone()))),
+                    Err(NotUsed::Untrusted) => {
+                        refused(planned, &NotUsed::Untrusted)?;
+                        whole = false;
+                    }
+                    Err(_) => {}
+                }
+            }
+            if wanted.is_empty() && whole {
+                output::say("no server of this workspace needs an approval");
+                return Ok(Exit::Done);
+            }
+        }
+    }
+
+    let approvals = links.approvals();
+    if let Some(words) = approvals.damaged() {
+        output::warning(&one_line(&words));
+    }
+    let mut started = Vec::new();
+    for (planned, config) in wanted {
+        let subject = Subject { server: config.name.clone(), tool: None, value: config.identity() };
+        let before = match approvals.known(&subject) {
+            Known::Approved => {
+                started.push(planned.server.name.clone());
+                continue;
+            }
+            Known::New => None,
+            Known::Changed(before) => Some(before),
+        };
+        show(&server_text(
+            &planned,
+            &config,
+            before.map(|before| Withheld::new(subject.clone(), Some(before))),
+        ))?;
+        match says_yes(args, common, &format!("start `{}`, here and from now on?", config.name)) {
+            true => {
+                approvals
+                    .approve(&subject)
+                    .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
+                started.push(planned.server.name.clone());
+            }
+            false => whole = false,
+        }
+    }
+    links.planned.servers.retain(|planned| started.contains(&planned.server.name));
+    if links.planned.is_empty() {
+        return Ok(if whole { Exit::Done } else { Exit::Failed });
+    }
+
+    let runtime = turn::runtime(1)?;
+    let pool = runtime.block_on(async {
+        let pool = links.open(&engine, Lent::default())?;
+        pool.settled_quietly().await;
+        Ok::<_, Usage>(pool)
+    })?;
+    let answered = (|| {
+        let mut whole = true;
+        for server in pool.servers().iter() {
+            let name = &server.config().name;
+            if let Status::Failed { reason, .. } = server.status() {
+                output::say(&format!("`{name}` can't be used: {}", one_line(&reason)));
+                whole = false;
+                continue;
+            }
+            let withheld = server.withheld();
+            if withheld.is_empty() {
+                output::say(&format!("`{name}`: all {} tools are approved", server.tool_count()));
+                continue;
+            }
+            let text: String = withheld.iter().map(definition).collect();
+            show(&format!("server {name}\n{text}"))?;
+            let count = match withheld.len() {
+                1 => "this tool".to_owned(),
+                count => format!("these {count} tools"),
+            };
+            if says_yes(args, common, &format!("offer {count} of `{name}` as shown?")) {
+                let subjects: Vec<Subject> = withheld.into_iter().map(|withheld| withheld.subject).collect();
+                approvals
+                    .approve_all(&subjects)
+                    .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
+                output::say("approved, until one of them changes");
+            } else {
+                whole = false;
+            }
+        }
+        Ok::<bool, Usage>(whole)
+    })();
+    runtime.block_on(pool.close());
+    runtime.shutdown_background();
+    Ok(if whole && answered? { Exit::Done } else { Exit::Failed })
+}
+
+/// The server's configuration, if it needs an approval.
+fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, NotUsed> {
+    match &planned.plan {
+        Ok(config) if config.trust == Trust::Approvals => Ok(Some(config)),
+        Ok(_) => Ok(None),
+        Err(why) => Err(why.clone()),
+    }
+}
+
+fn refused(planned: &PlannedServer, why: &NotUsed) -> Result<Exit, Usage> {
+    output::say(&format!("`{}` can't be approved: {}", planned.server.name, why.words()));
+    Ok(Exit::Failed)
+}
+
+/// What would be started or reached.
+fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<Withheld>) -> String {
+    let server = &planned.server;
+    let mut text = format!("server {}   {}\n", server.name, server.source);
+    for (name, value) in rows(server) {
+        text.push_str(&format!("    {name:16} {value}\n"));
+    }
+    if server.source.scope == Scope::Project && config.transport.is_local() {
+        text.push_str("    runs in the sandbox of commands\n");
+    }
+    if let Some(changed) = changed {
+        text.push_str("    what changed since you approved it:\n");
+        changed.diff().lines().for_each(|line| text.push_str(&format!("    {}\n", one_line(line))));
+    }
+    text
+}
+
+/// A yes is to what was seen, so all of it has to be.
+fn show(text: &str) -> Result<(), Usage> {
+    output::result(text, Reader::Whole).map_err(|_| Usage("nothing more was approved".to_owned()))
+}
+
+fn says_yes(args: &ApproveArgs, common: &Common, question: &str) -> bool {
+    if args.yes {
+        return true;
+    }
+    let asked = (!common.non_interactive)
+        .then(|| terminal::confirm(&format!("{question}   y yes   n no   [n] ")))
+        .flatten();
+    match asked {
+        Some(true) => true,
+        Some(false) => {
+            output::say("not approved");
+            false
+        }
+        None => {
+            output::say("not approved: nobody was asked; --yes says yes to what is shown");
+            false
+        }
+    }
+}

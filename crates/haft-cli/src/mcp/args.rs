@@ -1,0 +1,184 @@
+//! The command line of `haft mcp`. What can be said to `add` is what people know from Claude Code.
+
+use clap::{Args, Subcommand, ValueEnum};
+use haft_policy::source;
+
+use crate::args::{Common, Form};
+
+#[derive(Debug, Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  haft mcp add time -- uvx mcp-server-time\n  haft mcp add --transport http docs https://docs.example/mcp --header \"Authorization: Bearer ${DOCS_TOKEN}\"\n  haft mcp list\n  haft mcp call time get_current_time '{\"timezone\": \"Europe/Berlin\"}'\n  haft mcp approve"
+)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers that settings name, and how they are: each is tried.
+    List(ListArgs),
+    /// Show one server, and the tools that it offers.
+    Get(GetArgs),
+    /// Add a server: a command, or an address.
+    Add(AddArgs),
+    /// Add a server by its entry, as it would stand in `.mcp.json`.
+    AddJson(AddJsonArgs),
+    /// Remove a server from the file that names it.
+    Remove(RemoveArgs),
+    /// Show what servers of the workspace would run and offer, and approve exactly that.
+    Approve(ApproveArgs),
+    /// Show the last of what a server complained about, in whichever process.
+    Logs(LogsArgs),
+    /// Call a tool of a server by the server's own name for it.
+    Call(McpCallArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Form of the list: lines for people, or one JSON array on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The server.
+    pub(crate) server: String,
+    /// Form of what is shown: lines for people, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// For whom a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scope {
+    /// You, in this workspace.
+    Local,
+    /// Everybody who works in this workspace: `.mcp.json`.
+    Project,
+    /// You, everywhere.
+    User,
+}
+
+impl From<Scope> for source::Scope {
+    fn from(scope: Scope) -> source::Scope {
+        match scope {
+            Scope::Local => source::Scope::Local,
+            Scope::Project => source::Scope::Project,
+            Scope::User => source::Scope::User,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A process, over its standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, the older form.
+    Sse,
+    /// WebSocket.
+    Ws,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  haft mcp add time -- uvx mcp-server-time\n  haft mcp add files --scope user -- npx -y @modelcontextprotocol/server-filesystem /data\n  haft mcp add tickets --env TOKEN='${TICKETS_TOKEN}' -- ./tickets-mcp --read-only\n  haft mcp add --transport http docs https://docs.example/mcp\n\n\
+                  `${NAME}` and `${NAME:-default}` are put in from the environment when the server is started."
+)]
+pub(crate) struct AddArgs {
+    /// The server's name: letters, digits, `_` and `-`.
+    pub(crate) name: String,
+    /// The command or the address; after `--` its arguments may begin with `-`.
+    #[arg(value_name = "COMMAND|URL")]
+    pub(crate) target: String,
+    /// Arguments of the command.
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<String>,
+    /// For whom it is: you in this workspace, everybody in it, or you everywhere.
+    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = Scope::Local)]
+    pub(crate) scope: Scope,
+    /// How it is reached. Default: a process, or for an address what its scheme says.
+    #[arg(short, long, value_enum, value_name = "KIND")]
+    pub(crate) transport: Option<Kind>,
+    /// A variable in its environment; repeatable.
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// A header of each request, such as `Authorization: Bearer ${TOKEN}`; repeatable.
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddJsonArgs {
+    /// The server's name: letters, digits, `_` and `-`.
+    pub(crate) name: String,
+    /// The entry, such as `{"command": "uvx", "args": ["mcp-server-time"]}`; `-` reads it from standard input.
+    #[arg(value_name = "JSON|-")]
+    pub(crate) json: String,
+    /// For whom it is: you in this workspace, everybody in it, or you everywhere.
+    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = Scope::Local)]
+    pub(crate) scope: Scope,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The server.
+    pub(crate) name: String,
+    /// From where. Default: the one place that names it.
+    #[arg(short, long, value_enum, value_name = "SCOPE")]
+    pub(crate) scope: Option<Scope>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 everything is approved, 1 something is not, 2 wrong usage or settings."
+)]
+pub(crate) struct ApproveArgs {
+    /// The server. Default: all of the workspace that need it.
+    pub(crate) server: Option<String>,
+    /// Approve without a question.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The server.
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpCallArgs {
+    /// The server.
+    pub(crate) server: String,
+    /// The tool, as the server calls it.
+    pub(crate) tool: String,
+    /// Input of the call; `-` reads it from standard input. Default: {}
+    #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
+    pub(crate) input: Option<String>,
+    /// Form of the result: its text, or one JSON object on one line.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}

@@ -1,0 +1,371 @@
+//! `haft mcp list` and `haft mcp get`: the servers that settings name, tried for real: how they are, how long they took, what
+//! they offer.
+
+use std::fmt::Write as _;
+
+use haft::ports::Confinement;
+use haft_mcp::names::wire_name;
+use haft_mcp::{Server, Status, Transport};
+use haft_policy::settings;
+use serde::Serialize;
+
+use super::args::{GetArgs, ListArgs};
+use super::{rows, scope_word, target, transport_word, unknown};
+use crate::args::{Common, Form};
+use crate::interrupt::Interrupts;
+use crate::output::{self, Reader, one_line};
+use crate::session::{Lent, Links, NotUsed, PlannedServer, Pool, Session};
+use crate::{Exit, Usage, session, turn};
+
+/// How wide the columns of names and states are at most.
+const NAME_WIDTH_MAX: usize = 30;
+const STATE_WIDTH_MAX: usize = 40;
+/// How much of a description is shown in a line.
+const ABOUT_CHARS: usize = 90;
+
+pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
+    let Session { links, engine, .. } = session::look(common)?;
+    let shown = tried(&links, &engine, |pool| {
+        let mut rows: Vec<Row> = links.planned.servers.iter().map(|planned| Row::of(planned, pool)).collect();
+        rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
+        rows
+    })?;
+    let (text, reader) = match args.output {
+        Form::Json => (serde_json::to_string(&shown).expect("rows have text keys"), Reader::Whole),
+        Form::Text if shown.is_empty() => {
+            output::say("no MCP server is configured here; `haft mcp add` adds one");
+            return Ok(Exit::Done);
+        }
+        Form::Text => (table(&shown), Reader::Sampler),
+    };
+    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+}
+
+pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
+    let Session { mut links, engine, .. } = session::look(common)?;
+    let planned = std::mem::take(&mut links.planned);
+    planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
+    links.planned = planned.only(&args.server);
+    let shown = tried(&links, &engine, |pool| {
+        links.planned.find(&args.server).map(|planned| Details::of(planned, pool))
+    })?;
+    let Some(shown) = shown else { return Ok(Exit::Failed) };
+    let (text, reader) = match args.output {
+        Form::Json => (serde_json::to_string(&shown).expect("it has text keys"), Reader::Whole),
+        Form::Text => (shown.text(&links.planned.servers[0].server), Reader::Sampler),
+    };
+    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+}
+
+/// Starts the servers, waits for them, looks, and ends them.
+fn tried<T>(links: &Links, engine: &haft::Engine, look: impl FnOnce(Option<&Pool>) -> T) -> Result<T, Usage> {
+    if links.planned.is_empty() {
+        return Ok(look(None));
+    }
+    let _interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let runtime = turn::runtime(1)?;
+    let looked = runtime.block_on(async {
+        let pool = links.open(engine, Lent::default())?;
+        pool.settled_quietly().await;
+        let looked = look(Some(&pool));
+        pool.close().await;
+        Ok(looked)
+    });
+    runtime.shutdown_background();
+    looked
+}
+
+/// A server, as `haft mcp list --output json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Row {
+    /// Its name.
+    name: String,
+    /// How it is.
+    state: State,
+    /// Why it is not ready, in words; null if it is.
+    reason: Option<String>,
+    /// The kind of place that names it: `command-line`, `local`, `project` or `user`.
+    scope: String,
+    /// The file that names it, with the line where that is known.
+    source: String,
+    /// How it is reached: `stdio`, `http`, `sse` or `ws`.
+    transport: String,
+    /// Its command line or its address, as it is written.
+    target: String,
+    /// The revision of the protocol; null if it isn't connected.
+    revision: Option<String>,
+    /// What it calls itself; null if it doesn't say.
+    implementation: Option<String>,
+    /// How long it took until its tools were known, in milliseconds; null if it isn't connected.
+    latency_ms: Option<f64>,
+    /// How many tools it offers; null if it isn't connected.
+    tools: Option<usize>,
+    /// How many of its tools wait for an approval.
+    withheld: usize,
+}
+
+/// How a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// It can be used.
+    Ready,
+    /// It was tried, and can't be used.
+    Failed,
+    /// It came with the workspace, and the user has not approved it as it is.
+    NotApproved,
+    /// The workspace that names it is not trusted.
+    NotTrusted,
+    /// Settings rule it out, or another one of its name counts.
+    NotUsed,
+}
+
+impl Row {
+    fn of(planned: &PlannedServer, pool: Option<&Pool>) -> Row {
+        let server = &planned.server;
+        let mut row = Row {
+            name: server.name.clone(),
+            state: State::NotUsed,
+            reason: None,
+            scope: scope_word(server.source.scope).to_owned(),
+            source: server.source.to_string(),
+            transport: transport_word(server).to_owned(),
+            target: target(server),
+            revision: None,
+            implementation: None,
+            latency_ms: None,
+            tools: None,
+            withheld: 0,
+        };
+        let live = match &planned.plan {
+            Ok(_) => pool.and_then(|pool| pool.servers().get(&server.name)),
+            Err(why) => {
+                row.state = if *why == NotUsed::Untrusted { State::NotTrusted } else { State::NotUsed };
+                row.reason = Some(why.words());
+                None
+            }
+        };
+        if let Some(live) = live {
+            row.fill(live);
+        }
+        row
+    }
+
+    fn fill(&mut self, live: &Server) {
+        self.withheld = live.withheld().len();
+        match live.status() {
+            Status::Ready { facts, took } => {
+                self.state = State::Ready;
+                self.revision = Some(facts.revision);
+                self.implementation = facts.implementation;
+                self.latency_ms = Some((took.as_secs_f64() * 1e4).round() / 10.0);
+                self.tools = Some(live.tool_count());
+            }
+            Status::Unapproved(withheld) => {
+                self.state = State::NotApproved;
+                let why =
+                    if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
+                self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
+            }
+            Status::Failed { reason, .. } => {
+                self.state = State::Failed;
+                self.reason = Some(reason);
+            }
+            _ => {
+                self.state = State::Failed;
+                self.reason = Some("it is still being connected".to_owned());
+            }
+        }
+    }
+
+    fn marker(&self) -> char {
+        match self.state {
+            State::Ready => '✓',
+            State::Failed => '✗',
+            State::NotApproved | State::NotTrusted => '?',
+            State::NotUsed => '–',
+        }
+    }
+
+    fn state_words(&self) -> String {
+        match (self.tools, &self.revision, self.latency_ms) {
+            (Some(tools), Some(revision), Some(latency)) => {
+                let tools = if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
+                let waits = match self.withheld {
+                    0 => String::new(),
+                    waits => format!(", {waits} to approve"),
+                };
+                format!("{tools}{waits}   {revision}   {latency:.0} ms")
+            }
+            _ => self.reason.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// One line for each server: marker, name, how it is, who named it, what it is.
+fn table(rows: &[Row]) -> String {
+    let width = |of: &dyn Fn(&Row) -> String, most: usize| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
+    };
+    let names = width(&|row| row.name.clone(), NAME_WIDTH_MAX);
+    let states = width(&|row| row.state_words(), STATE_WIDTH_MAX);
+    let mut text = String::new();
+    for row in rows {
+        let (marker, name, state) = (row.marker(), &row.name, one_line(&row.state_words()));
+        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {:7} {}", row.scope, row.target);
+    }
+    text
+}
+
+/// A server in detail, as `haft mcp get --output json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Details {
+    #[serde(flatten)]
+    row: Row,
+    /// Names of variables in its environment, or of headers of its requests.
+    names: Vec<String>,
+    /// Whether its process runs in the sandbox.
+    sandboxed: bool,
+    /// What it says about how to use it.
+    instructions: Option<String>,
+    /// Whether it has resources.
+    resources: bool,
+    /// Whether it has prompts.
+    prompts: bool,
+    /// The tools that it offers.
+    offered: Vec<OfferedTool>,
+    /// Its tools that wait for an approval.
+    to_approve: Vec<WaitingTool>,
+    /// What it listed and can't be offered.
+    left_out: Vec<LeftOutTool>,
+    /// Messages of it that were dropped: senseless ones, answers to nothing, floods.
+    dropped: u64,
+}
+
+/// A tool that a server offers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfferedTool {
+    /// As the server calls it.
+    name: String,
+    /// As models and rules call it.
+    wire_name: String,
+    /// What the model is told of it.
+    description: String,
+}
+
+/// A tool that waits for an approval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WaitingTool {
+    /// As the server calls it.
+    name: String,
+    /// Whether it was approved when it was different.
+    changed: bool,
+}
+
+/// A tool that can't be offered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LeftOutTool {
+    /// As the server calls it.
+    name: String,
+    /// Why, in words.
+    reason: String,
+}
+
+impl Details {
+    fn of(planned: &PlannedServer, pool: Option<&Pool>) -> Details {
+        let server = &planned.server;
+        let names = match &server.transport {
+            settings::Transport::Stdio { env, .. } => env.keys().cloned().collect(),
+            settings::Transport::Remote { headers, .. } => headers.keys().cloned().collect(),
+        };
+        let sandboxed = planned.plan.as_ref().is_ok_and(|config| match &config.transport {
+            Transport::Stdio(stdio) => stdio.confinement != Confinement::Outside,
+            _ => false,
+        });
+        let mut details = Details {
+            row: Row::of(planned, pool),
+            names,
+            sandboxed,
+            instructions: None,
+            resources: false,
+            prompts: false,
+            offered: Vec::new(),
+            to_approve: Vec::new(),
+            left_out: Vec::new(),
+            dropped: 0,
+        };
+        let Some(live) = pool.and_then(|pool| pool.servers().get(&server.name)) else { return details };
+        if let Status::Ready { facts, .. } = live.status() {
+            details.instructions = facts.instructions;
+            (details.resources, details.prompts) = (facts.has_resources, facts.has_prompts);
+        }
+        let offered = |(name, tool): (String, haft::AnyTool)| OfferedTool {
+            wire_name: wire_name(&server.name, &name),
+            description: tool.description().to_owned(),
+            name,
+        };
+        details.offered = live.tools().into_iter().map(offered).collect();
+        let waiting = live.withheld().into_iter().filter_map(|withheld| {
+            Some(WaitingTool { changed: withheld.before.is_some(), name: withheld.subject.tool? })
+        });
+        details.to_approve = waiting.collect();
+        let left_out = live.left_out().into_iter();
+        details.left_out =
+            left_out.map(|left| LeftOutTool { name: left.name, reason: left.reason }).collect();
+        let dropped = live.dropped();
+        details.dropped = dropped.invalid + dropped.unknown + dropped.floods + dropped.refused;
+        details
+    }
+
+    fn text(&self, server: &settings::Server) -> String {
+        let row = &self.row;
+        let mut text = format!("{} {}   {}\n", row.marker(), row.name, one_line(&row.state_words()));
+        let mut line = |name: &str, words: &str| {
+            let _ = writeln!(text, "  {name:14} {}", one_line(words));
+        };
+        line("named by", &format!("{} ({})", row.source, row.scope));
+        line("transport", &row.transport);
+        for (name, words) in rows(server) {
+            line(name, &words);
+        }
+        if row.transport == "stdio" {
+            line("runs", if self.sandboxed { "in the sandbox" } else { "outside of the sandbox, as you" });
+        }
+        if let Some(implementation) = &row.implementation {
+            line("calls itself", implementation);
+        }
+        let also: Vec<&str> = [(self.resources, "resources"), (self.prompts, "prompts")]
+            .into_iter()
+            .filter_map(|(has, what)| has.then_some(what))
+            .collect();
+        if !also.is_empty() {
+            line("has also", &also.join(", "));
+        }
+        if let Some(instructions) = &self.instructions {
+            line("says", instructions);
+        }
+        if self.dropped > 0 {
+            line("dropped", &format!("{} messages that made no sense or came too fast", self.dropped));
+        }
+        for tool in &self.offered {
+            let about = tool.description.lines().next().unwrap_or_default();
+            let about: String = about.chars().take(ABOUT_CHARS).collect();
+            line("tool", &format!("{}   {about}", tool.wire_name));
+        }
+        for tool in &self.to_approve {
+            let how = if tool.changed { "changed since you approved it" } else { "to approve" };
+            line("not offered", &format!("{}   {how}", haft_mcp::text::line(&tool.name, 200)));
+        }
+        for tool in &self.left_out {
+            line("left out", &format!("{}   {}", tool.name, tool.reason));
+        }
+        text
+    }
+}

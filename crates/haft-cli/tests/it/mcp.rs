@@ -1,0 +1,567 @@
+//! MCP servers in the program: where they come from, what every command makes of them, and that nothing is left of them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::json::valid_in;
+use crate::room::{PATH, Ran, Room, crate_path};
+use crate::run::{object, play};
+
+/// The entry of the server that misbehaves when told to, with faults of its connection; it counts in `work/counts`.
+pub(crate) fn faulty(room: &Room, faults: &str) -> Value {
+    let script = crate_path("../haft-mcp/tests/peers/faulty.py");
+    json!({"command": "python3", "args": ["-u", script, faults, room.path("work/counts")]})
+}
+
+/// A room with a file of servers beside its workspace.
+fn with_servers(servers: &[(&str, Value)]) -> Room {
+    let room = Room::new();
+    write_servers(&room, "servers.json", servers);
+    room
+}
+
+fn write_servers(room: &Room, file: &str, servers: &[(&str, Value)]) {
+    let servers: serde_json::Map<String, Value> =
+        servers.iter().map(|(name, server)| ((*name).to_owned(), server.clone())).collect();
+    room.write(file, &json!({"mcpServers": servers}).to_string());
+}
+
+fn one(faults: &str) -> Room {
+    let room = Room::new();
+    let server = faulty(&room, faults);
+    write_servers(&room, "servers.json", &[("f", server)]);
+    room
+}
+
+/// With the servers of the file beside the workspace.
+fn say(room: &Room, args: &[&str]) -> Ran {
+    room.say(&[args, &["--mcp-config", "../servers.json"]].concat())
+}
+
+fn counted(room: &Room, what: &str) -> usize {
+    let text = fs::read_to_string(room.path("work/counts")).unwrap_or_default();
+    text.lines().filter(|line| *line == what).count()
+}
+
+const ECHO: [&str; 3] = ["call", "mcp__f__echo", r#"{"text": "hi"}"#];
+
+#[test]
+fn every_command_has_the_tools_of_servers() {
+    let room = one("");
+    let listed = say(&room, &["tools"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    assert!(
+        listed.stdout.contains("\nf          ") && listed.stdout.contains("mcp__f__echo !"),
+        "{listed:?}"
+    );
+    assert!(listed.stdout.contains("(mcp, 2025-11-25, "), "{listed:?}");
+    let left_out = "warning: the MCP server `f`: its tool `no_schema` is left out: it has no input schema\n";
+    assert!(listed.stderr.contains(left_out), "{listed:?}");
+
+    let denied = say(&room, &ECHO);
+    assert_eq!(denied.code, Some(1), "{denied:?}");
+    assert!(denied.stderr.contains("to allow it: --allow mcp__f__echo"), "{denied:?}");
+    let called = say(&room, &[&ECHO[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "{called:?}");
+
+    let message = json!([{"type": "tool_use", "id": "a", "name": "mcp__f__echo", "input": {"text": "ho"}},
+        {"type": "tool_use", "id": "b", "name": "mcp__f__failed", "input": {}}]);
+    room.write("work/message.json", &message.to_string());
+    let answered = say(&room, &["dispatch", "message.json", "--allow", "mcp__f"]);
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    let answer: Value = serde_json::from_str(&answered.stdout).unwrap();
+    assert_eq!(answer["content"][0]["content"][0]["text"], "ho", "{answer}");
+    assert_eq!(answer["content"][1]["is_error"], true, "{answer}");
+
+    // Rules alone are asked, and nothing is started for it.
+    let starts = counted(&room, "start");
+    for (flags, code) in
+        [(&[][..], 10), (&["--allow", "mcp__f"][..], 0), (&["--deny", "mcp__f__echo"][..], 11)]
+    {
+        let checked = say(&room, &[&["check", "mcp__f__echo", "{}"], flags].concat());
+        assert_eq!(checked.code, Some(code), "{checked:?}");
+    }
+    assert_eq!(counted(&room, "start"), starts);
+}
+
+#[test]
+fn who_needs_no_server_starts_none() {
+    let room = one("");
+    let read = say(&room, &["call", "Read", r#"{"file_path": "notes.txt", "limit": 1}"#]);
+    assert_eq!(
+        (read.code, read.stdout.as_str(), read.stderr.as_str()),
+        (Some(0), "1\tone\n", ""),
+        "{read:?}"
+    );
+    let settings = say(&room, &["settings", "show"]);
+    assert!(settings.stdout.contains("mcpServers.f"), "{settings:?}");
+    assert_eq!(counted(&room, "start"), 0);
+    let named = say(&room, &["call", "mcp__f__nothing"]);
+    assert!(named.code == Some(1) && named.stderr.contains("no tool named `mcp__f__nothing`"), "{named:?}");
+    assert_eq!(counted(&room, "start"), 1);
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_harms_nobody() {
+    let room = with_servers(&[
+        ("gone", json!({"command": "no-such-program"})),
+        (
+            "web",
+            json!({"type": "http",
+        "url": "http://127.0.0.1:9/mcp"}),
+        ),
+    ]);
+    let good = faulty(&room, "");
+    let more = json!({"mcpServers": {"f": good, "dies": {"command": "sh", "args": ["-c", "echo it hurts >&2; exit 3"]}}});
+    room.write("more.json", &more.to_string());
+    let ran = say(&room, &["tools", "--mcp-config", "../more.json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for name in ["gone", "web", "dies"] {
+        let words = format!("warning: the MCP server `{name}` can't be used: ");
+        assert_eq!(ran.stderr.matches(&words).count(), 1, "{name}: {ran:?}");
+    }
+    assert!(ran.stderr.contains("ended with code 3; its last words: it hurts"), "{ran:?}");
+    assert!(ran.stdout.contains("mcp__f__echo"), "{ran:?}");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_at_the_limit() {
+    let room = one("silent");
+    room.write("home/.config/haft/settings.json", r#"{"mcp": {"connectTimeoutMs": 700}}"#);
+    let ran = say(&room, &["tools", "--format", "json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stderr, "warning: the MCP server `f` can't be used: it took longer than 0.7 s\n");
+    // A workspace has no say in it.
+    room.write("work/.haft/settings.json", r#"{"mcp": {"connectTimeoutMs": 1}}"#);
+    let warned = say(&room, &["tools"]);
+    assert!(warned.stderr.contains("`mcp` counts in your own settings only"), "{warned:?}");
+    assert!(warned.stderr.contains("longer than 0.7 s"), "{warned:?}");
+}
+
+#[test]
+fn variables_are_put_in_and_missing_ones_are_said() {
+    let room = Room::new();
+    let mut server = faulty(&room, "");
+    server["command"] = json!("${SNAKE:-python3}");
+    server["env"] = json!({"TOKEN": "${NOWHERE}"});
+    write_servers(&room, "servers.json", &[("f", server)]);
+    let ran = say(&room, &[&ECHO[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hi\n"), "{ran:?}");
+    let words = "the server `f` names `${NOWHERE}`, which is not set; it stays as it is written\n";
+    assert!(ran.stderr.starts_with("warning: ") && ran.stderr.ends_with(words), "{ran:?}");
+    let mut command = room.haft(["call", "mcp__f__echo", "--mcp-config", "../servers.json"]);
+    command.env(PATH, std::env::var_os(PATH).unwrap()).env("SNAKE", "no-such-snake");
+    let ran = room.run(command, "");
+    assert!(ran.stderr.contains("the MCP server `f` can't be used"), "{ran:?}");
+}
+
+#[test]
+fn lists_of_settings_rule_servers_out() {
+    let room = one("");
+    let (args, url) = (faulty(&room, "")["args"].clone(), "https://evil.example/mcp");
+    let command: Vec<Value> =
+        std::iter::once(json!("python3")).chain(args.as_array().unwrap().iter().cloned()).collect();
+    let more = json!({"mcpServers": {"web": {"type": "http", "url": url}}});
+    room.write("more.json", &more.to_string());
+    let states = |settings: Value| {
+        room.write("home/.config/haft/settings.json", &settings.to_string());
+        let args = [
+            "mcp",
+            "list",
+            "--output",
+            "json",
+            "--mcp-config",
+            "../servers.json",
+            "--mcp-config",
+            "../more.json",
+        ];
+        let listed: Value = serde_json::from_str(&room.say(&args).stdout).unwrap();
+        let state = |name: &str| {
+            let row = listed.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+            row["state"].as_str().unwrap().to_owned()
+        };
+        (state("f"), state("web"))
+    };
+    let is =
+        |states: (String, String), f: &str, web: &str| assert_eq!(states, (f.to_owned(), web.to_owned()));
+    is(states(json!({"deniedMcpServers": [{"serverUrl": "https://*.example/*"}]})), "ready", "not-used");
+    is(
+        states(
+            json!({"deniedMcpServers": [{"serverName": "f"}], "allowedMcpServers": [{"serverName": "f"}]}),
+        ),
+        "not-used",
+        "not-used",
+    );
+    is(states(json!({"allowedMcpServers": [{"serverName": "f"}]})), "ready", "not-used");
+    is(
+        states(json!({"allowedMcpServers": [{"serverName": "f"}, {"serverCommand": ["other"]}]})),
+        "not-used",
+        "not-used",
+    );
+    is(states(json!({"allowedMcpServers": [{"serverCommand": command}]})), "ready", "not-used");
+    let warned = say(&room, &["tools", "--settings", r#"{"deniedMcpServers": [{"serverName": "f"}]}"#]);
+    assert!(warned.stderr.contains("the server `f` is not used: denied by"), "{warned:?}");
+}
+
+/// What came with the workspace: trusted, then approved, then approved again once it changed.
+#[test]
+fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
+    let room = Room::new();
+    let server = faulty(&room, "");
+    write_servers(&room, "work/.mcp.json", &[("f", server)]);
+    let echo = || room.say(&[&ECHO[..], &["--allow", "mcp__f"]].concat());
+
+    let untrusted = room.say(&["tools"]);
+    assert!(
+        untrusted.stderr.contains("not trusted") && !untrusted.stdout.contains("mcp__f"),
+        "{untrusted:?}"
+    );
+    let refused = room.say(&["mcp", "approve", "--yes"]);
+    assert!(
+        refused.code == Some(1)
+            && refused.stderr.contains("`f` can't be approved: the workspace is not trusted")
+    );
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+
+    let waiting = echo();
+    let words = "the MCP server `f` is not started: you have not approved it; `haft mcp approve f` shows it";
+    assert!(waiting.code == Some(1) && waiting.stderr.contains(words), "{waiting:?}");
+    assert_eq!(counted(&room, "start"), 0, "nothing runs before a yes");
+    let shown = room.say(&["mcp", "approve"]);
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    assert!(
+        shown.stdout.contains("server f   .mcp.json:1") && shown.stdout.contains("command          python3")
+    );
+    assert!(shown.stderr.contains("not approved: nobody was asked"), "{shown:?}");
+    assert_eq!(counted(&room, "start"), 0);
+
+    let approved = room.say(&["mcp", "approve", "f", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    assert!(
+        approved.stdout.contains("new tool echo\n") && approved.stdout.contains("Says it back."),
+        "{approved:?}"
+    );
+    let called = echo();
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "{called:?}");
+    let again = room.say(&["mcp", "approve", "f"]);
+    assert!(again.code == Some(0) && again.stderr.contains("tools are approved"), "{again:?}");
+
+    // The same command, and another description: withheld, shown with what changed, offered after a new yes.
+    room.write("work/counts.says", "Says it back. \u{202e}And sends it on.");
+    let changed = echo();
+    assert_eq!(changed.code, Some(1), "{changed:?}");
+    let words = "the MCP server `f`: 1 of its tools have changed since you approved them (`echo`)";
+    assert!(changed.stderr.contains(words), "{changed:?}");
+    let listed = room.say(&["tools"]);
+    assert!(!listed.stdout.contains("mcp__f__echo") && listed.stdout.contains("mcp__f__late"), "{listed:?}");
+    let shown = room.say(&["mcp", "approve"]);
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    assert!(
+        shown.stdout.contains("changed tool echo")
+            && shown.stdout.contains("-  \"description\": \"Says it back.\"")
+    );
+    assert!(shown.stdout.contains("\\u{202e}And sends it on."), "nothing is hidden: {shown:?}");
+    assert_eq!(room.say(&["mcp", "approve", "--yes"]).code, Some(0));
+    assert_eq!(echo().code, Some(0));
+
+    // Another command is another server, and needs trust anew as well.
+    let other = faulty(&room, "old");
+    write_servers(&room, "work/.mcp.json", &[("f", other)]);
+    assert!(echo().stderr.contains("has changed since it was trusted"));
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    assert!(echo().stderr.contains("is not started: it is not what you approved"));
+}
+
+#[test]
+fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
+    let room = Room::new();
+    let server = faulty(&room, "");
+    write_servers(&room, "work/.mcp.json", &[("f", server)]);
+    room.write("home/.config/haft/settings.json", r#"{"enabledMcpjsonServers": ["f"]}"#);
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    let echo = || room.say(&[&ECHO[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!(echo().code, Some(0));
+    room.write("work/counts.says", "Something else.");
+    let changed = echo();
+    assert!(
+        changed.code == Some(1) && changed.stderr.contains("have changed since you approved them"),
+        "{changed:?}"
+    );
+    room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
+    let off = room.say(&["mcp", "list"]);
+    assert!(off.stdout.contains("– f   turned off by"), "{off:?}");
+}
+
+/// One of the workspace can touch what the session may, and no more.
+#[test]
+fn servers_of_the_workspace_run_in_the_sandbox() {
+    let room = Room::new();
+    let mut server = faulty(&room, "");
+    let outside = room.path("beside/made");
+    let script = format!("echo x > {} 2>/dev/null; exec python3 -u \"$@\"", outside.display());
+    let args: Vec<Value> = [json!("-c"), json!(script), json!("sh")]
+        .into_iter()
+        .chain(server["args"].as_array().unwrap()[1..].iter().cloned())
+        .collect();
+    (server["command"], server["args"]) = (json!("sh"), json!(args));
+    write_servers(&room, "work/.mcp.json", &[("f", server)]);
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    assert_eq!(room.say(&["mcp", "approve", "--yes"]).code, Some(0));
+    let call = |flags: &[&str]| room.say(&[&ECHO[..], &["--allow", "mcp__f"], flags].concat());
+    let called = call(&[]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "{called:?}");
+    assert!(!outside.exists());
+    // The same file named by the user is the user's own.
+    let named = call(&["--mcp-config", ".mcp.json"]);
+    assert_eq!(named.code, Some(0), "{named:?}");
+    assert!(outside.exists());
+}
+
+#[test]
+fn servers_are_added_shown_and_removed() {
+    let room = Room::new();
+    let args = faulty(&room, "")["args"].clone();
+    let args: Vec<&str> = args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let added = room.say(&[&["mcp", "add", "f", "--env", "A=b=c", "--", "python3"], &args[..]].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(added.stderr.starts_with("added `f` to ~/.config/haft/mcp.json (for you, in this workspace)\n"));
+    let called = room.say(&[&ECHO[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "no trust is needed for one's own");
+    let twice = room.say(&["mcp", "add", "f", "x"]);
+    assert!(twice.code == Some(2) && twice.stderr.contains("names `f` already"), "{twice:?}");
+
+    let listed = valid_in_path(&room, "mcp-list.schema.json", &["mcp", "list", "--output", "json"]);
+    assert_eq!(listed[0]["name"], "f");
+    assert_eq!((&listed[0]["state"], &listed[0]["scope"]), (&json!("ready"), &json!("local")));
+    assert_eq!(listed[0]["revision"], "2025-11-25");
+    assert!(listed[0]["tools"].as_u64().unwrap() > 20 && listed[0]["latency_ms"].is_number(), "{listed}");
+    let shown = valid_in_path(&room, "mcp-get.schema.json", &["mcp", "get", "f", "--output", "json"]);
+    assert_eq!(shown["names"], json!(["A"]));
+    assert_eq!(shown["instructions"], "Be\\u{200b} kind.");
+    assert!(shown["offered"].as_array().unwrap().iter().any(|tool| tool["wire_name"] == "mcp__f__echo"));
+    let text = room.say(&["mcp", "get", "f"]).stdout;
+    assert!(
+        text.contains("variables      A") && text.contains("outside of the sandbox") && !text.contains("b=c"),
+        "{text}"
+    );
+
+    // Beside others, in files that people write.
+    room.write("work/.mcp.json", "{\n  // ours\n  \"mcpServers\": {}\n}\n");
+    let header = "Authorization: Bearer ${T}";
+    let web = ["mcp", "add", "-t", "http", "-s", "project", "web", "https://x.example/mcp", "-H", header];
+    assert_eq!(room.say(&web).code, Some(0));
+    let file = fs::read_to_string(room.path("work/.mcp.json")).unwrap();
+    assert!(
+        file.starts_with("{\n  // ours\n") && file.contains("\"Authorization\": \"Bearer ${T}\""),
+        "{file}"
+    );
+    let json = room.say(&["mcp", "add-json", "u", r#"{"command": "x", "args": []}"#, "--scope", "user"]);
+    assert_eq!(json.code, Some(0), "{json:?}");
+    for (args, words) in [
+        (&["mcp", "add", "a b", "x"][..], "a name is made of letters"),
+        (&["mcp", "add", "workspace", "x"], "this name is reserved"),
+        (&["mcp", "add", "x", "-t", "sse", "nowhere"], "is no address"),
+        (&["mcp", "add", "x", "y", "--env", "novalue"], "--env takes NAME=VALUE"),
+        (&["mcp", "add", "x", "-t", "http", "https://x", "--env", "A=b"], "an address has no environment"),
+        (&["mcp", "add-json", "x", "{}"], "the key `command` is missing"),
+        (&["mcp", "remove", "nobody"], "names a server `nobody`"),
+        (&["mcp", "get", "nobody"], "no MCP server named `nobody`; there are `f`, `u`, `web`"),
+        (&["mcp", "call", "nobody", "x"], "no MCP server named `nobody`"),
+        (&["mcp", "logs", "../nobody"], "no MCP server named `../nobody`"),
+    ] {
+        let ran = room.say(args);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{args:?}: {ran:?}");
+    }
+    assert_eq!(room.say(&["mcp", "remove", "f"]).code, Some(0));
+    assert_eq!(room.say(&["mcp", "remove", "web", "--scope", "project"]).code, Some(0));
+    assert_eq!(room.say(&["mcp", "remove", "u"]).code, Some(0));
+    assert!(room.say(&["mcp", "list"]).stderr.starts_with("no MCP server is configured here"));
+    assert!(fs::read_to_string(room.path("work/.mcp.json")).unwrap().contains("// ours"));
+}
+
+/// With programs to be found.
+fn valid_in_path(room: &Room, schema: &str, args: &[&str]) -> Value {
+    let ran = room.say(args);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let schema = crate::run::schema(schema);
+    let problems: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert_eq!(problems, Vec::<String>::new(), "{value}");
+    value
+}
+
+#[test]
+fn an_empty_list_is_a_list() {
+    let listed = valid_in(&Room::new(), "mcp-list.schema.json", &["mcp", "list", "--output", "json"], 0);
+    assert_eq!(listed, json!([]));
+}
+
+#[test]
+fn what_a_server_complains_about_is_kept_for_others_to_see() {
+    let room = one("");
+    let died = say(&room, &["mcp", "call", "f", "die_before", "--allow", "mcp__f"]);
+    assert!(died.code == Some(1) && died.stderr.contains("its last words: it hurts"), "{died:?}");
+    let logs = say(&room, &["mcp", "logs", "f"]);
+    assert!(logs.code == Some(0) && logs.stdout.ends_with("it hurts\n"), "{logs:?}");
+    let flooded = say(&room, &["mcp", "call", "f", "flood_stderr", "--allow", "mcp__f"]);
+    assert_eq!((flooded.code, flooded.stdout.as_str()), (Some(0), "flooded\n"), "{flooded:?}");
+    let logs = say(&room, &["mcp", "logs", "f"]);
+    assert!(logs.stdout.len() < 2_000_000, "{}", logs.stdout.len());
+}
+
+/// Whatever ends the program ends its servers and what they started.
+#[test]
+fn nothing_is_left_of_a_server() {
+    let room = Room::new();
+    let mark = format!("{}.1{}", 1_000, std::process::id());
+    let args = faulty(&room, "")["args"].clone();
+    let script = format!("sleep {mark} & setsid sleep {mark} & exec python3 -u \"$@\"");
+    let args: Vec<Value> = [json!("-c"), json!(script), json!("sh")]
+        .into_iter()
+        .chain(args.as_array().unwrap()[1..].iter().cloned())
+        .collect();
+    write_servers(&room, "servers.json", &[("f", json!({"command": "sh", "args": args}))]);
+    let called = say(&room, &[&ECHO[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!(called.stdout, "hi\n", "{called:?}");
+    until("the server's own processes are gone", || !lives(&mark));
+    let listed = say(&room, &["mcp", "list"]);
+    assert!(listed.stdout.starts_with("✓ f"), "{listed:?}");
+    until("the server's own processes are gone", || !lives(&mark));
+    for signal in ["INT", "TERM"] {
+        let args = ["call", "mcp__f__never", "--allow", "mcp__f", "--mcp-config", "../servers.json"];
+        let mut command = room.haft(args);
+        let mut child = command.env(PATH, std::env::var_os(PATH).unwrap()).spawn().unwrap();
+        let starts = counted(&room, "start");
+        until("the server runs", || lives(&mark) && counted(&room, "start") >= starts.max(1));
+        for _ in 0..3 {
+            let _ = std::process::Command::new("kill")
+                .args([format!("-{signal}"), child.id().to_string()])
+                .stderr(std::process::Stdio::null())
+                .status();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        until("all is gone", || !lives(&mark));
+    }
+}
+
+#[track_caller]
+fn until(what: &str, so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < end, "it never came to be: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a process runs that was given this argument.
+fn lives(argument: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
+}
+
+fn run(room: &Room, script: &Value, more: &[&str]) -> (Value, String) {
+    room.write("script.json", &script.to_string());
+    let args = ["go", "--output", "json", "--allow", "mcp__f", "--mcp-config", "../servers.json"];
+    let ran = play(room, &[&args[..], more].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    (object(&ran), ran.stderr)
+}
+
+fn call(name: &str, input: Value) -> Value {
+    json!({"tool_calls": [{"name": name, "input": input}]})
+}
+
+/// A run waits for nobody; the model does, if it wants to.
+#[test]
+fn a_run_has_the_tools_once_they_are_there() {
+    let room = one("");
+    let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("mcp__f__echo", json!({"text": "hi"})),
+        call("mcp__f__change_list", json!({})), call("mcp__f__late", json!({})), call("mcp__f__new_one", json!({})),
+        call("mcp__f__die_before", json!({})), call("mcp__f__echo", json!({"text": "again"})), {"text": "Done."}]});
+    let (found, said) = run(&room, &script, &[]);
+    let results: Vec<&Value> =
+        found["calls"].as_array().unwrap().iter().map(|call| &call["result"]).collect();
+    assert!(results[0].as_str().unwrap().starts_with("`f` is there, with "), "{found}");
+    assert_eq!((results[1], results[6]), (&json!("hi"), &json!("again")), "{found}");
+    assert!(
+        found["calls"][4]["error"]["message"].as_str().unwrap().contains("unknown tool"),
+        "the new tool is there: {found}"
+    );
+    assert!(
+        found["calls"][5]["error"]["message"].as_str().unwrap().contains("went away during the call"),
+        "{found}"
+    );
+    assert!(!said.contains("can't be used"), "{said}");
+    assert_eq!(counted(&room, "start"), 2, "one that died is started again for the next call");
+}
+
+#[test]
+fn a_model_hears_what_servers_have_to_say() {
+    let room = one("watched");
+    let script = json!({"turns": [
+        {"expect": [{"contains": "still being connected"}], "tool_calls": [{"name": "WaitForMcpServers"}]},
+        {"expect": [{"contains": "The MCP server `f` says how to use it:\nBe\\u{200b} kind."}],
+         "tool_calls": [{"name": "ReadMcpResource", "input": {"server": "f", "uri": "note:///a"}}]},
+        call("mcp__f__late", json!({})),
+        call("mcp__f__touch", json!({})),
+        call("mcp__f__echo", json!({"text": "x"})),
+        {"text": "Done."}]});
+    room.write("script.json", &script.to_string());
+    let args = ["go", "--output", "stream-json", "--allow", "mcp__f", "--mcp-config", "../servers.json"];
+    let ran = play(&room, &args);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(counted(&room, "subscribed note:///a"), 1, "{ran:?}");
+}
+
+#[test]
+fn a_long_call_goes_on_in_the_background() {
+    let room = one("");
+    room.write("home/.config/haft/settings.json", r#"{"mcp": {"backgroundAfterMs": 200}}"#);
+    let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("mcp__f__late", json!({})),
+        call("TaskOutput", json!({"task_id": "task-1", "block": true})), call("mcp__f__never", json!({})),
+        call("TaskStop", json!({"task_id": "task-2"})), call("TaskOutput", json!({})), {"text": "Done."}]});
+    let (found, _) = run(&room, &script, &[]);
+    let text = |at: usize| found["calls"][at]["result"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        text(1).starts_with("not finished after 0.2 s, so it goes on in the background as task-1"),
+        "{found}"
+    );
+    assert!(text(2).contains("task-1 ended after") && text(2).contains("too late"), "{found}");
+    assert!(text(5).contains("mcp__f__never: `never` of `f`") && !text(5).contains("runs since"), "{found}");
+    until("the server was told", || counted(&room, "cancelled") == 1);
+}
+
+#[test]
+fn many_tools_are_found_by_searching() {
+    let room = one("dozens");
+    let listed = say(&room, &["tools"]);
+    assert!(listed.stdout.contains("f          71 tools, found by search  (mcp, "), "{listed:?}");
+    assert!(
+        listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(", 71 by ToolSearch"),
+        "{listed:?}"
+    );
+    let names = |args: &[&str]| -> Vec<String> {
+        let rows: Value = serde_json::from_str(&say(&room, args).stdout).unwrap();
+        rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(!names(&["tools", "--format", "json"]).iter().any(|name| name.starts_with("mcp__")));
+    assert!(names(&["tools", "--format", "json", "--all"]).contains(&"mcp__f__flute".to_owned()));
+    assert!(!names(&["tools", "--format", "anthropic"]).contains(&"mcp__f__flute".to_owned()));
+    let found = say(&room, &["call", "ToolSearch", r#"{"query": "melody"}"#]);
+    assert!(found.stdout.contains("mcp__f__flute"), "{found:?}");
+
+    let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("ToolSearch", json!({"query": "a melody"})),
+        call("mcp__f__flute", json!({})), {"text": "Done."}]});
+    let (ran, _) = run(&room, &script, &[]);
+    assert_eq!(ran["calls"][2]["result"], "la la la", "{ran}");
+
+    room.write("home/.config/haft/settings.json", r#"{"toolSearch": {"above": 200}}"#);
+    assert!(names(&["tools", "--format", "json"]).contains(&"mcp__f__flute".to_owned()));
+    room.write("home/.config/haft/settings.json", r#"{"toolSearch": {"enabled": false}}"#);
+    let listed = names(&["tools", "--format", "json"]);
+    assert!(listed.contains(&"mcp__f__flute".to_owned()) && !listed.contains(&"ToolSearch".to_owned()));
+}

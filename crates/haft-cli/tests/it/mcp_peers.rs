@@ -1,0 +1,149 @@
+//! Servers that other people wrote, used as a newcomer would: added, listed, called. Skipped, with a word, where they are not
+//! installed: `cargo xtask test` installs them.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::room::Room;
+use crate::run::{object, play};
+
+fn skipped(what: &str) {
+    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+    {
+        eprintln!("skipped: {what}");
+    }
+}
+
+fn package(name: &str) -> Option<String> {
+    let modules = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from);
+    let script =
+        modules.map(|modules| modules.join("@modelcontextprotocol").join(name).join("dist/index.js"));
+    let script = script.filter(|script| script.exists());
+    if script.is_none() {
+        skipped(&format!("HAFT_TEST_NODE_MODULES names no folder with @modelcontextprotocol/{name}"));
+    }
+    script.map(|script| script.to_str().unwrap().to_owned())
+}
+
+fn python() -> Option<String> {
+    let python = std::env::var("HAFT_TEST_PYTHON").ok();
+    let has = |python: &String| {
+        let import =
+            Command::new(python).args(["-c", "import mcp_server_time"]).stderr(Stdio::null()).status();
+        import.is_ok_and(|status| status.success())
+    };
+    let python = python.filter(has);
+    if python.is_none() {
+        skipped("HAFT_TEST_PYTHON names no interpreter with mcp-server-time");
+    }
+    python
+}
+
+#[track_caller]
+fn add(room: &Room, args: &[&str]) {
+    let added = room.say(&[&["mcp", "add"], args].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+}
+
+fn rows(room: &Room) -> Value {
+    let listed = room.say(&["mcp", "list", "--output", "json"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    serde_json::from_str(&listed.stdout).unwrap()
+}
+
+/// The five minutes of a newcomer: add it, see it, call it, let a model call it.
+#[test]
+fn the_time() {
+    let Some(python) = python() else { return };
+    let room = Room::new();
+    add(&room, &["time", "--", &python, "-m", "mcp_server_time"]);
+    let rows = rows(&room);
+    assert_eq!((&rows[0]["state"], &rows[0]["revision"]), (&json!("ready"), &json!("2026-07-28")), "{rows}");
+    assert_eq!(rows[0]["tools"], 2);
+    let zone = r#"{"timezone": "Europe/Berlin"}"#;
+    let called = room.say(&["call", "mcp__time__get_current_time", zone, "--allow", "mcp__time"]);
+    assert!(called.code == Some(0) && called.stdout.contains("Europe/Berlin"), "{called:?}");
+    let called = room.say(&["mcp", "call", "time", "get_current_time", zone, "--allow", "mcp__time"]);
+    assert!(called.code == Some(0) && called.stdout.contains("Europe/Berlin"), "{called:?}");
+    room.write(
+        "script.json",
+        &json!({"turns": [{"tool_calls": [{"name": "WaitForMcpServers"}]},
+            {"tool_calls": [{"name": "mcp__time__get_current_time", "input": {"timezone": "Asia/Tokyo"}}]},
+            {"text": "It is late."}]})
+        .to_string(),
+    );
+    let ran = play(&room, &["what time is it?", "--output", "json", "--allow", "mcp__time"]);
+    let found = object(&ran);
+    assert!(found["calls"][1]["result"].to_string().contains("Asia/Tokyo"), "{found}");
+}
+
+#[test]
+fn files_in_the_sandbox_of_the_workspace() {
+    let Some(script) = package("server-filesystem") else { return };
+    let room = Room::new();
+    let work = room.path("work").display().to_string();
+    add(&room, &["files", "--scope", "project", "--", "node", &script, &work]);
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    let approved = room.say(&["mcp", "approve", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    assert!(approved.stdout.contains("new tool read_text_file"), "{approved:?}");
+    let read = |path: PathBuf| {
+        let input = json!({"path": path}).to_string();
+        room.say(&["call", "mcp__files__read_text_file", &input, "--allow", "mcp__files"])
+    };
+    let inside = read(room.path("work/notes.txt"));
+    assert!(inside.code == Some(0) && inside.stdout.contains("three"), "{inside:?}");
+    let outside = read(room.path("beside/other.txt"));
+    assert_eq!(outside.code, Some(1), "{outside:?}");
+}
+
+/// A server that listens; ended with the test.
+struct Listening(Child);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn listening(script: &str, mode: &str) -> (Listening, u16) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new("node");
+    command.args([script, mode]).env("PORT", port.to_string());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child = Listening(child);
+    let end = Instant::now() + Duration::from_secs(60);
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < end, "the server never listened");
+        std::thread::yield_now();
+    }
+    (child, port)
+}
+
+#[test]
+fn everything_by_each_transport() {
+    let Some(script) = package("server-everything") else { return };
+    let room = Room::new();
+    let (_http, http) = listening(&script, "streamableHttp");
+    let (_sse, sse) = listening(&script, "sse");
+    add(&room, &["all", "--", "node", &script, "stdio"]);
+    add(&room, &["http", &format!("http://127.0.0.1:{http}/mcp")]);
+    add(&room, &["-t", "sse", "old", &format!("http://127.0.0.1:{sse}/sse")]);
+    let rows = rows(&room);
+    for (row, transport) in rows.as_array().unwrap().iter().zip(["stdio", "http", "sse"]) {
+        assert_eq!((&row["state"], &row["transport"]), (&json!("ready"), &json!(transport)), "{rows}");
+    }
+    for name in ["all", "http", "old"] {
+        let tool = format!("mcp__{name}__echo");
+        let called = room.say(&["call", &tool, r#"{"message": "grüße"}"#, "--allow", &tool]);
+        assert_eq!((called.code, called.stdout.as_str()), (Some(0), "Echo: grüße\n"), "{called:?}");
+    }
+    let read = room.say(&["call", "ListMcpResources", r#"{"server": "http"}"#]);
+    assert!(read.code == Some(0) && read.stdout.contains("\"uri\""), "{read:?}");
+    let prompts = room.say(&["call", "ListMcpPrompts", "{}"]);
+    assert!(prompts.stdout.contains("simple-prompt"), "{prompts:?}");
+}

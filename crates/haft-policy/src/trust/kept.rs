@@ -1,0 +1,130 @@
+//! A file of the user's state about one workspace, for whoever keeps something there.
+//!
+//! As with trust itself: written whole or not at all, for its owner alone, and not believed where somebody else could have
+//! written it. Two processes that change it wait for each other.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::write;
+use crate::settings::input::{self, Unreadable};
+
+/// A file in the state folder, or of the user's settings.
+///
+/// ```
+/// use haft_policy::trust::StateFile;
+///
+/// let dir = tempfile::tempdir()?;
+/// let file = StateFile::of_workspace(dir.path(), "notes", dir.path(), "json");
+/// assert_eq!(file.read(1_000), Ok(None));
+/// file.change(1_000, |before| { assert!(before.is_none()); Ok(b"{}".to_vec()) })?;
+/// assert_eq!(file.read(1_000).unwrap().as_deref(), Some(&b"{}"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    /// The file about a workspace in a folder of the state folder.
+    pub fn of_workspace(state_dir: &Path, folder: &str, workspace: &Path, ending: &str) -> StateFile {
+        let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+        StateFile { path: state_dir.join(folder).join(format!("{}.{ending}", write::key(&workspace))) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it; nothing where there is no such file.
+    ///
+    /// # Errors
+    /// It can't be read, is too long, or somebody else could have written it: in words, with its path.
+    pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+        let say = |words: String| format!("{}: {words}", self.path.display());
+        let bytes = input::bytes(&self.path, bytes_max).map_err(|Unreadable { why, .. }| say(why))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        write::is_ours(&self.path).map_err(say)?;
+        Ok(Some(bytes))
+    }
+
+    /// Replaces what is in it by what `change` makes of it. Nobody else changes it meanwhile.
+    ///
+    /// # Errors
+    /// What `change` says, a file that can't be read, and the disk's: in words.
+    pub fn change(
+        &self,
+        bytes_max: u64,
+        change: impl FnOnce(Option<Vec<u8>>) -> Result<Vec<u8>, String>,
+    ) -> Result<(), String> {
+        let say = |error: io::Error| format!("{}: {error}", self.path.display());
+        let folder = self.path.parent().ok_or_else(|| say(io::ErrorKind::InvalidInput.into()))?;
+        let _lock = write::lock(folder).map_err(say)?;
+        let bytes = change(self.read(bytes_max)?)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(format!("{}: it would be longer than {bytes_max} bytes", self.path.display()));
+        }
+        write::replace(&self.path, &bytes).map_err(say)
+    }
+
+    /// Removes it; says whether there was one.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn forget(&self) -> io::Result<bool> {
+        match std::fs::remove_file(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Replaces a file that people write too: whole or not at all, with the permissions that it had, or these if it is new.
+/// Where it is a link, what it leads to is replaced.
+///
+/// # Errors
+/// The disk's.
+pub fn replace_file(path: &Path, bytes: &[u8], new_mode: u32) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let before = std::fs::metadata(&path).ok().map(|found| found.permissions());
+    let permissions = before.unwrap_or_else(|| std::fs::Permissions::from_mode(new_mode));
+    write::replace_with(&path, bytes, Some(permissions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_and_links_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::write(&file, "before").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace_file(&link, b"after", 0o600).unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(std::fs::read(&file).unwrap(), b"after");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        replace_file(&dir.path().join("new"), b"", 0o644).unwrap();
+        let new = std::fs::metadata(dir.path().join("new")).unwrap();
+        assert_eq!(new.permissions().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn a_change_that_fails_changes_nothing_and_strangers_files_are_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::of_workspace(dir.path(), "x", dir.path(), "json");
+        file.change(10, |_| Ok(b"one".to_vec())).unwrap();
+        assert!(file.change(10, |_| Err("no".to_owned())).is_err());
+        assert!(file.change(10, |_| Ok(vec![b'x'; 11])).is_err());
+        assert_eq!(file.read(10).unwrap().unwrap(), b"one");
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(file.read(10).unwrap_err().contains("others can write it"));
+        assert_eq!((file.forget().unwrap(), file.forget().unwrap()), (true, false));
+    }
+}

@@ -1,0 +1,164 @@
+//! Deferred tools, as a provider knows them: who knows of them, and what is done where nobody does.
+//!
+//! A model is shown few of many tools and finds the rest with `ToolSearch`. Two providers have a form for that in which
+//! what was found stands in the conversation, so that the `tools` of the session stay the same bytes and their prompt
+//! cache holds: Anthropic (`defer_loading`, `tool_reference`) and OpenAI's Responses (`tool_search`, run by the client).
+//! Everywhere else what was found is added to the `tools` of the next request.
+//!
+//! A conversation keeps what happened in the form in which it happened. Which form an endpoint takes is decided with
+//! each request: [`history`] writes the one as the other, so a conversation can go on at an endpoint that knows less.
+
+pub(crate) mod answer;
+pub(crate) mod history;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Wire;
+use crate::endpoint::default_base_url;
+use crate::reply::Failure;
+
+/// Where tools are kept that the model has to search for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Deferral {
+    /// With the provider, who knows of deferred tools. `tools` stay the same when something is found.
+    Native,
+    /// Here: what was found is added to `tools`.
+    Fallback,
+}
+
+impl Deferral {
+    /// What is tried at an endpoint where nothing else is said: the provider's own form at the vendor's own address, if
+    /// the model isn't known to be too old for it.
+    pub fn usual(wire: Wire, base_url: &str, model: &str) -> Deferral {
+        let is_vendors = base_url.trim().trim_end_matches('/') == default_base_url(wire);
+        match is_vendors && has_form(wire) && !is_too_old(wire, model) {
+            true => Deferral::Native,
+            false => Deferral::Fallback,
+        }
+    }
+}
+
+impl fmt::Display for Deferral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Deferral::Native => "native",
+            Deferral::Fallback => "fallback",
+        })
+    }
+}
+
+impl FromStr for Deferral {
+    type Err = UnknownDeferral;
+
+    fn from_str(name: &str) -> Result<Deferral, UnknownDeferral> {
+        match name {
+            "native" => Ok(Deferral::Native),
+            "fallback" => Ok(Deferral::Fallback),
+            _ => Err(UnknownDeferral(name.to_owned())),
+        }
+    }
+}
+
+/// A word that names no way to defer tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownDeferral(String);
+
+impl fmt::Display for UnknownDeferral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no way to defer tools; `native` and `fallback` are", self.0)
+    }
+}
+
+impl std::error::Error for UnknownDeferral {}
+
+/// Whether a wire has a form for deferred tools at all.
+pub(crate) fn has_form(wire: Wire) -> bool {
+    matches!(wire, Wire::Anthropic | Wire::OpenAi)
+}
+
+/// Whether a model of the vendor's is known not to take deferred tools. A doubt is settled by the provider's answer.
+fn is_too_old(wire: Wire, model: &str) -> bool {
+    match wire {
+        Wire::Anthropic => {
+            ["claude-2", "claude-3", "claude-instant"].iter().any(|old| model.starts_with(old))
+        }
+        Wire::OpenAi => {
+            let old = ["chatgpt", "o1", "o3", "o4", "codex-"].iter().any(|old| model.starts_with(old));
+            let version = model.strip_prefix("gpt-").map(version);
+            old || version.is_some_and(|version| version < (5, 4))
+        }
+        Wire::OpenAiChat | Wire::Gemini => true,
+    }
+}
+
+/// The version that a name goes on with: `5.4-mini` is 5 and 4, `4o` is 4 and 0.
+fn version(name: &str) -> (u32, u32) {
+    let number = |text: &str| -> u32 {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse().unwrap_or(u32::MAX)
+    };
+    let minor = name.split_once('.').filter(|(major, _)| major.chars().all(|c| c.is_ascii_digit()));
+    (number(name), minor.map_or(0, |(_, minor)| number(minor)))
+}
+
+/// Whether a provider refused a request because of deferred tools: it doesn't know them, or not with this model.
+pub(crate) fn is_refused(failure: &Failure) -> bool {
+    let words = failure.message.to_ascii_lowercase();
+    let named = ["defer_loading", "tool_reference", "tool reference", "tool_search"];
+    matches!(failure.status, Some(400 | 404 | 422)) && named.iter().any(|name| words.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Failure;
+
+    #[test]
+    fn the_vendors_own_address_and_a_model_that_may_know() {
+        let check = |wire: Wire, url: &str, model: &str, expected: Deferral| {
+            assert_eq!(Deferral::usual(wire, url, model), expected, "{wire} {url} {model}");
+        };
+        let (anthropic, openai) = ("https://api.anthropic.com/", "https://api.openai.com/v1");
+        check(Wire::Anthropic, anthropic, "claude-sonnet-4-5", Deferral::Native);
+        check(Wire::Anthropic, anthropic, "claude-3-5-haiku", Deferral::Fallback);
+        check(Wire::Anthropic, "http://127.0.0.1:1", "claude-sonnet-4-5", Deferral::Fallback);
+        check(Wire::OpenAi, openai, "gpt-5.4", Deferral::Native);
+        check(Wire::OpenAi, openai, "gpt-5.10-mini", Deferral::Native);
+        check(Wire::OpenAi, openai, "gpt-6", Deferral::Native);
+        for old in ["gpt-5", "gpt-5.3-codex", "gpt-5-mini-2025.08", "gpt-4o", "gpt-4.1", "o3"] {
+            check(Wire::OpenAi, openai, old, Deferral::Fallback);
+        }
+        check(Wire::OpenAiChat, openai, "gpt-6", Deferral::Fallback);
+        check(Wire::Gemini, "https://generativelanguage.googleapis.com", "gemini-3", Deferral::Fallback);
+    }
+
+    #[test]
+    fn refusals_in_the_words_of_providers() {
+        let check = |status: u16, words: &str, expected: bool| {
+            assert_eq!(is_refused(&Failure::said(Some(status), "", words)), expected, "{words}");
+        };
+        check(400, "tools.3.custom.defer_loading: Extra inputs are not permitted", true);
+        check(
+            400,
+            "messages.2.content.0: Input tag 'tool_reference' found using 'type' does not match",
+            true,
+        );
+        check(400, "Tool reference 'a' not found in available tools", true);
+        check(400, "Invalid value: 'tool_search'. Supported values are: 'function'", true);
+        check(400, "Tool 'tool_search' is not supported with gpt-5.", true);
+        check(422, "body.tools.0.defer_loading extra fields not permitted", true);
+        check(400, "max_tokens: 99 > 8192", false);
+        check(500, "defer_loading broke something", false);
+        check(429, "tool_search was used too often", false);
+    }
+
+    #[test]
+    fn words_lead_back() {
+        for deferral in [Deferral::Native, Deferral::Fallback] {
+            assert_eq!(deferral.to_string().parse(), Ok(deferral));
+        }
+        let words = "auto".parse::<Deferral>().unwrap_err().to_string();
+        assert_eq!(words, "`auto` is no way to defer tools; `native` and `fallback` are");
+    }
+}
