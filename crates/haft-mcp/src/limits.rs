@@ -84,3 +84,30 @@ pub const FORM_FIELDS_MAX: usize = 32;
 pub const FORM_TRIES_MAX: usize = 3;
 /// How many redirects within one origin are followed.
 pub const REDIRECTS_MAX: usize = 5;
+
+/// How long a request that was cancelled may take to put things in order, when this crate is the server.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// How many changes of an offer may wait for a client; one that can't follow is told that everything changed.
+pub const CHANGES_QUEUED_MAX: usize = 256;
+/// How many roots of a client are taken.
+pub const ROOTS_MAX: usize = 100;
+/// The longest number of a request, in bytes.
+pub const ID_BYTES_MAX: usize = 256;
+/// How many entries of a list are sent at once.
+pub const PAGE_ITEMS: usize = 1_000;
+/// How many requests of one client may be under way; further ones are refused.
+pub const IN_FLIGHT_MAX: usize = 256;
+/// How many requests to one client may wait for an answer.
+pub const ASKS_OPEN_MAX: usize = 64;
+/// How many resources one client may watch.
+pub const WATCHES_MAX: usize = 256;
+/// How many calls may wait for input of their clients (revision 2026-07-28), in all.
+pub const SUSPENDED_MAX: usize = 256;
+/// How many of them one principal may have.
+pub const SUSPENDED_EACH_MAX: usize = 64;
+/// How long a call waits for input before it is cancelled.
+pub const SUSPENDED_FOR: Duration = Duration::from_secs(600);
+/// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from it.
+pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long calls may go on once a server was told to end.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
