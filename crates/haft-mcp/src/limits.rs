@@ -111,3 +111,43 @@ pub const SUSPENDED_FOR: Duration = Duration::from_secs(600);
 pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long calls may go on once a server was told to end.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+/// How many events of a stream are kept for a client that lost it, or can't follow; the oldest are forgotten.
+pub const EVENTS_KEPT: usize = 256;
+/// How many bytes of them.
+pub const EVENTS_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// How many streams of one session are kept to be resumed; the oldest are forgotten.
+pub const STREAMS_KEPT: usize = 64;
+/// How long an answer over HTTP may take before it becomes a stream, which can be kept alive and resumed.
+pub const STREAM_AFTER: Duration = Duration::from_secs(1);
+/// How often a stream that says nothing says that it is still there.
+pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
+/// After how long a client should try again to resume a stream.
+pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// How many sessions over HTTP there may be; then the one that was idle for longest ends.
+pub const SESSIONS_MAX: usize = 1_000;
+/// How long a session over HTTP may be idle.
+pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// How many connections there may be at once; further ones wait.
+pub const CONNECTIONS_MAX: usize = 512;
+/// How long a client may take to send the head of a request, and between two requests.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to send the body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it may take to read anything of what it is sent.
+pub const READ_STALL: Duration = Duration::from_secs(60);
+/// How many requests a second one principal may make over HTTP.
+pub const RATE_PER_SECOND: u32 = 1_000;
+/// How many it may make at once before the rate counts.
+pub const RATE_BURST: u32 = 2_000;
+/// For how many principals the rate is remembered.
+pub const RATES_MAX: usize = 1_024;
+/// How long the word of an authorization server on a token is believed.
+pub const TOKEN_BELIEVED: Duration = Duration::from_secs(60);
+/// For how many tokens it is remembered.
+pub const TOKENS_REMEMBERED: usize = 1_024;
+/// How long an authorization server may take to answer.
+pub const TOKEN_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
+/// The longest answer of an authorization server, in bytes.
+pub const TOKEN_ANSWER_BYTES_MAX: usize = 64 * 1024;

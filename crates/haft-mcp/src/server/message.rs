@@ -35,7 +35,7 @@ pub(crate) struct Request<'a> {
 /// What can't be a message.
 pub(crate) struct NoMessage {
     pub(crate) code: i32,
-    pub(crate) words: &'static str,
+    pub(crate) words: Cow<'static, str>,
     /// Whose it would have been, where that much can be read.
     pub(crate) id: Option<Box<RawValue>>,
 }
@@ -71,25 +71,25 @@ pub(crate) fn is_batch(text: &[u8]) -> bool {
 
 /// The messages of a batch, as texts.
 pub(crate) fn batch(text: &[u8]) -> Result<Vec<&RawValue>, NoMessage> {
-    let senseless = |words| NoMessage { code: INVALID_REQUEST, words, id: None };
+    let senseless = |words: &'static str| NoMessage { code: INVALID_REQUEST, words: words.into(), id: None };
     match serde_json::from_slice::<Vec<&RawValue>>(text) {
         Ok(all) if all.is_empty() => Err(senseless("the batch is empty")),
         Ok(all) if all.len() > limits::BATCH_MAX => Err(senseless("the batch is too long")),
         Ok(all) => Ok(all),
-        Err(_) => Err(NoMessage { code: PARSE_ERROR, words: "this is not JSON", id: None }),
+        Err(_) => Err(NoMessage { code: PARSE_ERROR, words: "this is not JSON".into(), id: None }),
     }
 }
 
 /// Reads a message.
 pub(crate) fn read(text: &[u8]) -> Result<Incoming<'_>, NoMessage> {
-    let senseless = |words, id: Option<&RawValue>| {
+    let senseless = |words: &'static str, id: Option<&RawValue>| {
         let id = id.filter(|id| is_id(id)).map(RawValue::to_owned);
-        NoMessage { code: INVALID_REQUEST, words, id }
+        NoMessage { code: INVALID_REQUEST, words: words.into(), id }
     };
     let envelope: Envelope<'_> = match serde_json::from_slice(text) {
         Ok(envelope) => envelope,
         Err(error) if error.is_data() => return Err(senseless("this is no message of JSON-RPC", None)),
-        Err(_) => return Err(NoMessage { code: PARSE_ERROR, words: "this is not JSON", id: None }),
+        Err(_) => return Err(NoMessage { code: PARSE_ERROR, words: "this is not JSON".into(), id: None }),
     };
     let Envelope { jsonrpc, id, method, params, result, error } = envelope;
     if jsonrpc.as_deref() != Some("2.0") {
@@ -171,11 +171,10 @@ pub(crate) fn write_answer(
 /// Writes the answer to something that was no message.
 pub(crate) fn write_no_message(to: &mut Vec<u8>, wrong: &NoMessage) {
     let id = wrong.id.as_deref().map_or("null", RawValue::get);
-    let words = wrong.words.replace('"', "\\\"");
-    to.extend_from_slice(
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"{words}"}}}}"#, wrong.code)
-            .as_bytes(),
-    );
+    let words = serde_json::to_string(&wrong.words).unwrap_or_default();
+    let code = wrong.code;
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{words}}}}}"#);
+    to.extend_from_slice(text.as_bytes());
 }
 
 /// Writes a notification or a request of ours.

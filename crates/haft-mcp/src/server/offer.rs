@@ -4,6 +4,7 @@
 //! for everything else. An offer knows no JSON-RPC, no transport and no revision; where a question to the client is asked by
 //! a request in one revision and by a result in another, it awaits [`Peer::ask`](super::Peer::ask) and doesn't see which.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use haft::{BoxFuture, Cancel};
@@ -404,6 +405,8 @@ impl Changes {
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     entries: Arc<[Entry]>,
+    /// Arguments of tools that have to stand in headers as well, by the name of the tool.
+    headers: Arc<HashMap<String, Vec<InHeader>>>,
     /// How long it may be believed.
     pub fresh: Freshness,
 }
@@ -420,8 +423,18 @@ impl Listing {
     /// A list of JSON objects: tools with at least `name` and `inputSchema`, resources with `uri` and `name`, templates with
     /// `uriTemplate` and `name`, prompts with `name`.
     pub fn new(definitions: impl IntoIterator<Item = Value>) -> Listing {
-        let entries = definitions.into_iter().filter_map(Entry::new).collect();
-        Listing { entries, fresh: Freshness::default() }
+        let mut headers = HashMap::new();
+        let entry = |definition: Value| {
+            if let (Some(name), found) =
+                (definition["name"].as_str(), InHeader::all(&definition["inputSchema"]))
+                && !found.is_empty()
+            {
+                headers.insert(name.to_owned(), found);
+            }
+            Entry::new(definition)
+        };
+        let entries = definitions.into_iter().filter_map(entry).collect();
+        Listing { entries, headers: Arc::new(headers), fresh: Freshness::default() }
     }
 
     /// The same, believed for a while.
@@ -441,6 +454,16 @@ impl Listing {
         self.entries.is_empty()
     }
 
+    /// The arguments of a tool that have to stand in headers as well.
+    pub(crate) fn in_headers(&self, tool: &str) -> &[InHeader] {
+        self.headers.get(tool).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether any tool has such arguments.
+    pub(crate) fn has_in_headers(&self) -> bool {
+        !self.headers.is_empty()
+    }
+
     /// Some of them as they are written.
     pub(crate) fn written(
         &self,
@@ -453,6 +476,40 @@ impl Listing {
             Some(older) if !is_newest => &**older,
             _ => &*entry.written,
         })
+    }
+}
+
+/// An argument that has to stand in a header as well (revision 2026-07-28): `x-mcp-header` in its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InHeader {
+    /// What follows `Mcp-Param-`.
+    pub(crate) header: String,
+    /// Where the argument is.
+    pub(crate) path: Vec<String>,
+}
+
+impl InHeader {
+    /// How deep arguments are looked for.
+    const DEPTH_MAX: usize = 8;
+
+    fn all(schema: &Value) -> Vec<InHeader> {
+        let mut found = Vec::new();
+        InHeader::add(schema, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn add(schema: &Value, path: &mut Vec<String>, found: &mut Vec<InHeader>) {
+        if path.len() > InHeader::DEPTH_MAX {
+            return;
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            path.push(name.clone());
+            if let Some(header) = property["x-mcp-header"].as_str() {
+                found.push(InHeader { header: header.to_owned(), path: path.clone() });
+            }
+            InHeader::add(property, path, found);
+            path.pop();
+        }
     }
 }
 

@@ -20,14 +20,15 @@ pub struct Peer(Arc<Shared>);
 struct Shared {
     client: Arc<Client>,
     line: Option<Arc<dyn Line>>,
-    /// What the client wants progress to be called.
-    progress: Option<Value>,
 }
 
 /// What carries words to a client, for one request.
 pub(crate) trait Line: Send + Sync {
     /// Sends a notification, or drops it where it can't be sent now.
     fn notify(&self, method: &'static str, params: &dyn Params);
+
+    /// What the client wants progress to be called, if it wants any.
+    fn progress(&self) -> Option<Value>;
 
     /// Whether lines of a log of this level are wanted.
     fn wants(&self, level: Level) -> bool;
@@ -48,13 +49,13 @@ impl<T: serde::Serialize> Params for T {
 }
 
 impl Peer {
-    pub(crate) fn new(client: Arc<Client>, line: Arc<dyn Line>, progress: Option<Value>) -> Peer {
-        Peer(Arc::new(Shared { client, line: Some(line), progress }))
+    pub(crate) fn new(client: Arc<Client>, line: Arc<dyn Line>) -> Peer {
+        Peer(Arc::new(Shared { client, line: Some(line) }))
     }
 
     /// A client that hears nothing and answers nothing, for tests of an offer.
     pub fn silent(client: Client) -> Peer {
-        Peer(Arc::new(Shared { client: Arc::new(client), line: None, progress: None }))
+        Peer(Arc::new(Shared { client: Arc::new(client), line: None }))
     }
 
     /// Who it is.
@@ -64,7 +65,7 @@ impl Peer {
 
     /// Whether it wants to hear of progress; if not, telling costs nothing.
     pub fn wants_progress(&self) -> bool {
-        self.0.line.is_some() && self.0.progress.is_some()
+        self.0.line.as_ref().is_some_and(|line| line.progress().is_some())
     }
 
     /// Tells how far the request is. `progress` has to grow. Never waits; what a slow client can't take is left out.
@@ -79,7 +80,11 @@ impl Peer {
             #[serde(skip_serializing_if = "Option::is_none")]
             message: Option<&'a str>,
         }
-        if let (Some(line), Some(token)) = (&self.0.line, &self.0.progress) {
+        let total = total.filter(|total| total.is_finite());
+        if let Some(line) = &self.0.line
+            && progress.is_finite()
+            && let Some(token) = &line.progress()
+        {
             line.notify("notifications/progress", &Told { token, progress, total, message });
         }
     }

@@ -420,6 +420,11 @@ impl Serialize for Blocks<'_> {
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let content = match self {
+            // A message is one line, and breaks between values are the only ones that JSON has.
+            Block::Raw(raw) if raw.get().contains(['\n', '\r']) => {
+                let line = RawValue::from_string(raw.get().replace(['\n', '\r'], " "));
+                return line.map_err(serde::ser::Error::custom)?.serialize(to);
+            }
             Block::Raw(raw) => return raw.serialize(to),
             Block::Content(content) => content,
         };
