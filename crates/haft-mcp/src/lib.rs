@@ -32,6 +32,7 @@
 pub mod expand;
 pub mod limits;
 pub mod names;
+pub mod server;
 pub mod text;
 
 mod approval;

@@ -90,3 +90,70 @@ pub const WAIT_MAX: Duration = Duration::from_secs(600);
 pub const RESOURCES_WATCHED_MAX: usize = 200;
 /// How many redirects within one origin are followed.
 pub const REDIRECTS_MAX: usize = 5;
+
+/// How long a request that was cancelled may take to put things in order, when this crate is the server.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// How many changes of an offer may wait for a client; one that can't follow is told that everything changed.
+pub const CHANGES_QUEUED_MAX: usize = 256;
+/// How many roots of a client are taken.
+pub const ROOTS_MAX: usize = 100;
+/// The longest number of a request, in bytes.
+pub const ID_BYTES_MAX: usize = 256;
+/// How many entries of a list are sent at once.
+pub const PAGE_ITEMS: usize = 1_000;
+/// How many requests of one client may be under way; further ones are refused.
+pub const IN_FLIGHT_MAX: usize = 256;
+/// How many requests to one client may wait for an answer.
+pub const ASKS_OPEN_MAX: usize = 64;
+/// How many resources one client may watch.
+pub const WATCHES_MAX: usize = 256;
+/// How many calls may wait for input of their clients (revision 2026-07-28), in all.
+pub const SUSPENDED_MAX: usize = 256;
+/// How many of them one principal may have.
+pub const SUSPENDED_EACH_MAX: usize = 64;
+/// How long a call waits for input before it is cancelled.
+pub const SUSPENDED_FOR: Duration = Duration::from_secs(600);
+/// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from it.
+pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long calls may go on once a server was told to end.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+/// How many events of a stream are kept for a client that lost it, or can't follow; the oldest are forgotten.
+pub const EVENTS_KEPT: usize = 256;
+/// How many bytes of them.
+pub const EVENTS_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// How many streams of one session are kept to be resumed; the oldest are forgotten.
+pub const STREAMS_KEPT: usize = 64;
+/// How long an answer over HTTP may take before it becomes a stream, which can be kept alive and resumed.
+pub const STREAM_AFTER: Duration = Duration::from_secs(1);
+/// How often a stream that says nothing says that it is still there.
+pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
+/// After how long a client should try again to resume a stream.
+pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// How many sessions over HTTP there may be; then the one that was idle for longest ends.
+pub const SESSIONS_MAX: usize = 1_000;
+/// How long a session over HTTP may be idle.
+pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// How many connections there may be at once; further ones wait.
+pub const CONNECTIONS_MAX: usize = 512;
+/// How long a client may take to send the head of a request, and between two requests.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to send the body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it may take to read anything of what it is sent.
+pub const READ_STALL: Duration = Duration::from_secs(60);
+/// How many requests a second one principal may make over HTTP.
+pub const RATE_PER_SECOND: u32 = 1_000;
+/// How many it may make at once before the rate counts.
+pub const RATE_BURST: u32 = 2_000;
+/// For how many principals the rate is remembered.
+pub const RATES_MAX: usize = 1_024;
+/// How long the word of an authorization server on a token is believed.
+pub const TOKEN_BELIEVED: Duration = Duration::from_secs(60);
+/// For how many tokens it is remembered.
+pub const TOKENS_REMEMBERED: usize = 1_024;
+/// How long an authorization server may take to answer.
+pub const TOKEN_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
+/// The longest answer of an authorization server, in bytes.
+pub const TOKEN_ANSWER_BYTES_MAX: usize = 64 * 1024;
