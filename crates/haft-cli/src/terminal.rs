@@ -143,7 +143,7 @@ impl Reply {
 }
 
 /// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
-fn question(approval: &Approval, cwd: &Path) -> String {
+pub(crate) fn question(approval: &Approval, cwd: &Path) -> String {
     let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
     if approval.again {
