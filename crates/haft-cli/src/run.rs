@@ -63,9 +63,11 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         }
         return tour(args, &common, &interrupts);
     }
-    let session = session::open(&common)?;
+    let mut session = session::open(&common)?;
     let settings = &session.given.loaded.settings.run;
     let chosen = provider::choose(args, settings, &session.id, &lookup)?;
+    session.engine = session.engine.window_tokens(chosen.window_tokens);
+    let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);
     let prompt = match (look, &args.prompt) {
         // A conversation.
@@ -241,6 +243,7 @@ fn pool(
     model: &Arc<dyn Model>,
     asker: Option<Arc<dyn Asker>>,
 ) -> Result<Option<Arc<Pool>>, Usage> {
+    links.warn();
     if links.is_fixed() {
         return Ok(None);
     }

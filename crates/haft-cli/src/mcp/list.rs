@@ -66,6 +66,7 @@ fn tried<T>(
     if links.planned.is_empty() {
         return Ok(look(None));
     }
+    links.warn();
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let runtime = turn::runtime(1)?;
@@ -178,8 +179,8 @@ impl Row {
                 self.reason = Some(reason);
             }
             _ => {
-                self.state = State::Failed;
-                self.reason = Some("it is still being connected".to_owned());
+                let reason = live.failure().unwrap_or_else(|| "it is still being connected".to_owned());
+                (self.state, self.reason) = (State::Failed, Some(reason));
             }
         }
     }

@@ -62,6 +62,8 @@ struct State {
     session: Option<Arc<Session>>,
     /// How many attempts to connect have ended.
     attempts: u64,
+    /// Why the last attempt failed, if it did.
+    failure: Option<String>,
 }
 
 /// How a server is.
@@ -137,7 +139,7 @@ impl Server {
         host: Host,
         version: watch::Sender<u64>,
     ) -> (Server, tokio::task::JoinHandle<()>) {
-        let first = State { status: Status::Connecting, session: None, attempts: 0 };
+        let first = State { status: Status::Connecting, session: None, attempts: 0, failure: None };
         let log = Log::told_to(&config.name, host.on_log.clone());
         let inner = Arc::new(Inner {
             slots: Semaphore::new(config.concurrency.max(1)),
@@ -165,6 +167,11 @@ impl Server {
     /// How it is.
     pub fn status(&self) -> Status {
         self.0.state.borrow().status.clone()
+    }
+
+    /// Why it can't be used, as far as that is known: also while it is tried again.
+    pub fn failure(&self) -> Option<String> {
+        self.0.state.borrow().failure.clone()
     }
 
     /// The last of what it complained about, and of what it logged; visible and bounded.
@@ -253,6 +260,11 @@ impl Server {
     fn set(&self, status: Status, session: Option<Arc<Session>>) {
         self.0.state.send_modify(|state| {
             state.attempts += u64::from(!matches!(status, Status::Connecting));
+            match &status {
+                Status::Failed { reason, .. } => state.failure = Some(reason.clone()),
+                Status::Connecting => {}
+                _ => state.failure = None,
+            }
             (state.status, state.session) = (status, session);
         });
     }

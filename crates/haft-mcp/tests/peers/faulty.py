@@ -2,7 +2,7 @@
 
 Speaks the older handshake. The first argument is a comma-separated list of faults of the connection itself:
 silent (answers nothing), deaf (ignores server/discover), listless (never answers tools/list), old (revision 2024-11-05),
-unknown (a revision that nobody knows), many (10,000 tools), dozens (70 tools), watched (a resource that changes). The second is a
+unknown (a revision that nobody knows), many (10,000 tools), dozens (71 tools), few (one), watched (a resource that changes). The second is a
 file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
 """
 
@@ -46,6 +46,8 @@ def tools():
         return [tool(f"t{number}") for number in range(10_000)]
     if "dozens" in FAULTS:
         return [tool(f"t{number}", f"Counts to {number}.") for number in range(70)] + [tool("flute", "Plays a melody.")]
+    if "few" in FAULTS:
+        return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
         never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
