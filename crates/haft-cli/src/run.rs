@@ -23,7 +23,7 @@ use haft::Engine;
 use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
-use haft_provider::run::{Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
+use haft_provider::run::{Ended, Handle, Loop, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
@@ -215,8 +215,9 @@ impl Play {
         crate::hooks::report(&hooks);
         match outcome {
             Ok(outcome) => {
-                let shown = show.end(&outcome);
-                Ok(exit(&outcome, shown, interrupts))
+                let ended = outcome.ended.clone();
+                let shown = show.end(outcome);
+                Ok(exit(&ended, shown, interrupts))
             }
             Err(reason) => Ok(ended_by_hook(&reason)),
         }
@@ -261,11 +262,11 @@ fn ended_by_hook(reason: &str) -> Exit {
     Exit::Failed
 }
 
-fn exit(outcome: &Outcome, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
+fn exit(ended: &Ended, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
     match shown {
         _ if interrupts.any() => Exit::Interrupted,
         Err(exit) => exit,
-        Ok(()) => match outcome.ended {
+        Ok(()) => match ended {
             Ended::Finished => Exit::Done,
             Ended::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,

@@ -74,6 +74,9 @@ impl Session for Fired {
 
     fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
+            if !self.hooks.hears_stop() {
+                return None;
+            }
             let input = StopInput::new(text);
             let input = if again { input.kept_going() } else { input };
             let stop = self.hooks.stop(&input).await;

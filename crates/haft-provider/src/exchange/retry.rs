@@ -60,12 +60,18 @@ fn date(text: &str) -> Option<SystemTime> {
     let (_, rest) = text.split_once(", ")?;
     let parts: Vec<&str> = rest.split(' ').collect();
     let [day, month, year, time, "GMT"] = parts[..] else { return None };
-    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
+    let number =
+        |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
     let (day, year): (u64, u64) = (number(day)?, number(year)?);
     let month = MONTHS.find(month).filter(|at| at % 3 == 0 && month.len() == 3)? as u64 / 3;
     let clock: Vec<u64> = time.split(':').map(number).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = clock[..] else { return None };
-    if !(1970..=9999).contains(&year) || !(1..=31).contains(&day) || hours > 23 || minutes > 59 || seconds > 60 {
+    if !(1970..=9999).contains(&year)
+        || !(1..=31).contains(&day)
+        || hours > 23
+        || minutes > 59
+        || seconds > 60
+    {
         return None;
     }
     // Years that begin in March have their odd day at the end.
@@ -105,8 +111,16 @@ mod tests {
         check("retry-after", "Tue, 29 Feb 2028 07:27:30 GMT", Some(Duration::from_secs(496 * 86_400)));
         check("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT", Some(Duration::ZERO));
         check("retry-after", "Thu, 01 Jan 1970 00:00:00 GMT", Some(Duration::ZERO));
-        for odd in ["Wed, 21 Oct 2026 07:28:00 CET", "Wed, 32 Oct 2026 07:28:00 GMT", "Wed, 21 ctN 2026 07:28:00 GMT",
-            "Wed, 21 Oct 2026 7:28 GMT", "Wed, 21 Oct 99999 07:28:00 GMT", "Wednesday, 21-Oct-26 07:28:00 GMT", "soon", ""] {
+        for odd in [
+            "Wed, 21 Oct 2026 07:28:00 CET",
+            "Wed, 32 Oct 2026 07:28:00 GMT",
+            "Wed, 21 ctN 2026 07:28:00 GMT",
+            "Wed, 21 Oct 2026 7:28 GMT",
+            "Wed, 21 Oct 99999 07:28:00 GMT",
+            "Wednesday, 21-Oct-26 07:28:00 GMT",
+            "soon",
+            "",
+        ] {
             check("retry-after", odd, None);
         }
     }
