@@ -69,7 +69,10 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let lookup = |name: &str| std::env::var_os(name);
     let places = given::places(cwd, &lookup)?;
     let state = places.state_dir.as_deref().ok_or_else(|| {
-        Usage("there is no folder that logs are kept in; set HAFT_STATE_DIR, or HOME, to an absolute path".into())
+        Usage(
+            "there is no folder that logs are kept in; set HAFT_STATE_DIR, or HOME, to an absolute path"
+                .into(),
+        )
     })?;
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let kept = plain.then(|| logs::Logs::new(state, &places.cwd).read(&args.server)).flatten();

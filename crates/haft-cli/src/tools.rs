@@ -216,7 +216,8 @@ fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
     let mut text = String::new();
     for ((of_server, group), rows) in groups {
         let shown = rows.iter().filter(|row| all || !row.deferred);
-        let mut tools: Vec<String> = shown.map(|row| format!("{} {}", row.name, row.class.marker())).collect();
+        let mut tools: Vec<String> =
+            shown.map(|row| format!("{} {}", row.name, row.class.marker())).collect();
         match (rows.len() - tools.len(), tools.is_empty()) {
             (0, _) => {}
             (1, true) => tools.push("1 tool, found by search".to_owned()),

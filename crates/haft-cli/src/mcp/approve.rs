@@ -69,10 +69,16 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             Known::New => None,
             Known::Changed(before) => Some(before),
         };
-        show(&server_text(&planned, &config, before.map(|before| Withheld::new(subject.clone(), Some(before)))))?;
+        show(&server_text(
+            &planned,
+            &config,
+            before.map(|before| Withheld::new(subject.clone(), Some(before))),
+        ))?;
         match says_yes(args, common, &format!("start `{}`, here and from now on?", config.name)) {
             true => {
-                approvals.approve(&subject).map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
+                approvals
+                    .approve(&subject)
+                    .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
                 started.push(planned.server.name.clone());
             }
             false => whole = false,

@@ -42,7 +42,10 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
     let word = match kind {
         Kind::Stdio => {
             if let Some(header) = args.header.first() {
-                return Err(Usage(format!("--header `{}`: a process has no headers; --env sets a variable", one_line(header))));
+                return Err(Usage(format!(
+                    "--header `{}`: a process has no headers; --env sets a variable",
+                    one_line(header)
+                )));
             }
             let mut server = json!({"command": args.target, "args": args.args});
             let env = pairs("--env", &args.env, '=', "NAME=VALUE")?;
@@ -59,7 +62,10 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
         return Err(Usage(format!("`{}`: an address has no arguments", one_line(argument))));
     }
     if let Some(variable) = args.env.first() {
-        return Err(Usage(format!("--env `{}`: an address has no environment; --header sets a header", one_line(variable))));
+        return Err(Usage(format!(
+            "--env `{}`: an address has no environment; --header sets a header",
+            one_line(variable)
+        )));
     }
     if scheme.is_none() && !args.target.contains("${") {
         return Err(Usage(format!("`{}` is no address; https://… is accepted", one_line(&args.target))));
@@ -101,7 +107,10 @@ fn places_of(common: &Common) -> Result<Places, Usage> {
 fn place(places: &Places, scope: Scope) -> Result<Place, Usage> {
     let own = || {
         places.own_servers().ok_or_else(|| {
-            Usage("there is no folder for your settings; set HAFT_CONFIG_DIR, or HOME, to an absolute path".into())
+            Usage(
+                "there is no folder for your settings; set HAFT_CONFIG_DIR, or HOME, to an absolute path"
+                    .into(),
+            )
         })
     };
     Ok(match scope {
@@ -110,9 +119,7 @@ fn place(places: &Places, scope: Scope) -> Result<Place, Usage> {
             let root = places.git_root.as_ref().unwrap_or(&places.cwd);
             Place { scope, file: own()?, project: Some(root.display().to_string()), mode: PRIVATE }
         }
-        Scope::Project => {
-            Place { scope, file: places.cwd.join(".mcp.json"), project: None, mode: SHARED }
-        }
+        Scope::Project => Place { scope, file: places.cwd.join(".mcp.json"), project: None, mode: SHARED },
     })
 }
 
@@ -202,14 +209,22 @@ pub(super) fn remove(args: &RemoveArgs, common: &Common) -> Result<Exit, Usage> 
                 std::fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("\"{name}\"")))
             });
             let hint = match theirs {
-                Some(file) => format!("; {} is Claude Code's own, `claude mcp remove` changes it", places.show(file)),
+                Some(file) => {
+                    format!("; {} is Claude Code's own, `claude mcp remove` changes it", places.show(file))
+                }
                 None => "; `haft mcp list` shows what there is".to_owned(),
             };
-            Err(Usage(format!("no file of yours or of this workspace names a server `{}`{hint}", one_line(name))))
+            Err(Usage(format!(
+                "no file of yours or of this workspace names a server `{}`{hint}",
+                one_line(name)
+            )))
         }
         several => {
             let scopes: Vec<&str> = several.iter().map(|(place, _)| scope_word(place.scope.into())).collect();
-            Err(Usage(format!("`{name}` is named in several places; give --scope with {}", scopes.join(" or "))))
+            Err(Usage(format!(
+                "`{name}` is named in several places; give --scope with {}",
+                scopes.join(" or ")
+            )))
         }
     }
 }

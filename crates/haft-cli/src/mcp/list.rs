@@ -58,11 +58,7 @@ pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// Starts the servers, waits for them, looks, and ends them.
-fn tried<T>(
-    links: &Links,
-    engine: &haft::Engine,
-    look: impl FnOnce(Option<&Pool>) -> T,
-) -> Result<T, Usage> {
+fn tried<T>(links: &Links, engine: &haft::Engine, look: impl FnOnce(Option<&Pool>) -> T) -> Result<T, Usage> {
     if links.planned.is_empty() {
         return Ok(look(None));
     }
@@ -171,7 +167,8 @@ impl Row {
             }
             Status::Unapproved(withheld) => {
                 self.state = State::NotApproved;
-                let why = if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
+                let why =
+                    if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
                 self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
             }
             Status::Failed { reason, .. } => {
@@ -321,7 +318,8 @@ impl Details {
         });
         details.to_approve = waiting.collect();
         let left_out = live.left_out().into_iter();
-        details.left_out = left_out.map(|left| LeftOutTool { name: left.name, reason: left.reason }).collect();
+        details.left_out =
+            left_out.map(|left| LeftOutTool { name: left.name, reason: left.reason }).collect();
         let dropped = live.dropped();
         details.dropped = dropped.invalid + dropped.unknown + dropped.floods + dropped.refused;
         details

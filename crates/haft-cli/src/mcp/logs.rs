@@ -83,7 +83,8 @@ impl Logs {
         let file = create(&path);
         let bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |found| found.len());
         let mut log = Open { file, bytes, ..Open::none() };
-        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let seconds =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
         log.write(format!("[process {} at {}]\n", std::process::id(), utc(seconds)).as_bytes());
         log
     }
@@ -190,8 +191,10 @@ mod tests {
         }
         let text = logs.read("s").unwrap();
         assert!(text.len() as u64 <= MINUTE_BYTES_MAX + 1_000, "{}", text.len());
-        let on_disk: u64 =
-            std::fs::read_dir(&logs.folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        let on_disk: u64 = std::fs::read_dir(&logs.folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
         assert!(on_disk <= 2 * FILE_BYTES_MAX + 20_000, "{on_disk}");
     }
 

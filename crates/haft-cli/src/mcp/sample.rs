@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn messages_are_one_text_and_only_text_is_asked() {
-        let text = |role: &str, words: &str| json!({"role": role, "content": {"type": "text", "text": words}});
+        let text =
+            |role: &str, words: &str| json!({"role": role, "content": {"type": "text", "text": words}});
         let ask = |messages: Value| question(&json!({"messages": messages}));
         assert_eq!(ask(json!([text("user", "Why?")])), Ok("Why?".to_owned()));
         let both = ask(json!([text("user", "a"), text("assistant", "b")])).unwrap();

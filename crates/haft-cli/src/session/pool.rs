@@ -16,11 +16,11 @@ use haft_mcp::{Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
 use super::servers::Planned;
+use crate::Usage;
 use crate::mcp::approvals::FileApprovals;
 use crate::mcp::logs::Logs;
 use crate::mcp::prompt;
 use crate::output::{self, one_line};
-use crate::Usage;
 
 /// How many tools a line names before it counts the rest.
 const NAMED_MAX: usize = 5;
@@ -178,9 +178,11 @@ impl Pool {
     }
 
     async fn wait(&self, enough: impl Fn(&Snapshot) -> bool) {
-        let limit = self.servers.iter().map(|server| server.config().connect_timeout).max().unwrap_or_default();
+        let limit =
+            self.servers.iter().map(|server| server.config().connect_timeout).max().unwrap_or_default();
         // A moment more, so that each says itself that its time was over.
-        let deadline = tokio::time::Instant::now() + limit + Duration::from_millis(500);
+        let limit = limit + Duration::from_millis(500);
+        let deadline = tokio::time::Instant::now() + limit;
         loop {
             self.refresh();
             let version = self.state().version.unwrap_or_default();
@@ -204,7 +206,9 @@ impl Pool {
             lines.extend(server.failure().map(|reason| match server.tool_count() {
                 0 => format!("the MCP server `{name}` can't be used: {reason}"),
                 // It was there before.
-                _ => format!("the MCP server `{name}` went away: {reason}; the next call of it starts it again"),
+                _ => format!(
+                    "the MCP server `{name}` went away: {reason}; the next call of it starts it again"
+                ),
             }));
             match server.status() {
                 Status::Unapproved(withheld) => {
@@ -224,7 +228,9 @@ impl Pool {
                 format!("the MCP server `{name}`: its tool `{}` is left out: {}", left.name, left.reason)
             }));
         }
-        lines.extend(self.approvals.damaged().map(|words| format!("{words}; approvals kept there don't count")));
+        lines.extend(
+            self.approvals.damaged().map(|words| format!("{words}; approvals kept there don't count")),
+        );
         let mut state = self.state();
         for line in lines {
             let line = one_line(&line);
@@ -325,8 +331,15 @@ fn withheld_line(server: &Server) -> Option<String> {
     let what = match (withheld.len(), changed) {
         (0, _) => return None,
         (all, 0) => format!("{all} of its tools wait for your approval"),
-        (all, changed) if all == changed => format!("{all} of its tools have changed since you approved them"),
-        (all, changed) => format!("{all} of its tools wait for your approval, {changed} because they changed"),
+        (all, changed) if all == changed => {
+            format!("{all} of its tools have changed since you approved them")
+        }
+        (all, changed) => {
+            format!("{all} of its tools wait for your approval, {changed} because they changed")
+        }
     };
-    Some(format!("the MCP server `{name}`: {what} ({}); `haft mcp approve {name}` shows them", names.join(", ")))
+    Some(format!(
+        "the MCP server `{name}`: {what} ({}); `haft mcp approve {name}` shows them",
+        names.join(", ")
+    ))
 }

@@ -169,7 +169,16 @@ impl Rows {
     }
 
     fn mcp(&mut self, mcp: &McpSettings) {
-        let McpSettings { servers, withheld, enable_all_project, enabled, disabled, allowed, denied, options } = mcp;
+        let McpSettings {
+            servers,
+            withheld,
+            enable_all_project,
+            enabled,
+            disabled,
+            allowed,
+            denied,
+            options,
+        } = mcp;
         for (key, At { value, source }) in options.each() {
             self.add(&key, value, &source);
         }

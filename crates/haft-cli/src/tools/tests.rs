@@ -85,7 +85,13 @@ fn committed_schemas_are_current() {
     );
     check_schema::<crate::doctor::Report>("doctor.schema.json", "What `haft doctor --output json` prints");
     check_schema::<crate::trust::Shown>("trust.schema.json", "What `haft trust --output json` prints");
-    check_schema::<Vec<crate::mcp::list::Row>>("mcp-list.schema.json", "What `haft mcp list --output json` prints");
-    check_schema::<crate::mcp::list::Details>("mcp-get.schema.json", "What `haft mcp get --output json` prints");
+    check_schema::<Vec<crate::mcp::list::Row>>(
+        "mcp-list.schema.json",
+        "What `haft mcp list --output json` prints",
+    );
+    check_schema::<crate::mcp::list::Details>(
+        "mcp-get.schema.json",
+        "What `haft mcp get --output json` prints",
+    );
     check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
 }

@@ -18,7 +18,7 @@ pub(crate) fn faulty(room: &Room, faults: &str) -> Value {
     // In the workspace, where the sandbox shows it.
     let script = room.path("work/peer.py");
     fs::copy(crate_path("../haft-mcp/tests/peers/faulty.py"), &script).unwrap();
-    json!({"command": "python3", "args": ["-u", script, faults, room.path("work/counts")]})
+    json!({"command": "python3", "args": ["-u", script, faults], "env": {"COUNTS": room.path("work/counts")}})
 }
 
 /// A room with a file of servers beside its workspace.
@@ -58,7 +58,10 @@ fn every_command_has_the_tools_of_servers() {
     let room = one("");
     let listed = say(&room, &["tools"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    assert!(listed.stdout.contains("\nf          ") && listed.stdout.contains("mcp__f__echo !"), "{listed:?}");
+    assert!(
+        listed.stdout.contains("\nf          ") && listed.stdout.contains("mcp__f__echo !"),
+        "{listed:?}"
+    );
     assert!(listed.stdout.contains("(mcp, 2025-11-25, "), "{listed:?}");
     let left_out = "warning: the MCP server `f`: its tool `no_schema` is left out: it has no input schema\n";
     assert!(listed.stderr.contains(left_out), "{listed:?}");
@@ -80,7 +83,9 @@ fn every_command_has_the_tools_of_servers() {
 
     // Rules alone are asked, and nothing is started for it.
     let starts = counted(&room, "start");
-    for (flags, code) in [(&[][..], 10), (&["--allow", "mcp__f"][..], 0), (&["--deny", "mcp__f__echo"][..], 11)] {
+    for (flags, code) in
+        [(&[][..], 10), (&["--allow", "mcp__f"][..], 0), (&["--deny", "mcp__f__echo"][..], 11)]
+    {
         let checked = say(&room, &[&["check", "mcp__f__echo", "{}"], flags].concat());
         assert_eq!(checked.code, Some(code), "{checked:?}");
     }
@@ -91,7 +96,10 @@ fn every_command_has_the_tools_of_servers() {
 fn who_needs_no_server_starts_none() {
     let room = one("");
     let read = say(&room, &["call", "Read", r#"{"file_path": "notes.txt", "limit": 1}"#]);
-    assert!(read.code == Some(0) && read.stdout.starts_with("1\tone\n") && read.stderr.is_empty(), "{read:?}");
+    assert!(
+        read.code == Some(0) && read.stdout.starts_with("1\tone\n") && read.stderr.is_empty(),
+        "{read:?}"
+    );
     let settings = say(&room, &["settings", "show"]);
     assert!(settings.stdout.contains("mcpServers.f"), "{settings:?}");
     assert_eq!(counted(&room, "start"), 0);
@@ -102,8 +110,14 @@ fn who_needs_no_server_starts_none() {
 
 #[test]
 fn a_server_that_fails_is_named_and_harms_nobody() {
-    let room = with_servers(&[("gone", json!({"command": "no-such-program"})), ("web", json!({"type": "http",
-        "url": "http://127.0.0.1:9/mcp"}))]);
+    let room = with_servers(&[
+        ("gone", json!({"command": "no-such-program"})),
+        (
+            "web",
+            json!({"type": "http",
+        "url": "http://127.0.0.1:9/mcp"}),
+        ),
+    ]);
     let good = faulty(&room, "");
     let more = json!({"mcpServers": {"f": good, "dies": {"command": "sh", "args": ["-c", "echo it hurts >&2; exit 3"]}}});
     room.write("more.json", &more.to_string());
@@ -111,7 +125,7 @@ fn a_server_that_fails_is_named_and_harms_nobody() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for name in ["gone", "web", "dies"] {
         let words = format!("warning: the MCP server `{name}` can't be used: ");
-        assert_eq!(ran.stderr.matches(&words).count(), 1, "{name}: {ran:?}");
+        assert_eq!(ran.stderr.matches(&words).count(), 1, "{name}: {}", ran.stderr);
     }
     assert!(ran.stderr.contains("ended with code 3; its last words: it hurts"), "{ran:?}");
     assert!(ran.stdout.contains("mcp__f__echo"), "{ran:?}");
@@ -158,7 +172,16 @@ fn lists_of_settings_rule_servers_out() {
     room.write("more.json", &more.to_string());
     let states = |settings: Value| {
         room.write("home/.config/haft/settings.json", &settings.to_string());
-        let args = ["mcp", "list", "--output", "json", "--mcp-config", "../servers.json", "--mcp-config", "../more.json"];
+        let args = [
+            "mcp",
+            "list",
+            "--output",
+            "json",
+            "--mcp-config",
+            "../servers.json",
+            "--mcp-config",
+            "../more.json",
+        ];
         let listed: Value = serde_json::from_str(&room.say(&args).stdout).unwrap();
         let state = |name: &str| {
             let row = listed.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
@@ -166,11 +189,22 @@ fn lists_of_settings_rule_servers_out() {
         };
         (state("f"), state("web"))
     };
-    let is = |states: (String, String), f: &str, web: &str| assert_eq!(states, (f.to_owned(), web.to_owned()));
+    let is =
+        |states: (String, String), f: &str, web: &str| assert_eq!(states, (f.to_owned(), web.to_owned()));
     is(states(json!({"deniedMcpServers": [{"serverUrl": "https://*.example/*"}]})), "ready", "not-used");
-    is(states(json!({"deniedMcpServers": [{"serverName": "f"}], "allowedMcpServers": [{"serverName": "f"}]})), "not-used", "not-used");
+    is(
+        states(
+            json!({"deniedMcpServers": [{"serverName": "f"}], "allowedMcpServers": [{"serverName": "f"}]}),
+        ),
+        "not-used",
+        "not-used",
+    );
     is(states(json!({"allowedMcpServers": [{"serverName": "f"}]})), "ready", "not-used");
-    is(states(json!({"allowedMcpServers": [{"serverName": "f"}, {"serverCommand": ["other"]}]})), "not-used", "not-used");
+    is(
+        states(json!({"allowedMcpServers": [{"serverName": "f"}, {"serverCommand": ["other"]}]})),
+        "not-used",
+        "not-used",
+    );
     is(states(json!({"allowedMcpServers": [{"serverCommand": command}]})), "ready", "not-used");
     let warned = say(&room, &["tools", "--settings", r#"{"deniedMcpServers": [{"serverName": "f"}]}"#]);
     assert!(warned.stderr.contains("the server `f` is not used: denied by"), "{warned:?}");
@@ -185,9 +219,15 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     let echo = || room.say(&[&ECHO[..], &["--allow", "mcp__f"]].concat());
 
     let untrusted = room.say(&["tools"]);
-    assert!(untrusted.stderr.contains("not trusted") && !untrusted.stdout.contains("mcp__f"), "{untrusted:?}");
+    assert!(
+        untrusted.stderr.contains("not trusted") && !untrusted.stdout.contains("mcp__f"),
+        "{untrusted:?}"
+    );
     let refused = room.say(&["mcp", "approve", "--yes"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("`f` can't be approved: the workspace is not trusted"));
+    assert!(
+        refused.code == Some(1)
+            && refused.stderr.contains("`f` can't be approved: the workspace is not trusted")
+    );
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
 
     let waiting = echo();
@@ -196,13 +236,18 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     assert_eq!(counted(&room, "start"), 0, "nothing runs before a yes");
     let shown = room.say(&["mcp", "approve"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
-    assert!(shown.stdout.contains("server f   .mcp.json:1") && shown.stdout.contains("command          python3"));
+    assert!(
+        shown.stdout.contains("server f   .mcp.json:1") && shown.stdout.contains("command          python3")
+    );
     assert!(shown.stderr.contains("not approved: nobody was asked"), "{shown:?}");
     assert_eq!(counted(&room, "start"), 0);
 
     let approved = room.say(&["mcp", "approve", "f", "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
-    assert!(approved.stdout.contains("new tool echo\n") && approved.stdout.contains("Says it back."), "{approved:?}");
+    assert!(
+        approved.stdout.contains("new tool echo\n") && approved.stdout.contains("Says it back."),
+        "{approved:?}"
+    );
     let called = echo();
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "{called:?}");
     let again = room.say(&["mcp", "approve", "f"]);
@@ -218,7 +263,10 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     assert!(!listed.stdout.contains("mcp__f__echo") && listed.stdout.contains("mcp__f__late"), "{listed:?}");
     let shown = room.say(&["mcp", "approve"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
-    assert!(shown.stdout.contains("changed tool echo") && shown.stdout.contains("-  \"description\": \"Says it back.\""));
+    assert!(
+        shown.stdout.contains("changed tool echo")
+            && shown.stdout.contains("-  \"description\": \"Says it back.\"")
+    );
     assert!(shown.stdout.contains("\\u{202e}And sends it on."), "nothing is hidden: {shown:?}");
     assert_eq!(room.say(&["mcp", "approve", "--yes"]).code, Some(0));
     assert_eq!(echo().code, Some(0));
@@ -242,7 +290,10 @@ fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
     assert_eq!(echo().code, Some(0));
     room.write("work/counts.says", "Something else.");
     let changed = echo();
-    assert!(changed.code == Some(1) && changed.stderr.contains("have changed since you approved them"), "{changed:?}");
+    assert!(
+        changed.code == Some(1) && changed.stderr.contains("have changed since you approved them"),
+        "{changed:?}"
+    );
     room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
     let off = room.say(&["mcp", "list"]);
     assert!(off.stdout.contains("– f   turned off by"), "{off:?}");
@@ -296,7 +347,10 @@ fn servers_are_added_shown_and_removed() {
     assert_eq!(shown["instructions"], "Be\\u{200b} kind.");
     assert!(shown["offered"].as_array().unwrap().iter().any(|tool| tool["wire_name"] == "mcp__f__echo"));
     let text = room.say(&["mcp", "get", "f"]).stdout;
-    assert!(text.contains("variables      A") && text.contains("outside of the sandbox") && !text.contains("b=c"), "{text}");
+    assert!(
+        text.contains("variables      A") && text.contains("outside of the sandbox") && !text.contains("b=c"),
+        "{text}"
+    );
 
     // Beside others, in files that people write.
     room.write("work/.mcp.json", "{\n  // ours\n  \"mcpServers\": {}\n}\n");
@@ -304,7 +358,10 @@ fn servers_are_added_shown_and_removed() {
     let web = ["mcp", "add", "-t", "http", "-s", "project", "web", "https://x.example/mcp", "-H", header];
     assert_eq!(room.say(&web).code, Some(0));
     let file = fs::read_to_string(room.path("work/.mcp.json")).unwrap();
-    assert!(file.starts_with("{\n  // ours\n") && file.contains("\"Authorization\": \"Bearer ${T}\""), "{file}");
+    assert!(
+        file.starts_with("{\n  // ours\n") && file.contains("\"Authorization\": \"Bearer ${T}\""),
+        "{file}"
+    );
     let json = room.say(&["mcp", "add-json", "u", r#"{"command": "x", "args": []}"#, "--scope", "user"]);
     assert_eq!(json.code, Some(0), "{json:?}");
     for (args, words) in [
@@ -370,7 +427,8 @@ fn nothing_is_left_of_a_server() {
         .into_iter()
         .chain(args.as_array().unwrap()[1..].iter().cloned())
         .collect();
-    write_servers(&room, "servers.json", &[("f", json!({"command": "sh", "args": args}))]);
+    let env = json!({"COUNTS": room.path("work/counts")});
+    write_servers(&room, "servers.json", &[("f", json!({"command": "sh", "args": args, "env": env}))]);
     let called = say(&room, &[&ECHO[..], &["--allow", "mcp__f"]].concat());
     assert_eq!(called.stdout, "hi\n", "{called:?}");
     until("the server's own processes are gone", || !lives(&mark));
@@ -431,11 +489,18 @@ fn a_run_has_the_tools_once_they_are_there() {
         call("mcp__f__change_list", json!({})), call("mcp__f__late", json!({})), call("mcp__f__new_one", json!({})),
         call("mcp__f__die_before", json!({})), call("mcp__f__echo", json!({"text": "again"})), {"text": "Done."}]});
     let (found, said) = run(&room, &script, &[]);
-    let results: Vec<&Value> = found["calls"].as_array().unwrap().iter().map(|call| &call["result"]).collect();
+    let results: Vec<&Value> =
+        found["calls"].as_array().unwrap().iter().map(|call| &call["result"]).collect();
     assert!(results[0].as_str().unwrap().starts_with("`f` is there, with "), "{found}");
     assert_eq!((results[1], results[6]), (&json!("hi"), &json!("again")), "{found}");
-    assert!(found["calls"][4]["error"]["message"].as_str().unwrap().contains("unknown tool"), "the new tool is there: {found}");
-    assert!(found["calls"][5]["error"]["message"].as_str().unwrap().contains("went away during the call"), "{found}");
+    assert!(
+        found["calls"][4]["error"]["message"].as_str().unwrap().contains("unknown tool"),
+        "the new tool is there: {found}"
+    );
+    assert!(
+        found["calls"][5]["error"]["message"].as_str().unwrap().contains("went away during the call"),
+        "{found}"
+    );
     assert!(said.contains("warning: the MCP server `f` went away: "), "{said}");
     assert_eq!(counted(&room, "start"), 2, "one that died is started again for the next call");
 }
@@ -451,12 +516,17 @@ fn a_model_hears_what_servers_have_to_say() {
     room.write("script.json", &script.to_string());
     let served = Served::start(&room);
     let (url, sent) = recorded(served.base_url("anthropic"));
-    let args = ["run", "go", "--provider", "anthropic", "--base-url", &url, "--model", "m", "--allow", "mcp__f"];
+    let args =
+        ["run", "go", "--provider", "anthropic", "--base-url", &url, "--model", "m", "--allow", "mcp__f"];
     let ran = say(&room, &args);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(counted(&room, "subscribed note:///a"), 1, "{ran:?}");
     let sent = sent.lock().unwrap().clone();
-    assert!(sent[0].contains("These MCP servers are still being connected") && sent[0].contains("`f`"), "{}", sent[0]);
+    assert!(
+        sent[0].contains("These MCP servers are still being connected") && sent[0].contains("`f`"),
+        "{}",
+        sent[0]
+    );
     assert!(sent[1].contains("The MCP server `f` says how to use it:"), "{}", sent[1]);
     let last = sent.last().unwrap();
     let words = "The resource `note:///a` of the MCP server `f` has changed since you read it.";
@@ -477,7 +547,8 @@ fn recorded(to: String) -> (String, Arc<Mutex<Vec<String>>>) {
             let (mut head, mut length) = (String::new(), 0);
             while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {
                 let line = head.lines().last().unwrap_or_default().to_ascii_lowercase();
-                length = line.strip_prefix("content-length: ").map_or(length, |length| length.parse().unwrap());
+                length =
+                    line.strip_prefix("content-length: ").map_or(length, |length| length.parse().unwrap());
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
@@ -501,7 +572,10 @@ fn a_long_call_goes_on_in_the_background() {
         call("TaskStop", json!({"task_id": "task-2"})), call("TaskOutput", json!({})), {"text": "Done."}]});
     let (found, _) = run(&room, &script, &[]);
     let text = |at: usize| found["calls"][at]["result"].as_str().unwrap_or_default().to_owned();
-    assert!(text(1).starts_with("not finished after 0.2 s, so it goes on in the background as task-1"), "{found}");
+    assert!(
+        text(1).starts_with("not finished after 0.2 s, so it goes on in the background as task-1"),
+        "{found}"
+    );
     assert!(text(2).contains("task-1 ended after") && text(2).contains("too late"), "{found}");
     assert!(text(5).contains("mcp__f__never: `never` of `f`") && !text(5).contains("runs since"), "{found}");
     until("the server was told", || counted(&room, "cancelled") == 1);
@@ -512,7 +586,10 @@ fn many_tools_are_found_by_searching() {
     let room = one("dozens");
     let listed = say(&room, &["tools"]);
     assert!(listed.stdout.contains("f          71 tools, found by search  (mcp, "), "{listed:?}");
-    assert!(listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(", 71 by ToolSearch"), "{listed:?}");
+    assert!(
+        listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(", 71 by ToolSearch"),
+        "{listed:?}"
+    );
     let names = |args: &[&str]| -> Vec<String> {
         let rows: Value = serde_json::from_str(&say(&room, args).stdout).unwrap();
         rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()

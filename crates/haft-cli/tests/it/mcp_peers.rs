@@ -19,7 +19,8 @@ fn skipped(what: &str) {
 
 fn package(name: &str) -> Option<String> {
     let modules = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from);
-    let script = modules.map(|modules| modules.join("@modelcontextprotocol").join(name).join("dist/index.js"));
+    let script =
+        modules.map(|modules| modules.join("@modelcontextprotocol").join(name).join("dist/index.js"));
     let script = script.filter(|script| script.exists());
     if script.is_none() {
         skipped(&format!("HAFT_TEST_NODE_MODULES names no folder with @modelcontextprotocol/{name}"));
@@ -30,7 +31,8 @@ fn package(name: &str) -> Option<String> {
 fn python() -> Option<String> {
     let python = std::env::var("HAFT_TEST_PYTHON").ok();
     let has = |python: &String| {
-        let import = Command::new(python).args(["-c", "import mcp_server_time"]).stderr(Stdio::null()).status();
+        let import =
+            Command::new(python).args(["-c", "import mcp_server_time"]).stderr(Stdio::null()).status();
         import.is_ok_and(|status| status.success())
     };
     let python = python.filter(has);

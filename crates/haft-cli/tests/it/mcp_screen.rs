@@ -14,7 +14,7 @@ fn stage(faults: &str, script: &str) -> Stage {
     // In the workspace, where the sandbox shows it.
     fs::copy(crate_path("../haft-mcp/tests/peers/faulty.py"), stage.folder().join("peer.py")).unwrap();
     let counts = stage.folder().join("counts");
-    let server = json!({"command": "python3", "args": ["-u", "peer.py", faults, counts]});
+    let server = json!({"command": "python3", "args": ["-u", "peer.py", faults], "env": {"COUNTS": counts}});
     let servers = json!({"mcpServers": {"f": server}}).to_string();
     fs::write(stage.beside("servers.json"), servers).unwrap();
     stage
@@ -59,16 +59,19 @@ fn what_there_is_to_approve_is_asked_in_the_run() {
     if !has_tmux() {
         return;
     }
-    let stage = stage("few", r#"{"turns": [{"tool_calls": [{"name": "mcp__f__flute"}]}, {"text": "Heard."}]}"#);
+    let stage =
+        stage("few", r#"{"turns": [{"tool_calls": [{"name": "mcp__f__flute"}]}, {"text": "Heard."}]}"#);
     fs::copy(stage.beside("servers.json"), stage.folder().join(".mcp.json")).unwrap();
     haft(&stage, "trust --yes");
     stage.see("trusted, until one of these changes");
     run(&stage, "");
-    let asked = stage.until("a question", |screen| screen.contains("Start it?") && screen.contains("or a number"));
+    let asked =
+        stage.until("a question", |screen| screen.contains("Start it?") && screen.contains("or a number"));
     assert!(asked.contains("The MCP server `f` came with this workspace"), "{asked}");
     assert!(asked.contains("peer.py") && !stage.folder().join("counts").exists(), "{asked}");
     stage.type_("1");
-    let asked = stage.until("another", |screen| screen.contains("new tool flute") && screen.contains("or a number"));
+    let asked =
+        stage.until("another", |screen| screen.contains("new tool flute") && screen.contains("or a number"));
     assert!(asked.contains("Plays a melody."), "{asked}");
     stage.type_("1");
     stage.until("no question", |screen| !screen.contains("or a number"));

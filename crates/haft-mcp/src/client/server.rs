@@ -100,6 +100,8 @@ pub(crate) struct Offered {
     pub(crate) names: Vec<String>,
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// What it listed, and whether there was more, for the case that the user approves something of it.
+    listed: Arc<(Vec<Value>, bool)>,
 }
 
 /// Something that a server listed and that is not offered.
@@ -225,12 +227,20 @@ impl Server {
     /// The approval can't be kept, in words.
     pub fn approve(&self, subject: &Subject) -> Result<(), String> {
         self.0.host.approvals.approve(subject)?;
-        let session = self.0.state.borrow().session.clone();
-        match session {
-            Some(session) => session.watch().note(|changes| changes.tools = true),
-            None => self.0.wanted.notify_one(),
-        }
+        self.reconsider();
         Ok(())
+    }
+
+    /// Takes in what was approved by other ways than [`approve`](Server::approve).
+    pub fn reconsider(&self) {
+        if self.0.state.borrow().session.is_none() {
+            self.0.wanted.notify_one();
+        }
+        // What is known of its list counts at once; nobody has to be asked for it.
+        let listed = self.offered().listed.clone();
+        if !listed.0.is_empty() {
+            self.take_in(listed);
+        }
     }
 
     /// Completes when it is known whether it can be used.
@@ -379,7 +389,8 @@ impl Server {
             Transport::InProcess(connector) => lines::link(connector.connect().await.map_err(passes)?),
             Transport::Sse(remote) => {
                 let headers = remote_headers(remote).await.map_err(stays)?;
-                let client = http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
+                let client =
+                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
                 sse::connect(client, &remote.url, headers).await.map_err(passes)?
             }
             Transport::WebSocket(remote) => {
@@ -388,7 +399,8 @@ impl Server {
             }
             Transport::Http(remote) => {
                 let headers = remote_headers(remote).await.map_err(stays)?;
-                let client = http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
+                let client =
+                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
                 let transport = http::transport(client, &remote.url, headers, config.concurrency);
                 return Ok(Guard::over_http(transport, watch));
             }
@@ -422,18 +434,26 @@ impl Server {
 
     /// Reads the list of tools and makes them.
     async fn read_tools(&self, session: &Session) -> Result<(), String> {
-        let (listed, more) = list(session, "tools/list", "tools").await?;
-        let offered = self.offer(&listed, more);
-        *lock(&self.0.offered) = Arc::new(offered);
-        self.0.version.send_modify(|version| *version += 1);
+        let listed = list(session, "tools/list", "tools").await?;
+        self.take_in(Arc::new(listed));
         Ok(())
     }
 
-    fn offer(&self, listed: &[Value], more: bool) -> Offered {
+    /// Offers what may be offered of a list, from the next turn on.
+    fn take_in(&self, listed: Arc<(Vec<Value>, bool)>) {
+        let offered = self.offer(&listed);
+        *lock(&self.0.offered) = Arc::new(offered);
+        self.0.version.send_modify(|version| *version += 1);
+    }
+
+    fn offer(&self, listed: &Arc<(Vec<Value>, bool)>) -> Offered {
         let Inner { config, host, .. } = &*self.0;
-        let mut offered = Offered::default();
+        let keeps = config.trust == Trust::Approvals;
+        let mut offered =
+            Offered { listed: if keeps { listed.clone() } else { Arc::default() }, ..Offered::default() };
+        let more = listed.1;
         let mut seen = std::collections::HashSet::new();
-        for value in listed {
+        for value in &listed.0 {
             let shown = text::line(value["name"].as_str().unwrap_or("?"), 100);
             let made = Definition::read(value).and_then(|definition| {
                 if !seen.insert(definition.name.clone()) {

@@ -90,7 +90,9 @@ fn input(value: &Value) -> CstInputValue {
             let mut fields: Vec<_> = fields.iter().collect();
             // As people write it; the rest by name.
             fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
-            CstInputValue::Object(fields.into_iter().map(|(key, value)| (key.clone(), input(value))).collect())
+            CstInputValue::Object(
+                fields.into_iter().map(|(key, value)| (key.clone(), input(value))).collect(),
+            )
         }
     }
 }
@@ -112,8 +114,12 @@ mod tests {
     #[test]
     fn what_else_stands_there_stays() {
         let before = "{\n  // ours, ask Ann\n  \"mcpServers\": {\n    // for tickets\n    \"a\": {\"command\": \"x\"}\n  }\n}\n";
-        let after = with_server(before, None, "b", &json!({"command": "y", "args": ["\"q\"", "é\n"]})).unwrap();
-        assert!(after.contains("// ours, ask Ann") && after.contains("// for tickets\n    \"a\": {\"command\": \"x\"}"));
+        let after =
+            with_server(before, None, "b", &json!({"command": "y", "args": ["\"q\"", "é\n"]})).unwrap();
+        assert!(
+            after.contains("// ours, ask Ann")
+                && after.contains("// for tickets\n    \"a\": {\"command\": \"x\"}")
+        );
         assert_eq!(value(&after)["mcpServers"]["b"], json!({"command": "y", "args": ["\"q\"", "é\n"]}));
         assert_eq!(value(&after)["mcpServers"]["a"], json!({"command": "x"}));
         let changed = with_server(&after, None, "a", &json!({"command": "z"})).unwrap();

@@ -14,8 +14,8 @@ use super::de::{Spanned, Table};
 use super::hook::RawGroup;
 use super::jsonc::Spot;
 use super::run::RawRun;
-use super::servers::{RawMcp, ToolSearchSettings};
 use super::sandbox::RawSandbox;
+use super::servers::{RawMcp, ToolSearchSettings};
 use haft::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
