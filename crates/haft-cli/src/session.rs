@@ -29,7 +29,7 @@ use crate::output;
 use crate::processes::{self, Starter};
 use crate::terminal::Terminal;
 
-pub(crate) use self::pool::{Lent, Links, Pool};
+pub(crate) use self::pool::{Lent, Links, Pool, Said};
 pub(crate) use self::said::report_tasks;
 pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};
 
@@ -186,6 +186,9 @@ fn assemble(
     let mut gates = Gates::default();
     if let Some(above) = search.above {
         gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
+    }
+    if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
+        gates.defer_above_percent = percent;
     }
     engine = engine.gates(gates);
     let confined = processes.confines();

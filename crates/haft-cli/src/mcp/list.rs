@@ -62,6 +62,7 @@ fn tried<T>(links: &Links, engine: &haft::Engine, look: impl FnOnce(Option<&Pool
     if links.planned.is_empty() {
         return Ok(look(None));
     }
+    links.warn();
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let runtime = turn::runtime(1)?;
@@ -175,8 +176,8 @@ impl Row {
                 self.reason = Some(reason);
             }
             _ => {
-                self.state = State::Failed;
-                self.reason = Some("it is still being connected".to_owned());
+                let reason = live.failure().unwrap_or_else(|| "it is still being connected".to_owned());
+                (self.state, self.reason) = (State::Failed, Some(reason));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! From settings to the servers of a session: which may be used, how each is reached, and who answers for it. Starts nothing.
 //!
 //! A server that the user named, by a flag or in a file of their own, is taken as it comes and runs as they would run it. One
-//! that came with the workspace runs in the sandbox, and only once it was approved: [`crate::mcp::approvals`] knows that.
+//! that came with the workspace runs in the sandbox, unless the user's own settings let it out, and only once it was approved:
+//! [`crate::mcp::approvals`] knows that.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -123,7 +124,7 @@ fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
 fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
     let options = &settings.mcp.options;
     let own = options.of_server(&server.name);
-    let confinement = match server.of_workspace || own.sandbox == Some(true) {
+    let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
         true => Confinement::Session,
         false => Confinement::Outside,
     };

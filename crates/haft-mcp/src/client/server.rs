@@ -62,6 +62,8 @@ struct State {
     session: Option<Arc<Session>>,
     /// How many attempts to connect have ended.
     attempts: u64,
+    /// Why the last attempt failed, if it did.
+    failure: Option<String>,
 }
 
 /// How a server is.
@@ -98,6 +100,8 @@ pub(crate) struct Offered {
     pub(crate) names: Vec<String>,
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// What it listed, and whether there was more, for the case that the user approves something of it.
+    listed: Arc<(Vec<Value>, bool)>,
 }
 
 /// Something that a server listed and that is not offered.
@@ -137,7 +141,7 @@ impl Server {
         host: Host,
         version: watch::Sender<u64>,
     ) -> (Server, tokio::task::JoinHandle<()>) {
-        let first = State { status: Status::Connecting, session: None, attempts: 0 };
+        let first = State { status: Status::Connecting, session: None, attempts: 0, failure: None };
         let log = Log::told_to(&config.name, host.on_log.clone());
         let inner = Arc::new(Inner {
             slots: Semaphore::new(config.concurrency.max(1)),
@@ -165,6 +169,11 @@ impl Server {
     /// How it is.
     pub fn status(&self) -> Status {
         self.0.state.borrow().status.clone()
+    }
+
+    /// Why it can't be used, as far as that is known: also while it is tried again.
+    pub fn failure(&self) -> Option<String> {
+        self.0.state.borrow().failure.clone()
     }
 
     /// The last of what it complained about, and of what it logged; visible and bounded.
@@ -218,12 +227,20 @@ impl Server {
     /// The approval can't be kept, in words.
     pub fn approve(&self, subject: &Subject) -> Result<(), String> {
         self.0.host.approvals.approve(subject)?;
-        let session = self.0.state.borrow().session.clone();
-        match session {
-            Some(session) => session.watch().note(|changes| changes.tools = true),
-            None => self.0.wanted.notify_one(),
-        }
+        self.reconsider();
         Ok(())
+    }
+
+    /// Takes in what was approved by other ways than [`approve`](Server::approve).
+    pub fn reconsider(&self) {
+        if self.0.state.borrow().session.is_none() {
+            self.0.wanted.notify_one();
+        }
+        // What is known of its list counts at once; nobody has to be asked for it.
+        let listed = self.offered().listed.clone();
+        if !listed.0.is_empty() {
+            self.take_in(listed);
+        }
     }
 
     /// Completes when it is known whether it can be used.
@@ -253,6 +270,11 @@ impl Server {
     fn set(&self, status: Status, session: Option<Arc<Session>>) {
         self.0.state.send_modify(|state| {
             state.attempts += u64::from(!matches!(status, Status::Connecting));
+            match &status {
+                Status::Failed { reason, .. } => state.failure = Some(reason.clone()),
+                Status::Connecting => {}
+                _ => state.failure = None,
+            }
             (state.status, state.session) = (status, session);
         });
     }
@@ -412,18 +434,26 @@ impl Server {
 
     /// Reads the list of tools and makes them.
     async fn read_tools(&self, session: &Session) -> Result<(), String> {
-        let (listed, more) = list(session, "tools/list", "tools").await?;
-        let offered = self.offer(&listed, more);
-        *lock(&self.0.offered) = Arc::new(offered);
-        self.0.version.send_modify(|version| *version += 1);
+        let listed = list(session, "tools/list", "tools").await?;
+        self.take_in(Arc::new(listed));
         Ok(())
     }
 
-    fn offer(&self, listed: &[Value], more: bool) -> Offered {
+    /// Offers what may be offered of a list, from the next turn on.
+    fn take_in(&self, listed: Arc<(Vec<Value>, bool)>) {
+        let offered = self.offer(&listed);
+        *lock(&self.0.offered) = Arc::new(offered);
+        self.0.version.send_modify(|version| *version += 1);
+    }
+
+    fn offer(&self, listed: &Arc<(Vec<Value>, bool)>) -> Offered {
         let Inner { config, host, .. } = &*self.0;
-        let mut offered = Offered::default();
+        let keeps = config.trust == Trust::Approvals;
+        let mut offered =
+            Offered { listed: if keeps { listed.clone() } else { Arc::default() }, ..Offered::default() };
+        let more = listed.1;
         let mut seen = std::collections::HashSet::new();
-        for value in listed {
+        for value in &listed.0 {
             let shown = text::line(value["name"].as_str().unwrap_or("?"), 100);
             let made = Definition::read(value).and_then(|definition| {
                 if !seen.insert(definition.name.clone()) {

@@ -134,6 +134,8 @@ pub(crate) struct Guard {
     open: usize,
     waiting: VecDeque<ServerJsonRpcMessage>,
     allowance: Allowance,
+    /// Whether anything came yet.
+    heard: bool,
     over: bool,
 }
 
@@ -197,6 +199,7 @@ impl Guard {
             open: 0,
             waiting: VecDeque::new(),
             allowance: Allowance { left: f64::from(NOTIFICATIONS_BURST), at: Instant::now() },
+            heard: false,
             over: false,
         }
     }
@@ -216,7 +219,10 @@ impl Guard {
             tokio::select! {
                 read = self.inner.read() => match read {
                     Ok(Some(Read::Message(message))) => self.waiting.push_back(*message),
-                    Ok(Some(Read::Text(text))) => self.understand(&text),
+                    Ok(Some(Read::Text(text))) => {
+                        self.heard = true;
+                        self.understand(&text);
+                    }
                     Ok(None) => {
                         let words = self.inner.last_words().await;
                         self.finish(words.unwrap_or_else(|| "it ended the connection".to_owned()));
@@ -335,8 +341,7 @@ impl Guard {
                         self.watch.note(|changes| changes.tools = true);
                         return None;
                     }
-                    ServerNotification::ResourceListChangedNotification(_)
-                    | ServerNotification::ResourceUpdatedNotification(_) => {
+                    ServerNotification::ResourceListChangedNotification(_) => {
                         self.watch.note(|changes| changes.resources = true);
                         return None;
                     }
@@ -470,7 +475,15 @@ impl Transport<RoleClient> for Guard {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
         self.note(&message);
-        self.inner.write(&message)
+        let (sent, heard) = (self.inner.write(&message), self.heard);
+        let is_link = matches!(self.inner, Inner::Link(_));
+        async move {
+            match sent.await {
+                // Who went away before the first word says why at the other end, which is better than that it can't be told.
+                Err(_) if is_link && !heard => Ok(()),
+                sent => sent,
+            }
+        }
     }
 
     fn receive(&mut self) -> impl Future<Output = Option<ServerJsonRpcMessage>> + Send {

@@ -34,7 +34,7 @@ pub(crate) struct RawMcp {
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(rename = "McpServerOptions", extend("additionalProperties" = false))]
 pub struct ServerOptions {
-    /// Whether its process runs in the sandbox. Default: only one that came with the workspace does, and always.
+    /// Whether its process runs in the sandbox. Default: only one that came with the workspace does.
     pub sandbox: Option<bool>,
     /// Whether it may ask the model, each time with your yes. Default: no.
     pub sampling: Option<bool>,
