@@ -32,6 +32,9 @@ pub(crate) trait Outlet: Send + Sync {
 
     /// Sends something that has to arrive; whether that is possible at all.
     fn post(&self, message: Vec<u8>) -> bool;
+
+    /// Lets the client go, where it can come back for the rest.
+    fn hang_up(&self) {}
 }
 
 /// One client, as long as it is there.
@@ -593,6 +596,10 @@ impl Line for SimpleLine {
 
     fn progress(&self) -> Option<Value> {
         self.reached.progress.clone()
+    }
+
+    fn hang_up(&self) {
+        self.reached.outlet.hang_up();
     }
 
     fn wants(&self, level: Level) -> bool {
