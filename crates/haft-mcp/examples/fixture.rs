@@ -13,20 +13,22 @@ use std::time::Duration;
 
 use haft::{BoxFuture, Cancel, Content};
 use haft_mcp::server::{
-    About, Ask, Block, Call, Change, Changes, Complete, Completion, Contents, Elicited, Features, GetPrompt, Http,
-    Level, Listing, Offer, PromptReply, Read, ReadReply, Refusal, Reply, Role, Server,
+    About, Ask, Block, Call, Change, Changes, Complete, Completion, Contents, Elicited, Features, GetPrompt,
+    Http, Level, Listing, Offer, PromptReply, Read, ReadReply, Refusal, Reply, Role, Server,
 };
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 /// One red point.
 const PNG: &[u8] = &[
-    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0, 0, 1, 8, 2,
-    0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8, 0xcf, 0xc0, 0, 0, 3, 1,
-    1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0,
+    0, 1, 8, 2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8,
+    0xcf, 0xc0, 0, 0, 3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42,
+    0x60, 0x82,
 ];
 /// Silence.
-const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
+const WAV: &[u8] =
+    b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
 /// How long the scenarios want to be let wait.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -103,7 +105,9 @@ fn yes_form() -> Value {
 }
 
 fn sample(text: &str, most: u32) -> Ask {
-    Ask::sample(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": most}))
+    Ask::sample(
+        json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": most}),
+    )
 }
 
 impl Fixture {
@@ -187,8 +191,12 @@ impl Fixture {
             "test_echo" | "test_header" => {
                 let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
                 match arguments["text"].as_str() {
-                    None if call.name == "test_echo" => Reply::error("invalid input: /text is missing; a string is required"),
-                    _ => Reply::text(arguments["text"].as_str().unwrap_or_default()).with_structured(arguments),
+                    None if call.name == "test_echo" => {
+                        Reply::error("invalid input: /text is missing; a string is required")
+                    }
+                    _ => {
+                        Reply::text(arguments["text"].as_str().unwrap_or_default()).with_structured(arguments)
+                    }
                 }
             }
             "test_trigger_tool_change" => {
@@ -208,7 +216,9 @@ impl Fixture {
     async fn ask(&self, call: Call) -> Result<Reply, Refusal> {
         let peer = &call.peer;
         let told = |said: &Elicited| match said {
-            Elicited::Accepted(content) => format!("action=accept, content={}", Value::Object(content.clone())),
+            Elicited::Accepted(content) => {
+                format!("action=accept, content={}", Value::Object(content.clone()))
+            }
             Elicited::Declined => "action=decline".to_owned(),
             Elicited::Dismissed => "action=cancel".to_owned(),
         };
@@ -266,7 +276,10 @@ impl Fixture {
                 let Elicited::Accepted(content) = Elicited::of(peer.ask(ask).await?)? else {
                     return Ok(Reply::text("Hello, nobody!"));
                 };
-                Reply::text(format!("Hello, {}!", content.get("name").and_then(Value::as_str).unwrap_or("you")))
+                Reply::text(format!(
+                    "Hello, {}!",
+                    content.get("name").and_then(Value::as_str).unwrap_or("you")
+                ))
             }
             "test_input_required_result_sampling" => {
                 let ask = sample("What is the capital of France?", 100).with_key("capital_question");
@@ -290,9 +303,12 @@ impl Fixture {
                 Reply::text(Value::Array(answers).to_string())
             }
             "test_input_required_result_multi_round" => {
-                let name = peer.ask(Ask::form("Step 1: What is your name?", names_form()).with_key("step1")).await?;
+                let name =
+                    peer.ask(Ask::form("Step 1: What is your name?", names_form()).with_key("step1")).await?;
                 let form = json!({"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]});
-                let color = peer.ask(Ask::form("Step 2: What is your favorite color?", form).with_key("step2")).await?;
+                let color = peer
+                    .ask(Ask::form("Step 2: What is your favorite color?", form).with_key("step2"))
+                    .await?;
                 Reply::text(format!("{name} {color}"))
             }
             "test_input_required_result_capabilities" => {
@@ -317,7 +333,13 @@ impl Offer for Fixture {
     }
 
     fn features(&self) -> Features {
-        Features::default().with_tools().with_watches().with_prompts().with_completions().with_logging().with_changes()
+        Features::default()
+            .with_tools()
+            .with_watches()
+            .with_prompts()
+            .with_completions()
+            .with_logging()
+            .with_changes()
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
@@ -348,10 +370,13 @@ impl Offer for Fixture {
     fn read(&self, read: Read) -> BoxFuture<'_, Result<ReadReply, Refusal>> {
         let uri = read.uri;
         let contents = match uri.as_str() {
-            "test://static-text" => Contents::text(uri, "text/plain", "This is the content of the static text resource."),
+            "test://static-text" => {
+                Contents::text(uri, "text/plain", "This is the content of the static text resource.")
+            }
             "test://watched-resource" => Contents::text(uri, "text/plain", "It changes."),
             "test://static-binary" => Contents::bytes(uri, "image/png", PNG),
-            other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
+            other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"))
+            {
                 Some(id) => {
                     let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
                     Contents::text(uri.clone(), "application/json", data.to_string())
@@ -381,8 +406,10 @@ impl Offer for Fixture {
                     vec![user(Block::text(format!("Prompt with arguments: arg1='{one}', arg2='{two}'")))]
                 }
                 "test_prompt_with_embedded_resource" => vec![
-                    user(Block::raw(&json!({"type": "resource", "resource": {"uri": argument("resourceUri"),
-                        "mimeType": "text/plain", "text": "Embedded resource content for testing."}}))),
+                    user(Block::raw(
+                        &json!({"type": "resource", "resource": {"uri": argument("resourceUri"),
+                        "mimeType": "text/plain", "text": "Embedded resource content for testing."}}),
+                    )),
                     user(Block::text("Please process the embedded resource above.")),
                 ],
                 "test_prompt_with_image" => vec![

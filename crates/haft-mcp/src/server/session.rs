@@ -278,10 +278,7 @@ impl Session {
         }
         let id: Box<str> = id.get().into();
         if running.contains_key(&id) {
-            return Err(Refusal::new(
-                RefusalKind::Code(super::message::INVALID_REQUEST),
-                "a request with this `id` is still under way",
-            ));
+            return Err(Refusal::new(RefusalKind::Code(super::message::INVALID_REQUEST), DUPLICATE));
         }
         running.insert(id.clone(), cancel.clone());
         Ok(Ticket { session: self.clone(), id, cancel })
@@ -440,6 +437,9 @@ pub(crate) struct Reach {
     /// The least level of lines of the log, where the request says so.
     pub(crate) level: Option<Level>,
 }
+
+/// What a request is told whose number is taken.
+pub(crate) const DUPLICATE: &str = "a request with this `id` is still under way";
 
 /// JSON-RPC leaves these numbers to servers.
 const BUSY: i32 = -32000;

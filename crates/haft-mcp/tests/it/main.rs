@@ -8,6 +8,7 @@ mod lookup;
 mod network;
 mod peers;
 mod revisions;
+mod serving;
 
 use std::path::Path;
 use std::sync::Arc;
