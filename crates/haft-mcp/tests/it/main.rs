@@ -9,6 +9,7 @@ mod network;
 mod peers;
 mod revisions;
 mod serving;
+mod serving_http;
 
 use std::path::Path;
 use std::sync::Arc;
