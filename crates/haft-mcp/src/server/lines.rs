@@ -20,7 +20,7 @@ use super::Core;
 use super::message::{self, Incoming, NoMessage, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::rounds::Answer;
-use super::session::{Outlet, Reach, Session};
+use super::session::{DUPLICATE, Outlet, Reach, Session};
 use super::who::{Revision, Way};
 use super::wish::{self, Params, Sender};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
@@ -154,6 +154,12 @@ impl Connection {
         };
         let mut job = match job {
             Ok(job) => Box::pin(job),
+            // An answer by that number would be taken for the one to the request that has it.
+            Err((refusal, _)) if refusal.message == DUPLICATE => {
+                let wrong = NoMessage { code: message::INVALID_REQUEST, words: DUPLICATE.into(), id: None };
+                self.outbox.append(|to| message::write_no_message(to, &wrong));
+                return;
+            }
             Err((refusal, revision)) => return self.answer(id, &Err(refusal), &Stamp::new(revision)),
         };
         // The only thing that is waited for may be done at once. Of several each has its own task from the start: they may

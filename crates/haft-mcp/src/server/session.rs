@@ -32,6 +32,9 @@ pub(crate) trait Outlet: Send + Sync {
 
     /// Sends something that has to arrive; whether that is possible at all.
     fn post(&self, message: Vec<u8>) -> bool;
+
+    /// Lets the client go, where it can come back for the rest.
+    fn hang_up(&self) {}
 }
 
 /// One client, as long as it is there.
@@ -275,10 +278,7 @@ impl Session {
         }
         let id: Box<str> = id.get().into();
         if running.contains_key(&id) {
-            return Err(Refusal::new(
-                RefusalKind::Code(super::message::INVALID_REQUEST),
-                "a request with this `id` is still under way",
-            ));
+            return Err(Refusal::new(RefusalKind::Code(super::message::INVALID_REQUEST), DUPLICATE));
         }
         running.insert(id.clone(), cancel.clone());
         Ok(Ticket { session: self.clone(), id, cancel })
@@ -438,6 +438,9 @@ pub(crate) struct Reach {
     pub(crate) level: Option<Level>,
 }
 
+/// What a request is told whose number is taken.
+pub(crate) const DUPLICATE: &str = "a request with this `id` is still under way";
+
 /// JSON-RPC leaves these numbers to servers.
 const BUSY: i32 = -32000;
 
@@ -593,6 +596,10 @@ impl Line for SimpleLine {
 
     fn progress(&self) -> Option<Value> {
         self.reached.progress.clone()
+    }
+
+    fn hang_up(&self) {
+        self.reached.outlet.hang_up();
     }
 
     fn wants(&self, level: Level) -> bool {

@@ -8,6 +8,8 @@ mod lookup;
 mod network;
 mod peers;
 mod revisions;
+mod serving;
+mod serving_http;
 
 use std::path::Path;
 use std::sync::Arc;
