@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use crate::expand::expand;
 use crate::limits;
+use crate::sign_in::secret::Secret;
+use crate::sign_in::settings::OAuth;
 
 /// A server, as its configuration has it.
 ///
@@ -83,7 +85,13 @@ impl ServerConfig {
             }
             Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
                 put_in(&mut remote.url);
-                remote.headers.values_mut().for_each(put_in);
+                remote.headers.values_mut().for_each(&mut put_in);
+                remote.oauth.client_id.iter_mut().for_each(&mut put_in);
+                if let Some(secret) = &mut remote.oauth.client_secret {
+                    let mut text = secret.reveal().to_owned();
+                    put_in(&mut text);
+                    *secret = Secret::new(text);
+                }
             }
             Transport::InProcess(_) => {}
         }
@@ -99,10 +107,16 @@ impl ServerConfig {
                 "type": "stdio", "command": stdio.command, "args": stdio.args, "env": names(&stdio.env),
                 "cwd": stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             }),
-            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => json!({
-                "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
-                "headersHelper": remote.headers_helper,
-            }),
+            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+                let mut identity = json!({
+                    "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
+                    "headersHelper": remote.headers_helper,
+                });
+                if let Some(oauth) = remote.oauth.identity() {
+                    identity["oauth"] = oauth;
+                }
+                identity
+            }
             Transport::InProcess(_) => json!({"type": "in-process"}),
         }
     }
@@ -217,12 +231,14 @@ pub struct Remote {
     pub headers: BTreeMap<String, String>,
     /// A command that prints more headers as a JSON object; they win.
     pub headers_helper: Option<String>,
+    /// How a sign-in goes, over HTTP; not asked for while a header says who we are.
+    pub oauth: OAuth,
 }
 
 impl Remote {
     /// This address and no headers.
     pub fn new(url: impl Into<String>) -> Remote {
-        Remote { url: url.into(), headers: BTreeMap::new(), headers_helper: None }
+        Remote { url: url.into(), headers: BTreeMap::new(), headers_helper: None, oauth: OAuth::default() }
     }
 }
 
