@@ -8,6 +8,8 @@ mod lookup;
 mod network;
 mod peers;
 mod revisions;
+mod sign_in;
+mod web;
 
 use std::path::Path;
 use std::sync::Arc;
