@@ -79,7 +79,9 @@ pub(crate) fn said(server: &Server) -> String {
             Some(reason) => format!("`{name}` can't be used so far: {reason}"),
             None => format!("`{name}` is still being connected"),
         },
-        Status::Failed { reason, .. } => format!("`{name}` can't be used: {reason}"),
+        Status::Failed { reason, .. } | Status::NeedsSignIn { reason } => {
+            format!("`{name}` can't be used: {reason}")
+        }
         Status::Unapproved(_) => {
             format!("`{name}` is not started: the user has to approve it with `haft mcp approve`")
         }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::http::{Fault, HttpTransport, is_unheard};
+use super::http::{self, Fault, HttpTransport};
 use super::{Link, NotSent};
 use crate::limits::{
     BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
@@ -440,14 +440,17 @@ impl Inner {
             Inner::Link(link) => match serde_json::to_string(message) {
                 Ok(text) => Box::pin(link.outbox.post(text)),
                 Err(error) => {
-                    let unsent = NotSent { words: error.to_string(), certain: true };
+                    let unsent = NotSent::new(error.to_string(), true);
                     Box::pin(std::future::ready(Err(unsent)))
                 }
             },
             Inner::Http(transport) => {
                 let sent = transport.send(message.clone());
-                let unsent =
-                    |error: Fault| NotSent { certain: is_unheard(&error), words: super::chain(&error) };
+                let unsent = |error: Fault| NotSent {
+                    certain: http::is_unheard(&error),
+                    wants_sign_in: http::wants_sign_in(&error),
+                    words: http::words(&error),
+                };
                 Box::pin(async move { sent.await.map_err(unsent) })
             }
         }

@@ -10,6 +10,8 @@ mod peers;
 mod revisions;
 mod serving;
 mod serving_http;
+mod sign_in;
+mod web;
 
 use std::path::Path;
 use std::sync::Arc;
