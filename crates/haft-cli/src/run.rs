@@ -258,7 +258,7 @@ fn pool(
     }
     let _entered = runtime.enter();
     let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler) })?;
+    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler), browser: None })?;
     if let Some(asker) = &asker {
         pool.ask_for_approvals(&links.planned, asker);
     }

@@ -278,7 +278,7 @@ pub(crate) fn confirm(prompt: &str) -> Option<bool> {
 }
 
 /// Whether questions can be shown and answers typed.
-fn has_user() -> bool {
+pub(crate) fn has_user() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -308,6 +308,14 @@ impl Console for StandardStreams {
             line
         })
     }
+}
+
+/// Shows a prompt and returns the line that the user types.
+///
+/// # Cancel safety
+/// Dropping the future ends the wait; what is typed later belongs to the next question.
+pub(crate) async fn line(prompt: &str) -> Option<String> {
+    StandardStreams.line(prompt).await
 }
 
 /// Whether a line on the screen waits for its answer.

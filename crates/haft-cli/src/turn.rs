@@ -30,7 +30,7 @@ pub(crate) fn run(
         if !all_there(&engine.snapshot()) {
             links.warn();
             if !links.is_fixed() {
-                pool = Some(links.open(engine, Lent { asker: links.asker.clone(), sampler: None })?);
+                pool = Some(links.open(engine, Lent { asker: links.asker.clone(), ..Lent::default() })?);
             }
         }
         if let Some(pool) = &pool {

@@ -118,6 +118,8 @@ enum State {
     Failed,
     /// It came with the workspace, and the user has not approved it as it is.
     NotApproved,
+    /// It wants the user to sign in: `haft mcp login`.
+    NeedsSignIn,
     /// The workspace that names it is not trusted.
     NotTrusted,
     /// Settings rule it out, or another one of its name counts.
@@ -171,6 +173,10 @@ impl Row {
                     if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
                 self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
             }
+            Status::NeedsSignIn { reason } => {
+                self.state = State::NeedsSignIn;
+                self.reason = Some(reason);
+            }
             Status::Failed { reason, .. } => {
                 self.state = State::Failed;
                 self.reason = Some(reason);
@@ -186,7 +192,7 @@ impl Row {
         match self.state {
             State::Ready => '✓',
             State::Failed => '✗',
-            State::NotApproved | State::NotTrusted => '?',
+            State::NotApproved | State::NotTrusted | State::NeedsSignIn => '?',
             State::NotUsed => '–',
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use haft::ports::{Asker, Processes};
 use haft::search::ToolSearch;
 use haft::{Engine, Origin, Registry, Snapshot};
-use haft_mcp::{Host, Sampler, Server, Servers, Status};
+use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
 use super::servers::Planned;
@@ -24,6 +24,8 @@ use crate::output::{self, one_line};
 
 /// How many tools a line names before it counts the rest.
 const NAMED_MAX: usize = 5;
+/// The folder of the state that tokens of sign-ins are kept in.
+const TOKENS: &str = "mcp-tokens";
 
 /// What servers of a session are started with.
 pub(crate) struct Links {
@@ -56,6 +58,8 @@ pub(crate) enum Said {
 pub(crate) struct Lent {
     pub(crate) asker: Option<Arc<dyn Asker>>,
     pub(crate) sampler: Option<Arc<dyn Sampler>>,
+    /// Who opens the page of a sign-in.
+    pub(crate) browser: Option<Arc<dyn Browser>>,
 }
 
 /// The tools of a session, of its servers too.
@@ -109,10 +113,13 @@ impl Links {
             .with_approvals(approvals.clone());
         if let Some(state) = &self.state {
             let logs = Logs::new(state, &self.cwd);
-            host = host.with_on_log(move |server, bytes| logs.add(server, bytes));
+            host = host
+                .with_on_log(move |server, bytes| logs.add(server, bytes))
+                .with_tokens(Arc::new(FileTokens::new(state.join(TOKENS))));
         }
         host.asker = lent.asker;
         host.sampler = lent.sampler;
+        host.browser = lent.browser;
         let configs = self.planned.usable().map(|(_, config)| config.clone());
         let servers = Servers::start(configs, host).map_err(|bad| Usage(bad.to_string()))?;
         let base = match self.planned.is_empty() {
@@ -219,6 +226,9 @@ impl Pool {
                     lines.push(format!(
                         "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
                     ));
+                }
+                Status::NeedsSignIn { reason } => {
+                    lines.push(format!("the MCP server `{name}` can't be used: {reason}"));
                 }
                 _ => {}
             }

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Confinement;
-use haft_mcp::{Remote, ServerConfig, Stdio, Transport, Trust, limits};
+use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
 use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
 use haft_policy::source::Scope;
+use serde_json::Value;
 
 use crate::output::one_line;
 use crate::run::proxy;
@@ -49,6 +50,8 @@ pub(crate) enum NotUsed {
     Denied(String),
     /// It is not among those that settings allow.
     NotAllowed,
+    /// What is said of its sign-in makes no sense: why.
+    BadSignIn(String),
 }
 
 impl NotUsed {
@@ -59,6 +62,7 @@ impl NotUsed {
             NotUsed::Disabled(by) => format!("turned off by {by}"),
             NotUsed::Hidden(by) => format!("{by} names one that is called the same"),
             NotUsed::Denied(by) => format!("denied by {by} (`deniedMcpServers`)"),
+            NotUsed::BadSignIn(words) => format!("its `oauth` can't be used: {words}"),
             NotUsed::NotAllowed => "`allowedMcpServers` does not name it".to_owned(),
         }
     }
@@ -84,7 +88,7 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
         let refused = refused(settings, &written).filter(|refused| matches!(refused, Refused::Denied(_)));
         let refused = refused.or_else(|| self::refused(settings, &config));
         let plan = match refused {
-            None => Ok(config),
+            None => oauth(server).map(|_| config).map_err(NotUsed::BadSignIn),
             Some(Refused::Denied(by)) => Err(NotUsed::Denied(by.to_string())),
             Some(Refused::NotAllowed) => Err(NotUsed::NotAllowed),
         };
@@ -137,11 +141,13 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
             confinement,
         }),
         settings::Transport::Remote { kind, url, headers, headers_helper, .. } => {
+            let oauth = oauth(server).unwrap_or_default();
             let mut remote = Remote::new(url.as_str());
             remote.headers = headers.clone();
             remote.headers_helper = headers_helper.clone();
             remote.confinement = confinement;
             remote.proxy = proxy::of(url, lookup);
+            remote.oauth = oauth;
             match kind {
                 settings::Remote::Http => Transport::Http(remote),
                 settings::Remote::Sse => Transport::Sse(remote),
@@ -170,6 +176,14 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
         None => Some(limits::BACKGROUND_AFTER),
     };
     config
+}
+
+/// How a sign-in goes, by a server's entry.
+fn oauth(server: &Server) -> Result<OAuth, String> {
+    match &server.transport {
+        settings::Transport::Remote { oauth: Some(oauth), .. } => OAuth::read(&Value::Object(oauth.clone())),
+        _ => Ok(OAuth::default()),
+    }
 }
 
 impl Planned {

@@ -12,6 +12,7 @@ mod json;
 mod mcp;
 mod mcp_peers;
 mod mcp_screen;
+mod mcp_sign_in;
 mod pages;
 mod python;
 mod room;

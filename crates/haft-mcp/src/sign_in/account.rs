@@ -133,7 +133,7 @@ impl Account {
             url,
             settings,
             store: host.tokens.clone(),
-            proxy: host.proxy.clone(),
+            proxy: remote.proxy.clone().or_else(|| host.proxy.clone()),
             log,
             state: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
