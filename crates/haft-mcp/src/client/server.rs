@@ -402,11 +402,7 @@ impl Server {
             let guard = self.guard(watch.clone()).await?;
             opened = self.open(guard.patient(), &watch).await;
         }
-        let session = Arc::new(opened.map_err(|words| {
-            // The same will not be answered otherwise a second later.
-            let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
-            Fault { words, passes }
-        })?);
+        let session = Arc::new(opened.map_err(|words| judged(words))?);
         if session.facts().has_tools {
             self.read_tools(&session).await.map_err(|words| Fault { words, passes: true })?;
         }
@@ -438,6 +434,7 @@ impl Server {
             Transport::InProcess(connector) => lines::link(connector.connect().await.map_err(passes)?),
             Transport::Sse(remote) => {
                 let requests = requests(remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
                 sse::connect(requests, &remote.url).await.map_err(passes)?
             }
             Transport::WebSocket(remote) => {
@@ -446,6 +443,7 @@ impl Server {
             }
             Transport::Http(remote) => {
                 let requests = requests(remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
                 let transport = http::transport(requests, &remote.url, config.concurrency);
                 return Ok(Guard::over_http(transport, watch));
             }
@@ -658,6 +656,12 @@ impl Server {
             }
         }
     }
+}
+
+/// A failure in words: the same will not be answered otherwise a second later.
+fn judged(words: String) -> Fault {
+    let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
+    Fault { words, passes }
 }
 
 /// Why there is no connection.

@@ -205,6 +205,35 @@ impl Account {
         self.log.add(format!("haft: {words}\n").as_bytes());
     }
 
+    /// Sees to it that there is a token before a connection is made, where nobody has to be asked: whoever gives tokens may take
+    /// longer than a handshake may.
+    ///
+    /// # Errors
+    /// None is given, in words.
+    pub(crate) async fn prepare(&self) -> Result<(), String> {
+        if !is_confidential(&self.url) {
+            return Ok(());
+        }
+        let has = self.record().and_then(|record| record.tokens.clone());
+        if let Some(tokens) = &has {
+            if tokens.is_over() {
+                // If that fails the server has the last word.
+                let _ = self.renew(&tokens.access).await;
+            }
+            return Ok(());
+        }
+        if !self.settings.grant.is_alone() {
+            return Ok(());
+        }
+        // Whether it can be reached is for the connection to say.
+        let net = Net::new(&self.url, self.proxy.as_deref()).await?;
+        if let Ok((StatusCode::UNAUTHORIZED, headers)) = net.refusal_of(&self.url).await {
+            self.state().challenge = Challenge::read(&headers);
+            self.obtain(None).await?;
+        }
+        Ok(())
+    }
+
     /// Puts the token on a request, if there is one and the request goes where it may.
     ///
     /// # Errors
@@ -524,7 +553,7 @@ impl Account {
         let net = Net::new(&self.url, self.proxy.as_deref()).await?;
         let mut challenge = self.state().challenge.clone();
         if challenge == Challenge::default() {
-            challenge = Challenge::read(&net.refusal_of(&self.url).await?);
+            challenge = Challenge::read(&net.refusal_of(&self.url).await?.1);
         }
         let issuer = discovery::discover(&net, &self.url, &challenge, &self.settings).await?;
         // What another one gave, names included, is nothing to this one.
