@@ -414,6 +414,10 @@ impl Account {
             Err(NoTokens::Refused { error, words }) if is_final(&error) => {
                 self.complain(&format!("the sign-in has ended: {words}"));
                 next.tokens = None;
+                if matches!(&*error, "invalid_client" | "unauthorized_client") {
+                    // Our name isn't known there any more.
+                    next.client.redirect = None;
+                }
                 false
             }
             Err(other) => return Err(other.words()),
@@ -538,7 +542,11 @@ impl Account {
         } else {
             let browser = browser.ok_or("there is nobody who could open a page")?;
             let in_time = timeout(SIGN_IN_TIMEOUT, self.sign_in_by_page(browser)).await;
-            in_time.map_err(|_| format!("nobody signed in within {} s", SIGN_IN_TIMEOUT.as_secs()))??;
+            let late = |_| Err(format!("nobody signed in within {} s", SIGN_IN_TIMEOUT.as_secs()));
+            if let Err(words) = in_time.unwrap_or_else(late) {
+                self.doubt_client().await;
+                return Err(words);
+            }
         }
         {
             let mut state = self.state();
@@ -549,7 +557,21 @@ impl Account {
         self.signed_in().ok_or_else(|| "the sign-in was undone at once".to_owned())
     }
 
+    /// A sign-in didn't succeed: perhaps because our name isn't known there any more, so the next one gets another.
+    async fn doubt_client(&self) {
+        let Ok(_held) = self.store.lock(&self.key).await else { return };
+        if let Some(before) = self.load().filter(|before| before.client.redirect.is_some()) {
+            let mut record = Record::clone(&before);
+            record.client.redirect = None;
+            if let Err(words) = self.keep(record) {
+                self.complain(&words);
+            }
+        }
+    }
+
     async fn sign_in_by_page(&self, browser: &dyn Browser) -> Result<(), String> {
+        // Nobody should sign in for what can't be kept.
+        drop(self.store.lock(&self.key).await?);
         let net = Net::new(&self.url, self.proxy.as_deref()).await?;
         let mut challenge = self.state().challenge.clone();
         if challenge == Challenge::default() {
@@ -589,7 +611,7 @@ impl Account {
         let tokens = counter.ask(&form, &[&code.code, &code.verifier]).await.map_err(NoTokens::words)?;
         let _held = self.store.lock(&self.key).await?;
         self.keep(self.made(&issuer, client, scopes, tokens, proof.as_ref()))
-            .map_err(|words| format!("you are signed in until this program ends; it can't be kept: {words}"))
+            .map_err(|words| format!("the sign-in can't be kept: {words}"))
     }
 
     /// Gives the tokens back and forgets them; whether there were any.

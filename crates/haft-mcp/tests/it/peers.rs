@@ -229,7 +229,7 @@ const REQUIREMENTS: [(&str, &[(&str, usize)]); 2] = [
             ("auth/metadata-issuer-mismatch", 3),
             ("auth/client-credentials-jwt", 7),
             ("auth/client-credentials-basic", 7),
-            ("auth/enterprise-managed-authorization", 10),
+            ("auth/enterprise-managed-authorization", 8),
             ("auth/dpop", 13),
             ("auth/dpop-nonce", 15),
             ("auth/wif-jwt-bearer", 7),
