@@ -402,7 +402,7 @@ impl Server {
             let guard = self.guard(watch.clone()).await?;
             opened = self.open(guard.patient(), &watch).await;
         }
-        let session = Arc::new(opened.map_err(|words| judged(words))?);
+        let session = Arc::new(opened.map_err(judged)?);
         if session.facts().has_tools {
             self.read_tools(&session).await.map_err(|words| Fault { words, passes: true })?;
         }
