@@ -222,7 +222,8 @@ async fn the_port_of_a_sign_in_waits_past_everything_but_the_answer() {
     // The last may be cut off by the sign-in being over, which is what it is for.
     assert_eq!(busy.statuses.lock().unwrap()[..5], [404, 400, 400, 404, 404]);
     assert_eq!(town.issuer.at("/token").len(), 1);
-    assert!(get_fails(&town.book().redirects[0]).await, "the port is closed");
+    let redirect = town.book().redirects[0].clone();
+    assert!(get_fails(&redirect).await, "the port is closed");
 }
 
 async fn get_fails(url: &str) -> bool {
@@ -230,8 +231,10 @@ async fn get_fails(url: &str) -> bool {
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err()
 }
 
+type Change = fn(&str) -> String;
+
 /// Brings some other address back.
-struct Wrong(fn(&str) -> String);
+struct Wrong(Change);
 
 impl Browser for Wrong {
     fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
@@ -241,7 +244,7 @@ impl Browser for Wrong {
 
 #[tokio::test]
 async fn a_wrong_address_brought_by_hand_is_refused() {
-    let cases: [(fn(&str) -> String, &str); 3] = [
+    let cases: [(Change, &str); 3] = [
         (|back| back.replace("state=", "state=x"), "`state`"),
         (|back| back.replace("/callback", "/other"), "begins with"),
         (|_| "s3cret-code".to_owned(), "begins with"),
