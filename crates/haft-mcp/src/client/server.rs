@@ -443,11 +443,7 @@ impl Server {
             let guard = self.guard(watch.clone()).await?;
             opened = self.open(guard.patient(), &watch).await;
         }
-        let session = Arc::new(opened.map_err(|words| {
-            // The same will not be answered otherwise a second later.
-            let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
-            Fault { words, passes }
-        })?);
+        let session = Arc::new(opened.map_err(judged)?);
         if session.facts().has_tools {
             self.read_tools(&session).await.map_err(|words| Fault { words, passes: true })?;
         }
@@ -480,6 +476,7 @@ impl Server {
             Transport::InProcess(connector) => lines::link(connector.connect().await.map_err(passes)?),
             Transport::Sse(remote) => {
                 let requests = requests(remote, remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
                 sse::connect(requests, &remote.url).await.map_err(passes)?
             }
             Transport::WebSocket(remote) => {
@@ -488,6 +485,7 @@ impl Server {
             }
             Transport::Http(remote) => {
                 let requests = requests(remote, remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
                 let transport = http::transport(requests, &remote.url, config.concurrency);
                 return Ok(Guard::over_http(transport, watch));
             }
@@ -718,6 +716,12 @@ impl Server {
             }
         }
     }
+}
+
+/// A failure in words: the same will not be answered otherwise a second later.
+fn judged(words: String) -> Fault {
+    let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
+    Fault { words, passes }
 }
 
 /// Why there is no connection.

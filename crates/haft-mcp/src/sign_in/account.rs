@@ -205,6 +205,35 @@ impl Account {
         self.log.add(format!("haft: {words}\n").as_bytes());
     }
 
+    /// Sees to it that there is a token before a connection is made, where nobody has to be asked: whoever gives tokens may take
+    /// longer than a handshake may.
+    ///
+    /// # Errors
+    /// None is given, in words.
+    pub(crate) async fn prepare(&self) -> Result<(), String> {
+        if !is_confidential(&self.url) {
+            return Ok(());
+        }
+        let has = self.record().and_then(|record| record.tokens.clone());
+        if let Some(tokens) = &has {
+            if tokens.is_over() {
+                // If that fails the server has the last word.
+                let _ = self.renew(&tokens.access).await;
+            }
+            return Ok(());
+        }
+        if !self.settings.grant.is_alone() {
+            return Ok(());
+        }
+        // Whether it can be reached is for the connection to say.
+        let net = Net::new(&self.url, self.proxy.as_deref()).await?;
+        if let Ok((StatusCode::UNAUTHORIZED, headers)) = net.refusal_of(&self.url).await {
+            self.state().challenge = Challenge::read(&headers);
+            self.obtain(None).await?;
+        }
+        Ok(())
+    }
+
     /// Puts the token on a request, if there is one and the request goes where it may.
     ///
     /// # Errors
@@ -385,6 +414,10 @@ impl Account {
             Err(NoTokens::Refused { error, words }) if is_final(&error) => {
                 self.complain(&format!("the sign-in has ended: {words}"));
                 next.tokens = None;
+                if matches!(&*error, "invalid_client" | "unauthorized_client") {
+                    // Our name isn't known there any more.
+                    next.client.redirect = None;
+                }
                 false
             }
             Err(other) => return Err(other.words()),
@@ -509,7 +542,11 @@ impl Account {
         } else {
             let browser = browser.ok_or("there is nobody who could open a page")?;
             let in_time = timeout(SIGN_IN_TIMEOUT, self.sign_in_by_page(browser)).await;
-            in_time.map_err(|_| format!("nobody signed in within {} s", SIGN_IN_TIMEOUT.as_secs()))??;
+            let late = |_| Err(format!("nobody signed in within {} s", SIGN_IN_TIMEOUT.as_secs()));
+            if let Err(words) = in_time.unwrap_or_else(late) {
+                self.doubt_client().await;
+                return Err(words);
+            }
         }
         {
             let mut state = self.state();
@@ -520,11 +557,25 @@ impl Account {
         self.signed_in().ok_or_else(|| "the sign-in was undone at once".to_owned())
     }
 
+    /// A sign-in didn't succeed: perhaps because our name isn't known there any more, so the next one gets another.
+    async fn doubt_client(&self) {
+        let Ok(_held) = self.store.lock(&self.key).await else { return };
+        if let Some(before) = self.load().filter(|before| before.client.redirect.is_some()) {
+            let mut record = Record::clone(&before);
+            record.client.redirect = None;
+            if let Err(words) = self.keep(record) {
+                self.complain(&words);
+            }
+        }
+    }
+
     async fn sign_in_by_page(&self, browser: &dyn Browser) -> Result<(), String> {
+        // Nobody should sign in for what can't be kept.
+        drop(self.store.lock(&self.key).await?);
         let net = Net::new(&self.url, self.proxy.as_deref()).await?;
         let mut challenge = self.state().challenge.clone();
         if challenge == Challenge::default() {
-            challenge = Challenge::read(&net.refusal_of(&self.url).await?);
+            challenge = Challenge::read(&net.refusal_of(&self.url).await?.1);
         }
         let issuer = discovery::discover(&net, &self.url, &challenge, &self.settings).await?;
         // What another one gave, names included, is nothing to this one.
@@ -560,7 +611,7 @@ impl Account {
         let tokens = counter.ask(&form, &[&code.code, &code.verifier]).await.map_err(NoTokens::words)?;
         let _held = self.store.lock(&self.key).await?;
         self.keep(self.made(&issuer, client, scopes, tokens, proof.as_ref()))
-            .map_err(|words| format!("you are signed in until this program ends; it can't be kept: {words}"))
+            .map_err(|words| format!("the sign-in can't be kept: {words}"))
     }
 
     /// Gives the tokens back and forgets them; whether there were any.

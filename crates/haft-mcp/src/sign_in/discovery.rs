@@ -271,28 +271,24 @@ fn is_about(server: &Url, resource: &str) -> bool {
     resource.origin() == server.origin() && within && resource.fragment().is_none()
 }
 
-/// What to ask for: what was refused for want of it, else what the server says, with all that was asked for before. A token that
-/// can be renewed is asked for only where the issuer says so.
+/// What to ask for: what the settings say, else what the refusal does, else what the server says of itself. Where more is wanted
+/// than was given, all that was asked for before goes with it. A token that can be renewed is asked for only where the issuer
+/// knows such a thing.
 pub(crate) fn scopes_to_ask(
     issuer: &Issuer,
     challenge: &Challenge,
     settings: &OAuth,
     before: &[String],
 ) -> Vec<String> {
-    let mut all: Vec<String> = before.to_vec();
-    let base = match (&challenge.scopes, &issuer.resource_scopes) {
+    let for_more = challenge.error.as_deref() == Some("insufficient_scope");
+    let mut all: Vec<String> = if for_more { before.to_vec() } else { Vec::new() };
+    all.extend(match (&challenge.scopes, &issuer.resource_scopes) {
         _ if !settings.scopes.is_empty() => settings.scopes.clone(),
-        (Some(scopes), _) => scopes.clone(),
-        (None, Some(scopes)) => scopes.clone(),
+        (Some(scopes), _) | (None, Some(scopes)) => scopes.clone(),
         (None, None) => Vec::new(),
-    };
-    // What is refused for want of something more needs that too, whatever the settings say.
-    let more = challenge
-        .scopes
-        .iter()
-        .flatten()
-        .filter(|_| challenge.error.as_deref() == Some("insufficient_scope"));
-    all.extend(base.iter().chain(more).cloned());
+    });
+    // What was refused for want of it is needed whatever the settings say.
+    all.extend(challenge.scopes.iter().flatten().filter(|_| for_more).cloned());
     let offline = "offline_access";
     if !settings.grant.is_alone() && issuer.scopes.iter().any(|scope| scope == offline) {
         all.push(offline.to_owned());
@@ -303,6 +299,43 @@ pub(crate) fn scopes_to_ask(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_what_is_wanted() {
+        let url = Url::parse("https://as.example/token").unwrap();
+        let mut issuer = Issuer {
+            name: "https://as.example".into(),
+            resource: None,
+            resource_scopes: Some(vec!["r".into()]),
+            authorization: None,
+            token: url,
+            registration: None,
+            revocation: None,
+            methods: None,
+            scopes: vec!["r".into(), "offline_access".into()],
+            names_itself: false,
+            reads_documents: false,
+            wants_proof: false,
+        };
+        let refused = |error: Option<&str>| Challenge {
+            scopes: Some(vec!["w".into()]),
+            error: error.map(str::to_owned),
+            ..Challenge::default()
+        };
+        let before = ["b".to_owned()];
+        let (mut settings, nothing) = (OAuth::default(), Challenge::default());
+        let ask = |issuer: &Issuer, challenge: &Challenge, settings: &OAuth| {
+            scopes_to_ask(issuer, challenge, settings, &before).join(" ")
+        };
+        assert_eq!(ask(&issuer, &nothing, &settings), "r offline_access");
+        assert_eq!(ask(&issuer, &refused(None), &settings), "w offline_access");
+        assert_eq!(ask(&issuer, &refused(Some("insufficient_scope")), &settings), "b w offline_access");
+        settings.scopes = vec!["mine".into()];
+        assert_eq!(ask(&issuer, &refused(None), &settings), "mine offline_access");
+        assert_eq!(ask(&issuer, &refused(Some("insufficient_scope")), &settings), "b mine w offline_access");
+        (issuer.scopes, issuer.resource_scopes) = (Vec::new(), None);
+        assert_eq!(ask(&issuer, &nothing, &OAuth::default()), "");
+    }
 
     #[test]
     fn a_description_is_about_its_own_server() {

@@ -80,14 +80,14 @@ impl Net {
         }
     }
 
-    /// The headers with which the server refuses to be asked something without a token.
+    /// How the server answers who has no token.
     ///
     /// # Errors
     /// It can't be asked, in words.
-    pub(crate) async fn refusal_of(&self, server: &Url) -> Result<HeaderMap, String> {
+    pub(crate) async fn refusal_of(&self, server: &Url) -> Result<(StatusCode, HeaderMap), String> {
         let request = self.client.get(server.clone()).header(ACCEPT, "application/json, text/event-stream");
         let response = request.send().await.map_err(|error| chain(&error.without_url()))?;
-        Ok(response.headers().clone())
+        Ok((response.status(), response.headers().clone()))
     }
 
     /// Sends a form, or whatever else.

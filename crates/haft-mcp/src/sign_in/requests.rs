@@ -42,6 +42,17 @@ impl Requests {
         Requests { client, headers: Arc::new(headers), account }
     }
 
+    /// Gets a token beforehand, where that needs nobody.
+    ///
+    /// # Errors
+    /// None is given, in words.
+    pub(crate) async fn prepare(&self) -> Result<(), String> {
+        match &self.account {
+            Some(account) => account.prepare().await,
+            None => Ok(()),
+        }
+    }
+
     /// Sends one, and once more if a refusal can be mended without a user.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Unanswered> {
         let failed = |words: String| Unanswered { words, unheard: false, refused: None };

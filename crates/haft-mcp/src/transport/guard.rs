@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::{BoxFuture, Cancel, Cause};
@@ -124,8 +124,9 @@ pub(crate) struct Guard {
     watch: Watch,
     /// Requests of ours that wait for an answer.
     pending: HashMap<RequestId, Wanted>,
-    /// The first question, and when it counts as not understood.
-    discover: Option<(RequestId, Instant)>,
+    /// The first question, and since when it is waited for an answer. By HTTP that is when the request was answered: until then
+    /// it may wait for a token.
+    discover: Option<(RequestId, Arc<OnceLock<Instant>>)>,
     /// The same once it was given up.
     given_up: Option<RequestId>,
     /// How long it is waited for.
@@ -215,8 +216,11 @@ impl Guard {
             if self.over {
                 return None;
             }
-            let late = self.discover.as_ref().map(|(_, at)| *at);
+            let sent = self.discover.as_ref().and_then(|(_, sent)| sent.get());
+            let late = sent.map(|sent| *sent + self.discover_wait);
             tokio::select! {
+                // An answer that is there is not late.
+                biased;
                 read = self.inner.read() => match read {
                     Ok(Some(Read::Message(message))) => self.waiting.push_back(*message),
                     Ok(Some(Read::Text(text))) => {
@@ -385,7 +389,11 @@ impl Guard {
                 };
                 self.pending.insert(request.id.clone(), wanted);
                 if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
-                    self.discover = Some((request.id.clone(), Instant::now() + self.discover_wait));
+                    let sent = Arc::new(OnceLock::new());
+                    if let Inner::Link(_) = self.inner {
+                        let _ = sent.set(Instant::now());
+                    }
+                    self.discover = Some((request.id.clone(), sent));
                 }
             }
             ClientJsonRpcMessage::Notification(notification) => {
@@ -478,13 +486,20 @@ impl Transport<RoleClient> for Guard {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
         self.note(&message);
-        let (sent, heard) = (self.inner.write(&message), self.heard);
+        let is_discover = matches!(&message, ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)));
+        let asked = self.discover.as_ref().filter(|_| is_discover).map(|(_, sent)| sent.clone());
+        let (written, heard) = (self.inner.write(&message), self.heard);
         let is_link = matches!(self.inner, Inner::Link(_));
         async move {
-            match sent.await {
+            let written = written.await;
+            if let Some(sent) = asked {
+                sent.get_or_init(Instant::now);
+            }
+            match written {
                 // Who went away before the first word says why at the other end, which is better than that it can't be told.
                 Err(_) if is_link && !heard => Ok(()),
-                sent => sent,
+                written => written,
             }
         }
     }

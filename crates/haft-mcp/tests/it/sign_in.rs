@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use haft::BoxFuture;
 use haft_mcp::{
-    Browser, FileTokens, Host, MemoryTokens, Page, Remote, Secret, ServerConfig, Status, TokenStore,
+    Browser, FileTokens, Grant, Host, MemoryTokens, Page, Remote, Secret, ServerConfig, Status, TokenStore,
     Transport, limits,
 };
 use serde_json::{Value, json};
@@ -222,7 +222,8 @@ async fn the_port_of_a_sign_in_waits_past_everything_but_the_answer() {
     // The last may be cut off by the sign-in being over, which is what it is for.
     assert_eq!(busy.statuses.lock().unwrap()[..5], [404, 400, 400, 404, 404]);
     assert_eq!(town.issuer.at("/token").len(), 1);
-    assert!(get_fails(&town.book().redirects[0]).await, "the port is closed");
+    let redirect = town.book().redirects[0].clone();
+    assert!(get_fails(&redirect).await, "the port is closed");
 }
 
 async fn get_fails(url: &str) -> bool {
@@ -230,8 +231,10 @@ async fn get_fails(url: &str) -> bool {
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err()
 }
 
+type Change = fn(&str) -> String;
+
 /// Brings some other address back.
-struct Wrong(fn(&str) -> String);
+struct Wrong(Change);
 
 impl Browser for Wrong {
     fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
@@ -241,7 +244,7 @@ impl Browser for Wrong {
 
 #[tokio::test]
 async fn a_wrong_address_brought_by_hand_is_refused() {
-    let cases: [(fn(&str) -> String, &str); 3] = [
+    let cases: [(Change, &str); 3] = [
         (|back| back.replace("state=", "state=x"), "`state`"),
         (|back| back.replace("/callback", "/other"), "begins with"),
         (|_| "s3cret-code".to_owned(), "begins with"),
@@ -357,6 +360,55 @@ async fn a_sign_in_that_has_ended_says_so_and_can_be_done_again() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_not_known_any_more_is_not_used_for_ever() {
+    let town = Town::start().await;
+    let (host, _) = with_user(host());
+    let room = Room::settled([at(&town)], host).await;
+    room.server().sign_in().await.unwrap();
+    town.book().answer = json!({"code": null, "error": "unauthorized_client"});
+    room.server().sign_in().await.unwrap_err();
+    assert_eq!(town.issuer.at("/register").len(), 1);
+    town.book().answer = Value::Null;
+    room.server().sign_in().await.unwrap();
+    assert_eq!(town.issuer.at("/register").len(), 2);
+}
+
+#[tokio::test]
+async fn without_a_user_a_token_is_got_before_the_handshake_and_renewed_by_asking_again() {
+    let town = Town::start().await;
+    let mut remote = Remote::new(format!("{}/mcp", town.server.url));
+    remote.oauth.client_id = Some("robot".to_owned());
+    remote.oauth.client_secret = Some(Secret::new("s3cret-of-robot"));
+    remote.oauth.grant = Grant::Client(None);
+    town.book().metadata = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
+    let (host, user) = with_user(host());
+    let config = || ServerConfig::new("s", Transport::Http(remote.clone()));
+    let room = Room::settled([config()], host.clone()).await;
+    assert_eq!(room.revision(), "2025-11-25");
+    room.refresh();
+    let asked = town.issuer.at("/token")[0].form();
+    assert_eq!((&*asked["client_secret"], &*asked["scope"]), ("s3cret-of-robot", "read"));
+    town.expire();
+    assert_eq!(room.text("mcp__s__read", json!({})).await, "done");
+    assert_eq!(room.text("mcp__s__write", json!({})).await, "done", "more is asked for without anybody");
+    assert_eq!(town.issuer.at("/token")[2].form()["scope"], "read write");
+    assert_eq!(town.fake.heard("tools/call").len(), 2);
+
+    town.book().token_reply = Some((
+        "400 Bad Request".to_owned(),
+        json!({"error": "invalid_client", "error_description": "s3cret-of-robot"}).to_string(),
+    ));
+    let before = town.issuer.at("/token").len();
+    let refused = Room::settled([config()], host).await;
+    let Status::Failed { reason, retries } = refused.server().status() else {
+        panic!("{:?}", refused.server().status())
+    };
+    assert!(reason.contains("invalid_client") && !retries && !reason.contains("s3cret"), "{reason}");
+    assert_eq!(town.issuer.at("/token").len(), before + 1, "once is enough");
+    assert!(user.pages.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn an_issuer_that_is_away_costs_nobody_their_sign_in() {
     let town = Town::start().await;
     let (host, _) = with_user(host());
@@ -451,14 +503,15 @@ async fn a_token_goes_to_its_own_server_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_can_not_be_kept_says_so_and_holds_until_the_end() {
+async fn nobody_signs_in_for_what_can_not_be_kept() {
     let (town, place) = (Town::start().await, tempfile::tempdir().unwrap());
     let blocked = place.path().join("file");
     std::fs::write(&blocked, "").unwrap();
-    let (host, _) = with_user(host().with_tokens(Arc::new(FileTokens::new(&blocked))));
+    let (host, user) = with_user(host().with_tokens(Arc::new(FileTokens::new(&blocked))));
     let room = Room::settled([at(&town)], host).await;
     let words = room.server().sign_in().await.unwrap_err();
     assert!(words.contains("can't be used for tokens"), "{words}");
+    assert!(user.pages.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -206,6 +206,10 @@ fn issuer_answer(book: &mut Book, url: &str, seen: &Seen) -> Reply {
                     book.renewed += 1;
                     book.refresh.as_ref() == form.get("refresh_token")
                 }
+                "client_credentials" => {
+                    book.scope = form["scope"].clone();
+                    form["client_id"] == "robot"
+                }
                 _ => false,
             };
             match fits {
