@@ -474,3 +474,35 @@ fn shape(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+/// The end of a long message of OpenAI's says again what came. It is kept once, and as the end has it where that differs.
+#[test]
+fn a_long_message_is_kept_once_and_as_its_end_has_it() {
+    let event = |value: Value| format!("data: {value}\n\n");
+    let read = |pieces: &[&str], done: &str| {
+        let part =
+            json!({"type": "output_text", "text": done, "annotations": [{"type": "x"}], "logprobs": []});
+        let item = json!({"type": "message", "id": "m1", "role": "assistant", "status": "completed", "phase": "final", "content": [part]});
+        let mut bytes = String::new();
+        for piece in pieces {
+            bytes += &event(json!({"type": "response.output_text.delta", "output_index": 0, "delta": piece}));
+        }
+        bytes += &event(json!({"type": "response.output_text.done", "output_index": 0, "text": done}));
+        bytes += &event(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
+        bytes += &event(
+            json!({"type": "response.completed", "response": {"status": "completed", "output": [item]}}),
+        );
+        let mut reader = Reader::new(Wire::OpenAi);
+        reader.feed(bytes.as_bytes(), &mut Vec::new());
+        let reply = reader.finish(&mut Vec::new());
+        assert_eq!(*reply.stop(), Stop::End);
+        assert_eq!(reply.items(), [item]);
+        reply.text().to_owned()
+    };
+    let long = "é \"quoted\" \\ and\nmore \u{1} ".repeat(10_000);
+    let (head, tail) = long.split_at(long.len() / 2);
+    assert_eq!(read(&[head, tail], &long), long);
+    // The end has more than came in pieces.
+    assert_eq!(read(&[head], &long), head);
+    assert_eq!(read(&["short"], "short"), "short");
+}
