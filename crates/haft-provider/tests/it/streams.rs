@@ -24,7 +24,7 @@ pub(crate) struct Recorded {
 
 /// A message with everything in it by every wire, as the scripted server says it: recordings lack some wires.
 pub(crate) fn made() -> Vec<Recorded> {
-    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "u"}]);
+    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "ToolSearch", "input": {"query": "é"}}, {"name": "u"}]);
     let script = json!({"stream": {"chunk_chars": 5}, "turns": [{"thinking": "I think.", "text": "Só, I look.", "tool_calls": calls}]});
     let script = Script::parse(&script.to_string()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -33,7 +33,13 @@ pub(crate) fn made() -> Vec<Recorded> {
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
         let prompt = Prompt { system: &[], conversation: &conversation, tools: &Tools::none() };
-        let body = RequestOptions::new("m").body(&prompt);
+        let options = match wire {
+            // Its searches have a form of their own.
+            Wire::OpenAi => RequestOptions::new("m")
+                .with("tools", json!([{"type": "tool_search", "execution": "client", "parameters": {}}])),
+            _ => RequestOptions::new("m"),
+        };
+        let body = options.body(&prompt);
         let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
         let path = url.splitn(4, '/').last().unwrap();
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -434,6 +440,7 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_use", "id"),
         ("function_call", "call_id"),
         ("custom_tool_call", "call_id"),
+        ("tool_search_call", "call_id"),
         ("function", "id"),
         ("custom", "id"),
     ];
@@ -442,6 +449,7 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_result", "tool_use_id"),
         ("function_call_output", "call_id"),
         ("custom_tool_call_output", "call_id"),
+        ("tool_search_output", "call_id"),
         ("role", "tool_call_id"),
     ];
     ids(&reply.answer(&[]), &answers, &mut answered);
