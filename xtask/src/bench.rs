@@ -9,8 +9,9 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 11] = [
+const BENCHES: [(&str, &str); 12] = [
     ("haft", "core"),
+    ("haft-mcp", "serve"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
     ("haft-provider", "stream"),

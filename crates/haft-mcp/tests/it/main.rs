@@ -10,6 +10,7 @@ mod peers;
 mod revisions;
 mod serving;
 mod serving_http;
+mod serving_peers;
 
 use std::path::Path;
 use std::sync::Arc;
