@@ -267,6 +267,15 @@ impl Rounds {
         Some(run)
     }
 
+    /// Ends all calls that wait.
+    pub(crate) fn end(&self, cause: Cause) {
+        let waiting = std::mem::take(&mut *self.waiting());
+        for Waiting { run, expiry } in waiting.into_values() {
+            expiry.abort();
+            run.cancel.cancel(cause);
+        }
+    }
+
     /// How many calls wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -276,10 +285,7 @@ impl Rounds {
 
 impl Drop for Rounds {
     fn drop(&mut self) {
-        for (_, Waiting { run, expiry }) in self.waiting().drain() {
-            expiry.abort();
-            run.cancel.cancel(Cause::Shutdown);
-        }
+        self.end(Cause::Shutdown);
     }
 }
 
