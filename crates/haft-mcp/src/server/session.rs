@@ -21,7 +21,7 @@ use super::offer::{Call, Change, Features, GetPrompt, Offer, Read};
 use super::peer::{Ask, Level, Line, NotAnswered, Params as Written, Peer};
 use super::reply::{Freshness, Refusal, RefusalKind, Stamp};
 use super::rounds::{Answer, Binding, Reached, RoundsLine, Run};
-use super::who::{Client, Revision};
+use super::who::{Client, Principal, Revision};
 use super::wish::{Filter, Params, Wish};
 use crate::limits;
 
@@ -181,7 +181,7 @@ impl Session {
         reached: Reached,
         request: &Cancel,
     ) -> Answer {
-        let principal = self.client.principal.as_ref().map(|principal| principal.name.clone());
+        let principal = self.client.principal.as_ref().map(Principal::identity);
         let binding = match &wish {
             Wish::CallTool { name, arguments } => {
                 Binding::new(principal, "tools/call", name, arguments.get())

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Room, host, until};
 
-fn skipped(what: &str) {
+pub(crate) fn skipped(what: &str) {
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     {
         eprintln!("skipped: {what}");
