@@ -24,7 +24,7 @@ use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
 use haft_provider::run::{Ended, Handle, Loop, RunOptions, ToolEvents};
-use haft_provider::{Conversation, Model};
+use haft_provider::{Conversation, Deferral, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
@@ -65,7 +65,12 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     }
     let mut session = session::open(&common)?;
     let settings = &session.given.loaded.settings.run;
-    let chosen = provider::choose(args, settings, &session.id, &lookup)?;
+    let search = session.given.loaded.settings.tool_search.as_ref();
+    let deferral = search.and_then(|at| at.value.native).map(|native| match native {
+        true => Deferral::Native,
+        false => Deferral::Fallback,
+    });
+    let chosen = provider::choose(args, settings, deferral, &session.id, &lookup)?;
     session.engine = session.engine.window_tokens(chosen.window_tokens);
     let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);

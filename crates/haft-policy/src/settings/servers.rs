@@ -152,6 +152,8 @@ pub struct ToolSearchSettings {
     /// Or where their definitions take more than this share of the model's window, in percent. Default: 10.
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u64>,
+    /// Whether the provider's own form of it is used. Default: where its own address is asked.
+    pub native: Option<bool>,
 }
 
 impl ToolSearchSettings {
