@@ -9,9 +9,10 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 12] = [
+const BENCHES: [(&str, &str); 13] = [
     ("haft", "core"),
     ("haft", "search"),
+    ("haft-mcp", "serve"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),
     ("haft-provider", "stream"),

@@ -7,6 +7,7 @@
 //! | [`edit`] | `add`, `add-json`, `remove`: changes to files of servers |
 //! | [`approve`], [`prompt`] | the user's yes to servers of a workspace and to what they offer, here and in a run |
 //! | [`approvals`], [`logs`] | what is kept of both in the state folder |
+//! | [`sign_in`] | `login` and `logout` |
 //! | [`sample`] | a server asks the model, with the user's yes |
 //!
 //! How servers become tools of a session is [`crate::session`]'s.
@@ -19,6 +20,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod prompt;
 pub(crate) mod sample;
+mod sign_in;
 
 use std::path::Path;
 
@@ -43,6 +45,8 @@ pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
         McpCommand::AddJson(args) => edit::add_json(args, &common.with(args.common.clone())),
         McpCommand::Remove(args) => edit::remove(args, &common.with(args.common.clone())),
         McpCommand::Approve(args) => approve::run(args, &common.with(args.common.clone())),
+        McpCommand::Login(args) => sign_in::login(args, &common.with(args.common.clone())),
+        McpCommand::Logout(args) => sign_in::logout(args, &common.with(args.common.clone())),
         McpCommand::Logs(args) => logs(args, &common.with(args.common.clone())),
         McpCommand::Call(args) => self::call(args, &common.with(args.common.clone())),
     }

@@ -9,6 +9,7 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::view::visible;
+use haft_terminal::Fit;
 
 use crate::Exit;
 
@@ -24,10 +25,12 @@ const PROGRESS_CHARS_MAX: usize = 79;
 /// Whether a line of progress is shown that has to be taken back.
 static PROGRESS: AtomicBool = AtomicBool::new(false);
 
-/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back.
+/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back, and
+/// nowhere that lines are kept.
 pub(crate) fn progress(words: &str) {
     let mut err = io::stderr().lock();
-    if err.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb") {
+    let fit = Fit::of(|name| std::env::var(name).ok(), err.is_terminal());
+    if matches!(fit, Fit::Live(_)) {
         let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
         PROGRESS.store(true, Ordering::Relaxed);
         let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());

@@ -23,8 +23,8 @@ use haft::Engine;
 use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
-use haft_provider::run::{Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
-use haft_provider::{Conversation, Model};
+use haft_provider::run::{Ended, Handle, Loop, RunOptions, ToolEvents};
+use haft_provider::{Conversation, Deferral, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
@@ -63,9 +63,16 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         }
         return tour(args, &common, &interrupts);
     }
-    let session = session::open(&common)?;
+    let mut session = session::open(&common)?;
     let settings = &session.given.loaded.settings.run;
-    let chosen = provider::choose(args, settings, &session.id, &lookup)?;
+    let search = session.given.loaded.settings.tool_search.as_ref();
+    let deferral = search.and_then(|at| at.value.native).map(|native| match native {
+        true => Deferral::Native,
+        false => Deferral::Fallback,
+    });
+    let chosen = provider::choose(args, settings, deferral, &session.id, &lookup)?;
+    session.engine = session.engine.window_tokens(chosen.window_tokens);
+    let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);
     let prompt = match (look, &args.prompt) {
         // A conversation.
@@ -214,8 +221,9 @@ impl Play {
         crate::hooks::report(&hooks);
         match outcome {
             Ok(outcome) => {
-                let shown = show.end(&outcome);
-                Ok(exit(&outcome, shown, interrupts))
+                let ended = outcome.ended.clone();
+                let shown = show.end(outcome);
+                Ok(exit(&ended, shown, interrupts))
             }
             Err(reason) => Ok(ended_by_hook(&reason)),
         }
@@ -249,12 +257,13 @@ fn pool(
     model: &Arc<dyn Model>,
     asker: Option<Arc<dyn Asker>>,
 ) -> Result<Option<Arc<Pool>>, Usage> {
+    links.warn();
     if links.is_fixed() {
         return Ok(None);
     }
     let _entered = runtime.enter();
     let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler) })?;
+    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler), browser: None })?;
     if let Some(asker) = &asker {
         pool.ask_for_approvals(&links.planned, asker);
     }
@@ -266,11 +275,11 @@ fn ended_by_hook(reason: &str) -> Exit {
     Exit::Failed
 }
 
-fn exit(outcome: &Outcome, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
+fn exit(ended: &Ended, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
     match shown {
         _ if interrupts.any() => Exit::Interrupted,
         Err(exit) => exit,
-        Ok(()) => match outcome.ended {
+        Ok(()) => match ended {
             Ended::Finished => Exit::Done,
             Ended::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,

@@ -28,7 +28,7 @@ mod views;
 use std::sync::Arc;
 
 use haft::ports::Asker;
-use haft::{Cancel, Gates};
+use haft::{Cancel, Engine, Gates};
 use haft_mcp::server::Server;
 use tokio::net::TcpListener;
 
@@ -53,9 +53,9 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let runtime = turn::runtime(usize::MAX - 1)?;
     let served = runtime.block_on(async {
         let calls = Calls::default();
-        let pool = pool(views.default(), &calls, common.non_interactive)?;
+        let (first, pool) = pool(views.default(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
-        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed });
+        let shared = Arc::new(Shared { calls, first, pool: pool.clone(), passed });
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
@@ -74,8 +74,8 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     served.map(|()| Exit::Done)
 }
 
-/// The servers of the settings, if there are any.
-fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<Pool>>, Usage> {
+/// An engine that makes no calls, for what clients have in common; and the servers of the settings, if there are any.
+fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<(Engine, Option<Arc<Pool>>), Usage> {
     let (policy, _) = view.base.policy(true)?;
     let joining = Joining {
         id: hooks::session_id(),
@@ -83,16 +83,17 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
         asker: None,
         events: Warnings,
         gates: Gates::default(),
+        beside: None,
         results: None,
     };
-    // It makes no calls: it is what servers are started beside.
     let member = view.base.join(joining)?;
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
     let links = view.base.links(asker.clone(), member.bare, false);
-    match links.planned.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(Arc::new(links.open(&member.engine, Lent { asker, sampler: None })?))),
-    }
+    let pool = match links.planned.is_empty() {
+        true => None,
+        false => Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?)),
+    };
+    Ok((member.engine, pool))
 }
 
 async fn serve(args: &ServeArgs, ground: &session::Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {

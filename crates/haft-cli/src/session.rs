@@ -27,7 +27,7 @@ use crate::processes::Starter;
 use crate::terminal::Terminal;
 
 pub(crate) use self::base::{Base, Ground, Joining, Member};
-pub(crate) use self::pool::{Lent, Links, Pool};
+pub(crate) use self::pool::{Lent, Links, Pool, Said};
 pub(crate) use self::said::{Warnings, report_tasks};
 pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};
 
@@ -139,12 +139,16 @@ fn assemble(
     if let Some(above) = search.above {
         gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
     }
+    if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
+        gates.defer_above_percent = percent;
+    }
     let joining = Joining {
         id: id.clone(),
         policy: policy.clone(),
         asker: asker.clone(),
         events: Warnings,
         gates,
+        beside: None,
         results: base.ground.results().zip(base.ground.results()),
     };
     let Member { engine, bare, hooks, tasks } = base.join(joining)?;

@@ -143,7 +143,12 @@ impl Reply {
 }
 
 /// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
-pub(crate) fn question(approval: &Approval, cwd: &Path) -> String {
+fn question(approval: &Approval, cwd: &Path) -> String {
+    shown(approval, cwd, "always")
+}
+
+/// The same where the answer that makes rules is called otherwise.
+pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
     if approval.again {
@@ -165,7 +170,7 @@ pub(crate) fn question(approval: &Approval, cwd: &Path) -> String {
     }
     row("why", &approval.reason);
     for (at, rule) in approval.lasting_rules.iter().enumerate() {
-        row(if at == 0 { "always" } else { "" }, rule);
+        row(if at == 0 { lasting } else { "" }, rule);
     }
     if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
         row("to allow", words);
@@ -278,7 +283,7 @@ pub(crate) fn confirm(prompt: &str) -> Option<bool> {
 }
 
 /// Whether questions can be shown and answers typed.
-fn has_user() -> bool {
+pub(crate) fn has_user() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -308,6 +313,14 @@ impl Console for StandardStreams {
             line
         })
     }
+}
+
+/// Shows a prompt and returns the line that the user types.
+///
+/// # Cancel safety
+/// Dropping the future ends the wait; what is typed later belongs to the next question.
+pub(crate) async fn line(prompt: &str) -> Option<String> {
+    StandardStreams.line(prompt).await
 }
 
 /// Whether a line on the screen waits for its answer.

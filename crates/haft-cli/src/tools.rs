@@ -10,11 +10,12 @@ use serde::Serialize;
 use crate::args::{Common, Format, Strict, ToolsArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::{Lent, Pool, Session};
+use crate::session::{Lent, Pool, Said, Session};
 use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     let Session { engine, links, confined, .. } = session::look(common)?;
+    links.warn();
     if links.is_fixed() {
         return Ok(print(args, &engine.snapshot(), confined, &BTreeMap::new()));
     }
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     let printed = runtime.block_on(async {
         let pool = links.open(&engine, Lent::default())?;
         pool.settled(|_| false).await;
+        pool.say(Said::Everything);
         let printed = print(args, &engine.snapshot(), confined, &facts(&pool));
         pool.close().await;
         Ok(printed)

@@ -26,10 +26,13 @@ pub(crate) fn run(
     let all_there = |snapshot: &Snapshot| names.iter().all(|name| is_known(snapshot, name));
     let runtime = runtime(calls.len())?;
     let results = runtime.block_on(async {
-        let pool = match links.is_fixed() || all_there(&engine.snapshot()) {
-            true => None,
-            false => Some(links.open(engine, Lent { asker: links.asker.clone(), sampler: None })?),
-        };
+        let mut pool = None;
+        if !all_there(&engine.snapshot()) {
+            links.warn();
+            if !links.is_fixed() {
+                pool = Some(links.open(engine, Lent { asker: links.asker.clone(), ..Lent::default() })?);
+            }
+        }
         if let Some(pool) = &pool {
             pool.settled(all_there).await;
         }

@@ -13,7 +13,10 @@ use std::time::Duration;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::{BoxFuture, Engine, PermissionMode, Permissions, Registry, ToolCall};
 use haft_mcp::names::wire_name;
-use haft_mcp::{Host, Sampler, ServerConfig, Servers, Status, Transport};
+use haft_mcp::{
+    Algorithm, Assertion, Browser, Grant, Host, OAuth, Organisation, Page, Remote, Sampler, Secret, Server,
+    ServerConfig, Servers, SigningKey, Status, Transport,
+};
 use serde_json::{Map, Value, json};
 
 /// A user who takes what is proposed: the first choice, the default, or something of the right kind.
@@ -42,6 +45,66 @@ impl Sampler for Parrot {
     }
 }
 
+/// A user who says yes on every page that is opened.
+struct Agreeing(reqwest::Client);
+
+impl Browser for Agreeing {
+    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let agreed = self.0.get(&page.url).send().await.ok()?;
+            let back = agreed.headers().get("location")?.to_str().ok()?.to_owned();
+            if let Err(error) = self.0.get(back).send().await {
+                eprintln!("{error}");
+            }
+            None
+        })
+    }
+}
+
+/// What the suite says about signing in.
+fn told_oauth() -> OAuth {
+    let mut oauth = OAuth::default();
+    oauth.client_metadata_url = Some("https://conformance-test.local/client-metadata.json".to_owned());
+    let told = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let told: Value = serde_json::from_str(&told).unwrap_or_default();
+    let text = |key: &str| told[key].as_str().map(str::to_owned);
+    oauth.client_id = text("client_id");
+    oauth.client_secret = text("client_secret").map(Secret::new);
+    oauth.issuer = text("issuer");
+    let assertion = |key: &str| {
+        let said = text(key).map(Secret::new);
+        said.map(|said| Assertion::read_by(move || Ok(said.clone())))
+    };
+    let key = text("private_key_pem").zip(text("signing_algorithm").and_then(|name| Algorithm::of(&name)));
+    let key = key.map(|(pem, algorithm)| SigningKey::new(Secret::new(pem), algorithm));
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    if scenario.starts_with("auth/client-credentials") {
+        oauth.grant = Grant::Client(key);
+    } else if let Some(jwt) = assertion("valid_jwt") {
+        oauth.grant = Grant::Assertion(jwt);
+    } else if let (Some(token_endpoint), Some(client_id), Some(id_token)) =
+        (text("idp_token_endpoint"), text("idp_client_id"), assertion("idp_id_token"))
+    {
+        oauth.grant = Grant::Organisation(Organisation { token_endpoint, client_id, id_token });
+    }
+    oauth
+}
+
+/// Signs in as often as the server wants, within reason.
+async fn signed_in(server: &Server) -> bool {
+    for _ in 0..3 {
+        match server.wants_sign_in() {
+            None => return true,
+            Some(reason) => eprintln!("{reason}"),
+        }
+        if let Err(reason) = server.sign_in().await {
+            eprintln!("{reason}");
+            return false;
+        }
+    }
+    server.wants_sign_in().is_none()
+}
+
 /// A value that fits a schema, as far as servers for tests have them.
 fn fitting(schema: &Value) -> Value {
     if let Some(value) = schema.get("default").or(schema.get("const")).or(schema["enum"].get(0)) {
@@ -68,14 +131,23 @@ fn told_calls() -> Option<Vec<(String, Value)>> {
     told["toolCalls"].as_array()?.iter().map(call).collect()
 }
 
+/// A client that follows nothing, so that the place where a page sends the user can be seen.
+fn web() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    builder.build().unwrap_or_default()
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(url) = std::env::args().next_back() else { return ExitCode::from(2) };
-    let mut config = ServerConfig::new("s", Transport::http(url));
+    let mut remote = Remote::new(url);
+    remote.oauth = told_oauth();
+    let mut config = ServerConfig::new("s", Transport::Http(remote));
     config.may_sample = true;
     config.call_timeout = Duration::from_secs(20);
     let host = Host::new("/").with_asker(Arc::new(Agreeable)).with_sampler(Arc::new(Parrot));
-    let servers = match Servers::start([config], host) {
+    let servers = match Servers::start([config], host.with_browser(Arc::new(Agreeing(web())))) {
         Ok(servers) => servers,
         Err(bad) => {
             eprintln!("{bad}");
@@ -84,6 +156,9 @@ async fn main() -> ExitCode {
     };
     servers.settled(Duration::from_secs(20)).await;
     for server in servers.iter() {
+        if !signed_in(server).await {
+            return ExitCode::FAILURE;
+        }
         match server.status() {
             Status::Ready { facts, .. } => {
                 eprintln!("{facts:?}, {} tools, {:?}", server.tool_count(), server.left_out())
@@ -110,7 +185,14 @@ async fn main() -> ExitCode {
         {
             input["schema"] = other.tool().input_schema().clone();
         }
-        let results = engine.turn().run([ToolCall::new("1", name.as_str(), input.to_string())]).await;
+        let call = || [ToolCall::new("1", name.as_str(), input.to_string())];
+        let mut results = engine.turn().run(call()).await;
+        let wanting = servers.iter().find(|server| server.wants_sign_in().is_some());
+        if let Some(server) = wanting.filter(|_| results[0].error().is_some())
+            && signed_in(server).await
+        {
+            results = engine.turn().run(call()).await;
+        }
         let told = serde_json::to_string(&results[0].to_json()).unwrap_or_default();
         eprintln!("{name} {input}: {}", told.chars().take(300).collect::<String>());
     }

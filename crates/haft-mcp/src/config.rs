@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use crate::expand::expand;
 use crate::limits;
+use crate::sign_in::secret::Secret;
+use crate::sign_in::settings::OAuth;
 
 /// A server, as its configuration has it.
 ///
@@ -90,7 +92,13 @@ impl ServerConfig {
             }
             Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
                 put_in(&mut remote.url);
-                remote.headers.values_mut().for_each(put_in);
+                remote.headers.values_mut().for_each(&mut put_in);
+                remote.oauth.client_id.iter_mut().for_each(&mut put_in);
+                if let Some(secret) = &mut remote.oauth.client_secret {
+                    let mut text = secret.reveal().to_owned();
+                    put_in(&mut text);
+                    *secret = Secret::new(text);
+                }
             }
             Transport::InProcess(_) => {}
         }
@@ -110,10 +118,16 @@ impl ServerConfig {
                 "type": "stdio", "command": stdio.command, "args": stdio.args, "env": names(&stdio.env),
                 "cwd": stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             }),
-            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => json!({
-                "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
-                "headersHelper": remote.headers_helper,
-            }),
+            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+                let mut identity = json!({
+                    "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
+                    "headersHelper": remote.headers_helper,
+                });
+                if let Some(oauth) = remote.oauth.identity() {
+                    identity["oauth"] = oauth;
+                }
+                identity
+            }
             Transport::InProcess(_) => json!({"type": "in-process"}),
         }
     }
@@ -232,6 +246,8 @@ pub struct Remote {
     pub confinement: Confinement,
     /// A proxy for requests by HTTP, in place of the host's.
     pub proxy: Option<String>,
+    /// How a sign-in goes, over HTTP; not asked for while a header says who we are.
+    pub oauth: OAuth,
 }
 
 impl Remote {
@@ -243,6 +259,7 @@ impl Remote {
             headers_helper: None,
             confinement: Confinement::Outside,
             proxy: None,
+            oauth: OAuth::default(),
         }
     }
 }

@@ -8,6 +8,8 @@ use haft::ports::{Asker, Processes};
 use serde_json::Value;
 
 use crate::approval::{Approvals, MemoryApprovals};
+use crate::sign_in::page::Browser;
+use crate::sign_in::store::{MemoryTokens, TokenStore};
 
 /// What servers are started with and may ask for. Cheap to clone.
 ///
@@ -32,6 +34,10 @@ pub struct Host {
     pub sampler: Option<Arc<dyn Sampler>>,
     /// What was approved.
     pub approvals: Arc<dyn Approvals>,
+    /// Who opens pages to sign in on; asked by [`Server::sign_in`](crate::Server::sign_in) alone.
+    pub browser: Option<Arc<dyn Browser>>,
+    /// Where tokens are kept.
+    pub tokens: Arc<dyn TokenStore>,
     /// A proxy for requests over HTTP.
     pub proxy: Option<String>,
     /// Told of what servers complain about, as it comes.
@@ -52,6 +58,8 @@ impl Host {
             asker: None,
             sampler: None,
             approvals: Arc::new(MemoryApprovals::default()),
+            browser: None,
+            tokens: Arc::new(MemoryTokens::default()),
             proxy: None,
             on_log: None,
         }
@@ -89,6 +97,20 @@ impl Host {
     #[must_use]
     pub fn with_on_log(mut self, on_log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Host {
         self.on_log = Some(Arc::new(on_log));
+        self
+    }
+
+    /// Who opens pages to sign in on.
+    #[must_use]
+    pub fn with_browser(mut self, browser: Arc<dyn Browser>) -> Host {
+        self.browser = Some(browser);
+        self
+    }
+
+    /// Where tokens are kept; else nowhere but in this process.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Arc<dyn TokenStore>) -> Host {
+        self.tokens = tokens;
         self
     }
 

@@ -40,6 +40,7 @@ mod client;
 mod config;
 mod content;
 mod host;
+mod sign_in;
 mod transport;
 
 pub use approval::{Approvals, Entry, Fingerprint, Known, MemoryApprovals, Subject, Withheld};
@@ -48,3 +49,9 @@ pub use client::servers::{BadServer, Servers};
 pub use client::session::ServerFacts;
 pub use config::{Connector, Remote, ServerConfig, Stdio, Transport, Trust};
 pub use host::{Host, OnLog, Sampler};
+pub use sign_in::account::SignedIn;
+pub use sign_in::jwt::{Algorithm, SigningKey};
+pub use sign_in::page::{Browser, Page};
+pub use sign_in::secret::Secret;
+pub use sign_in::settings::{Assertion, Grant, OAuth, Organisation};
+pub use sign_in::store::{FileTokens, MemoryTokens, TokenStore};

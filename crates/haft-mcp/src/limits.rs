@@ -157,3 +157,34 @@ pub const TOKEN_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 /// The longest answer of an authorization server, in bytes.
 pub const TOKEN_ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest answer of whoever gives tokens, in bytes.
+pub const SIGN_IN_BYTES_MAX: usize = 256 * 1024;
+/// How long one request of a sign-in may take.
+pub const SIGN_IN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a user may take to sign in.
+pub const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(600);
+/// How much of a refusal is read, in characters.
+pub const CHALLENGE_CHARS_MAX: usize = 8 * 1024;
+/// How many scopes are asked for, and how many issuers or methods are read.
+pub const SCOPES_MAX: usize = 200;
+/// The longest token, in characters.
+pub const TOKEN_CHARS_MAX: usize = 32 * 1024;
+/// How often one request is sent again with another token or proof.
+pub const REFUSALS_MAX: usize = 2;
+/// How long before its end a token is renewed.
+pub const RENEW_BEFORE: Duration = Duration::from_secs(30);
+/// How long a signed statement of a client is good.
+pub const ASSERTION_LIFE: Duration = Duration::from_secs(300);
+/// How much of a request to the port of a sign-in is read, in bytes.
+pub const LISTENER_BYTES_MAX: usize = 16 * 1024;
+/// How many connections to the port of a sign-in are read at once.
+pub const LISTENER_CONNECTIONS_MAX: usize = 16;
+/// How long a request to the port of a sign-in may take.
+pub const LISTENER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest address that a user brings back by hand, in characters.
+pub const PASTE_CHARS_MAX: usize = 16 * 1024;
+/// The largest file of tokens, in bytes.
+pub const TOKENS_BYTES_MAX: u64 = 256 * 1024;
+/// How long a process waits for another one that renews a token.
+pub const TOKENS_LOCK_WAIT: Duration = Duration::from_secs(60);

@@ -100,9 +100,11 @@ pub(crate) struct Core {
     cancel: Cancel,
 }
 
-impl Drop for Core {
-    fn drop(&mut self) {
-        self.cancel.cancel(Cause::Shutdown);
+impl Core {
+    /// Ends everything that is done for anybody.
+    fn end(&self, cause: Cause) {
+        self.cancel.cancel(cause);
+        self.rounds.end(cause);
     }
 }
 

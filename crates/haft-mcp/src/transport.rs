@@ -81,6 +81,14 @@ pub(crate) struct NotSent {
     pub(crate) words: String,
     /// It can't have arrived, so it may be sent again elsewhere.
     pub(crate) certain: bool,
+    /// The server refused to hear it before somebody signs in.
+    pub(crate) wants_sign_in: bool,
+}
+
+impl NotSent {
+    pub(crate) fn new(words: impl Into<String>, certain: bool) -> NotSent {
+        NotSent { words: words.into(), certain, wants_sign_in: false }
+    }
 }
 
 impl fmt::Display for NotSent {
@@ -103,7 +111,7 @@ impl Outbox {
             while let Some(Letter { text, sent }) = inbox.recv().await {
                 let done = send(&mut state, text).await;
                 let failed = done.is_err();
-                let _ = sent.send(done.map_err(|words| NotSent { words, certain }));
+                let _ = sent.send(done.map_err(|words| NotSent::new(words, certain)));
                 if failed {
                     return;
                 }
@@ -116,7 +124,7 @@ impl Outbox {
     pub(crate) fn post(&self, text: String) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
         let letters = self.letters.clone();
         async move {
-            let gone = |certain| NotSent { words: "the connection has ended".to_owned(), certain };
+            let gone = |certain| NotSent::new("the connection has ended", certain);
             let (sent, done) = oneshot::channel();
             let letters = letters.ok_or_else(|| gone(true))?;
             letters.send(Letter { text, sent }).await.map_err(|_| gone(true))?;

@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use haft::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect;
@@ -164,8 +165,12 @@ impl Http {
         made.as_ref().map_err(|words| Failure::new(FailureKind::BadRequest, words.clone()))
     }
 
-    async fn exchange(&self, body: Arc<str>) -> Result<Answer, Failure> {
-        let request = self.client()?.post(&self.url).headers(self.headers.clone()).body(body.to_string());
+    async fn exchange(&self, body: Arc<String>) -> Result<Answer, Failure> {
+        let request = self
+            .client()?
+            .post(&self.url)
+            .headers(self.headers.clone())
+            .body(Bytes::from_owner(Shared(body)));
         let response = request.send().await.map_err(|error| {
             let kind = if error.is_builder() { FailureKind::BadRequest } else { FailureKind::Disconnected };
             Failure::new(kind, chain(&error))
@@ -204,13 +209,22 @@ impl Http {
 }
 
 impl Transport for Http {
-    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>> {
         Box::pin(self.exchange(body))
     }
 
     fn warm(&self) {
         // What goes wrong is told by the request.
         let _ = self.client();
+    }
+}
+
+/// The body of a request, which all its attempts share.
+struct Shared(Arc<String>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 
@@ -249,7 +263,9 @@ async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<F
             Err(error) => break Some(Failure::new(FailureKind::Disconnected, chain(&error))),
         }
     };
-    (String::from_utf8_lossy(&body).into_owned(), failure)
+    let body =
+        String::from_utf8(body).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
+    (body, failure)
 }
 
 /// An error with what is behind it, without the address.

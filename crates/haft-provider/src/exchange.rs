@@ -30,15 +30,18 @@ use crate::deferral::Deferral;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
 use crate::model::Incoming;
 use crate::reply::{Failure, FailureKind, Reply, Stop};
-use crate::stream::{Delta, Reader, whole};
+use crate::stream::{Delta, Reader, whole_of};
 
 /// What an answer that nobody can read mostly means.
 pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";
 
+/// How much of a text that came whole is told at once, in bytes.
+const TOLD_BYTES: usize = 64 * 1024;
+
 /// Carries requests.
 pub(crate) trait Transport: Send + Sync + 'static {
     /// Sends a body and waits for the head of its answer.
-    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>>;
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>>;
 
     /// Makes what the first request needs.
     #[cfg(feature = "http")]
@@ -121,7 +124,7 @@ impl Line {
 /// One request with its attempts.
 pub(crate) struct Exchange {
     line: Arc<Line>,
-    body: Arc<str>,
+    body: Arc<String>,
     retry: RetryPolicy,
     silence: Duration,
     /// The attempt that is being made, from 1.
@@ -138,6 +141,8 @@ enum State {
     Streaming(Box<dyn Chunks>),
     /// The message came, in one way or another.
     Over,
+    /// It came whole, and is told from this byte of its text on.
+    Telling(Box<Reply>, usize),
     /// It came whole.
     Whole(Box<Reply>),
     /// It didn't come, or broke off: why, and what came of it.
@@ -153,6 +158,9 @@ impl Incoming for Exchange {
         let wire = self.line.wire;
         match self.state {
             State::Whole(reply) => *reply,
+            // Nobody was told of its calls, so they are not in it.
+            State::Telling(reply, _) if !reply.asks() => *reply,
+            State::Telling(..) => Reply::nothing(wire, Stop::Interrupted),
             State::Ready | State::Waiting(_) => Reply::nothing(wire, Stop::Interrupted),
             State::Streaming(_) => {
                 let reply = self.reader.finish(&mut Vec::new());
@@ -170,7 +178,7 @@ impl Incoming for Exchange {
 impl Exchange {
     pub(crate) fn new(line: Arc<Line>, body: String, retry: RetryPolicy, silence: Duration) -> Exchange {
         let reader = Reader::new(line.wire);
-        Exchange { line, body: body.into(), retry, silence, attempt: 1, state: State::Ready, reader }
+        Exchange { line, body: Arc::new(body), retry, silence, attempt: 1, state: State::Ready, reader }
     }
 
     /// One step: a wait, an answer's head, or bytes with something in them.
@@ -211,6 +219,21 @@ impl Exchange {
                         }
                         Ok(ended) => return self.ended(ended.err(), out),
                     }
+                }
+                State::Telling(reply, told) => {
+                    let rest = &reply.text()[*told..];
+                    if !rest.is_empty() {
+                        let most = (TOLD_BYTES.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
+                        let piece = &rest[..most.unwrap_or(rest.len())];
+                        *told += piece.len();
+                        out.push(Delta::Text(piece.to_owned()));
+                        return true;
+                    }
+                    if let State::Telling(reply, _) = std::mem::replace(&mut self.state, State::Over) {
+                        told_calls(&reply, out);
+                        self.state = State::Whole(reply);
+                    }
+                    return false;
                 }
                 State::Over | State::Whole(_) | State::Failed(..) => return false,
             }
@@ -262,7 +285,7 @@ impl Exchange {
                 Err(failure)
             }
             Answer::Whole(body) => {
-                let reply = whole(line.wire, &body).map_err(|failure| match failure.kind {
+                let reply = whole_of(line.wire, body).map_err(|failure| match failure.kind {
                     FailureKind::Malformed => {
                         Failure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
                     }
@@ -273,8 +296,8 @@ impl Exchange {
                     return Err(Failure::new(FailureKind::Malformed, words));
                 }
                 line.breaker().succeeded();
-                told(&reply, out);
-                Ok(State::Whole(Box::new(reply)))
+                out.push(Delta::Started { model: reply.model().map(str::to_owned) });
+                Ok(State::Telling(Box::new(reply), 0))
             }
             Answer::Stream(chunks) => Ok(State::Streaming(chunks)),
         }
@@ -319,12 +342,8 @@ fn silent(limit: Duration) -> Failure {
     Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs_f64()))
 }
 
-/// A whole reply, told as if it had come piece by piece.
-fn told(reply: &Reply, out: &mut Vec<Delta>) {
-    out.push(Delta::Started { model: reply.model().map(str::to_owned) });
-    if !reply.text().is_empty() {
-        out.push(Delta::Text(reply.text().to_owned()));
-    }
+/// The calls of a whole reply, told as if they had come piece by piece.
+fn told_calls(reply: &Reply, out: &mut Vec<Delta>) {
     for (call, ready) in reply.calls().into_iter().enumerate() {
         let (id, name) = (ready.id.to_string(), ready.name.to_string());
         out.push(Delta::CallBegun { call, id, name });

@@ -5,6 +5,8 @@
 //! tools, after the system prompt, at the end of the conversation, and where the end was a turn ago, since a provider
 //! looks only a few blocks back for what it has.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use crate::Wire;
@@ -304,8 +306,9 @@ impl Body<'_> {
     }
 }
 
+/// Writes a value where it belongs, without a text of its own: an answer of the model may have many megabytes.
 fn write(json: &mut String, value: &Value) {
-    json.push_str(&value.to_string());
+    fmt::write(json, format_args!("{value}")).expect("a text takes everything");
 }
 
 /// The tools, if there are any: an empty list is refused.

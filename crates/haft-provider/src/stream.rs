@@ -242,17 +242,23 @@ fn reply(mut draft: Draft, mut assembler: Assembler) -> Reply {
 /// # Errors
 /// A body that is no response of this wire.
 pub fn whole(wire: Wire, body: &str) -> Result<Reply, Failure> {
+    whole_of(wire, body)
+}
+
+/// The same, which lets go of the body as soon as it was read: a long answer is kept no more often than it must be.
+pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<Reply, Failure> {
     let malformed = |bad: BadMessage| Failure::new(FailureKind::Malformed, bad.to_string());
-    let (mut draft, mut assembler) = (Draft::new(wire), Assembler::new(wire));
-    assembler.inner().whole(body, &mut draft)?;
+    let (mut draft, mut assembler) = (Draft::silent(wire), Assembler::new(wire));
+    assembler.inner().whole(body.as_ref(), &mut draft)?;
     if let Some(failure) = draft.failure() {
         return Err(failure.clone());
     }
-    let reply = reply(draft, assembler);
     // The reader of messages sees inputs as they were written, which a stream's events can't always show.
-    let message = match reply.items().is_empty() {
-        true => return Ok(reply),
-        false => decode(body, Some(wire)).map_err(malformed)?,
-    };
-    Ok(reply.with_message(message))
+    let message = decode(body.as_ref(), Some(wire));
+    drop(body);
+    let reply = reply(draft, assembler);
+    match reply.items().is_empty() {
+        true => Ok(reply),
+        false => Ok(reply.with_message(message.map_err(malformed)?)),
+    }
 }

@@ -178,7 +178,9 @@ impl Panel {
             }
             (Asked::Question(question, send), Reply::Chosen(chosen)) => {
                 let said = chosen.as_ref().map_or("not answered".to_owned(), |chosen| chosen.join(", "));
-                let line = Line::of(&format!("  ? {}: {said}", question.text), Style::DIM);
+                // The rest was for the answer.
+                let asked = question.text.lines().next().unwrap_or_default();
+                let line = Line::of(&format!("  ? {asked}: {said}"), Style::DIM);
                 send.send(chosen).is_ok().then_some(line)
             }
             _ => None,
@@ -398,7 +400,9 @@ impl Panel {
                 editor,
                 "enter runs it after the same checks, alt-enter makes a line, escape goes back",
             ),
-            Step::Free(editor) => typed("answer", editor, "enter sends it, escape answers nothing"),
+            Step::Free(editor) => {
+                typed("answer", editor, if keys { "enter sends it, escape answers nothing" } else { "" })
+            }
             Step::Choose { .. } => {
                 let several = matches!(&self.ask.what, Asked::Question(question, _) if question.several);
                 let hint = match several {

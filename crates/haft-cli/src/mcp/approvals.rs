@@ -33,6 +33,8 @@ pub(crate) struct FileApprovals {
 struct State {
     /// None before the file was read.
     known: Option<Kept>,
+    /// What the user said yes to in this process.
+    accepted: Kept,
     /// First seen, and not yet kept.
     first_seen: Vec<Subject>,
     /// What is wrong with the file, in words.
@@ -59,6 +61,14 @@ impl FileApprovals {
             workspace: workspace.display().to_string(),
             enabled: enabled.into_iter().collect(),
             state: Mutex::default(),
+        }
+    }
+
+    /// Takes the user's yes to these for this process.
+    pub(crate) fn accept(&self, subjects: &[Subject]) {
+        let mut state = self.state();
+        for subject in subjects {
+            state.accepted.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
         }
     }
 
@@ -138,7 +148,7 @@ impl Approvals for FileApprovals {
             return Known::Approved;
         }
         let key = (subject.server.clone(), subject.tool.clone());
-        let before = state.known.as_ref().and_then(|known| known.get(&key));
+        let before = state.accepted.get(&key).or_else(|| state.known.as_ref()?.get(&key));
         match before {
             Some(before) if Fingerprint::of(before) == subject.fingerprint() => Known::Approved,
             Some(before) => Known::Changed(before.clone()),

@@ -3,8 +3,8 @@
 //! In two steps, because a server has to be started before anybody knows what it offers: first the command or the address,
 //! then each definition. What was seen is what is kept. Without a clear yes nothing is, and the exit code is 1.
 
-use haft_mcp::{Approvals as _, Known, ServerConfig, Status, Subject, Trust, Withheld};
-use haft_policy::source::Scope;
+use haft::ports::Confinement;
+use haft_mcp::{Approvals as _, Known, ServerConfig, Status, Subject, Transport, Trust, Withheld};
 
 use super::args::ApproveArgs;
 use super::prompt::definition;
@@ -89,6 +89,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
         return Ok(if whole { Exit::Done } else { Exit::Failed });
     }
 
+    links.warn();
     let runtime = turn::runtime(1)?;
     let pool = runtime.block_on(async {
         let pool = links.open(&engine, Lent::default())?;
@@ -99,7 +100,8 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
         let mut whole = true;
         for server in pool.servers().iter() {
             let name = &server.config().name;
-            if let Status::Failed { reason, .. } = server.status() {
+            if !matches!(server.status(), Status::Ready { .. }) {
+                let reason = server.failure().unwrap_or_else(|| "it is still being connected".to_owned());
                 output::say(&format!("`{name}` can't be used: {}", one_line(&reason)));
                 whole = false;
                 continue;
@@ -153,8 +155,11 @@ fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<W
     for (name, value) in rows(server) {
         text.push_str(&format!("    {name:16} {value}\n"));
     }
-    if server.source.scope == Scope::Project && config.transport.is_local() {
-        text.push_str("    runs in the sandbox of commands\n");
+    if let Transport::Stdio(stdio) = &config.transport {
+        text.push_str(match stdio.confinement {
+            Confinement::Outside => "    runs outside of the sandbox: your settings say so\n",
+            _ => "    runs in the sandbox of commands\n",
+        });
     }
     if let Some(changed) = changed {
         text.push_str("    what changed since you approved it:\n");

@@ -31,6 +31,10 @@ pub(crate) enum McpCommand {
     Remove(RemoveArgs),
     /// Show what servers of the workspace would run and offer, and approve exactly that.
     Approve(ApproveArgs),
+    /// Sign in to a server over HTTP that wants it; the address to open is shown.
+    Login(AccountArgs),
+    /// Give back and forget what was given at a sign-in.
+    Logout(AccountArgs),
     /// Show the last of what a server complained about, in whichever process.
     Logs(LogsArgs),
     /// Call a tool of a server by the server's own name for it.
@@ -53,6 +57,14 @@ pub(crate) struct GetArgs {
     /// Form of what is shown: lines for people, or one JSON object on one line.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccountArgs {
+    /// The server.
+    pub(crate) server: String,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -62,6 +62,7 @@ fn tried<T>(links: &Links, engine: &haft::Engine, look: impl FnOnce(Option<&Pool
     if links.planned.is_empty() {
         return Ok(look(None));
     }
+    links.warn();
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let runtime = turn::runtime(1)?;
@@ -117,6 +118,8 @@ enum State {
     Failed,
     /// It came with the workspace, and the user has not approved it as it is.
     NotApproved,
+    /// It wants the user to sign in: `haft mcp login`.
+    NeedsSignIn,
     /// The workspace that names it is not trusted.
     NotTrusted,
     /// Settings rule it out, or another one of its name counts.
@@ -170,13 +173,17 @@ impl Row {
                     if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
                 self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
             }
+            Status::NeedsSignIn { reason } => {
+                self.state = State::NeedsSignIn;
+                self.reason = Some(reason);
+            }
             Status::Failed { reason, .. } => {
                 self.state = State::Failed;
                 self.reason = Some(reason);
             }
             _ => {
-                self.state = State::Failed;
-                self.reason = Some("it is still being connected".to_owned());
+                let reason = live.failure().unwrap_or_else(|| "it is still being connected".to_owned());
+                (self.state, self.reason) = (State::Failed, Some(reason));
             }
         }
     }
@@ -185,7 +192,7 @@ impl Row {
         match self.state {
             State::Ready => '✓',
             State::Failed => '✗',
-            State::NotApproved | State::NotTrusted => '?',
+            State::NotApproved | State::NotTrusted | State::NeedsSignIn => '?',
             State::NotUsed => '–',
         }
     }

@@ -80,9 +80,10 @@ impl About {
 
     /// Keeps the yes, and lets the server go on with it.
     fn keep(&self, subjects: &[Subject]) {
-        let kept = self.approvals.approve_all(subjects);
-        let kept = kept.and_then(|()| subjects.last().map_or(Ok(()), |last| self.server.approve(last)));
-        if let Err(words) = kept {
+        // It counts in this session at once, whatever the disk does.
+        self.approvals.accept(subjects);
+        self.server.reconsider();
+        if let Err(words) = self.approvals.approve_all(subjects) {
             output::warning(&format!("the approval can't be kept: {}", one_line(&words)));
         }
     }

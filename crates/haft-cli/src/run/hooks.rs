@@ -8,7 +8,7 @@ use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
 use haft_provider::run::{PromptVerdict, Session};
 
 use crate::output;
-use crate::session::Pool;
+use crate::session::{Pool, Said};
 
 /// The hooks of a run.
 pub(super) struct Fired {
@@ -28,7 +28,7 @@ impl Fired {
     fn news(&self) -> Vec<String> {
         let Some(pool) = &self.pool else { return Vec::new() };
         pool.refresh();
-        pool.say(false);
+        pool.say(Said::NeedsYou);
         pool.notices()
     }
 
@@ -74,6 +74,9 @@ impl Session for Fired {
 
     fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
+            if !self.hooks.hears_stop() {
+                return None;
+            }
             let input = StopInput::new(text);
             let input = if again { input.kept_going() } else { input };
             let stop = self.hooks.stop(&input).await;

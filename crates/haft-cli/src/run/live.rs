@@ -105,7 +105,7 @@ impl Play {
         session::report_tasks(&tasks);
         crate::hooks::report(&hooks);
         Ok(match played {
-            Ok(Some(outcome)) => exit(&outcome, Ok(()), interrupts),
+            Ok(Some(outcome)) => exit(&outcome.ended, Ok(()), interrupts),
             Ok(None) if interrupts.any() => Exit::Interrupted,
             Ok(None) => Exit::Done,
             Err(reason) => ended_by_hook(&reason),

@@ -13,7 +13,7 @@ use haft_provider::endpoint::{Endpoint, base_url_variable, default_base_url, key
 use haft_provider::limits::SCRIPT_BYTES_MAX;
 use haft_provider::run::Prices;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Model, RequestOptions, Wire};
+use haft_provider::{Deferral, Model, RequestOptions, Wire};
 
 use super::args::{Choice, RunArgs};
 use super::proxy;
@@ -54,6 +54,7 @@ pub(super) fn is_configured(args: &RunArgs, common: &Common, lookup: Lookup<'_>)
 pub(super) fn choose(
     args: &RunArgs,
     settings: &RunSettings,
+    deferral: Option<Deferral>,
     session: &str,
     lookup: Lookup<'_>,
 ) -> Result<Chosen, Usage> {
@@ -69,7 +70,7 @@ pub(super) fn choose(
         Choice::OpenAiChat => Provider::OpenAiChat,
         Choice::Gemini => Provider::Gemini,
     };
-    over_http(provider, args, settings, session, lookup)
+    over_http(provider, args, settings, deferral, session, lookup)
 }
 
 fn auto(args: &RunArgs, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, Usage> {
@@ -93,6 +94,7 @@ fn over_http(
     provider: Provider,
     args: &RunArgs,
     settings: &RunSettings,
+    deferral: Option<Deferral>,
     session: &str,
     lookup: Lookup<'_>,
 ) -> Result<Chosen, Usage> {
@@ -127,6 +129,7 @@ fn over_http(
     });
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::of(&base_url, lookup);
+    endpoint.deferral = deferral;
     let client = Client::new(endpoint, RequestOptions::new(name).cache_key(session)).map_err(Usage)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
@@ -228,7 +231,8 @@ mod tests {
         let lookup = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
-        let chosen = choose(&args, &RunSettings::default(), "s", &lookup).map_err(|Usage(words)| words)?;
+        let chosen =
+            choose(&args, &RunSettings::default(), None, "s", &lookup).map_err(|Usage(words)| words)?;
         Ok((chosen.provider, chosen.model.name().to_owned()))
     }
 

@@ -51,7 +51,7 @@ impl Show {
     /// Says who runs.
     pub(super) fn begin(&self, facts: &Facts<'_>) {
         if let Show::Stream(stream) = self {
-            stream.line(&json!({
+            stream.line(json!({
                 "type": "session", "session_id": facts.session, "cwd": facts.cwd.display().to_string(),
                 "provider": facts.provider, "model": facts.model, "permission_mode": facts.mode,
                 "tools": facts.tools,
@@ -69,23 +69,27 @@ impl Show {
     }
 
     /// Shows what came of it, and says on standard error why it ended, where the model didn't end it.
-    pub(super) fn end(&self, outcome: &Outcome) -> Result<(), Exit> {
+    ///
+    /// An answer may have many megabytes, so it is handed on and not copied.
+    pub(super) fn end(&self, outcome: Outcome) -> Result<(), Exit> {
+        let ended = outcome.ended.clone();
         let shown = match self {
-            Show::Plain(plain) => plain.end(outcome),
-            Show::Json => output::result(&line(&outcome.to_json()), Reader::Whole),
+            Show::Plain(plain) => plain.end(&outcome),
+            Show::Json => output::result(&line(outcome.into_json()), Reader::Whole),
             Show::Stream(stream) => {
-                let mut last = outcome.to_json();
+                let mut last = outcome.into_json();
                 last["type"] = "result".into();
-                stream.end(&last)
+                stream.end(last)
             }
         };
-        if !matches!(outcome.ended, Ended::Finished) {
-            output::say(&format!("haft: {}", output::one_line(&outcome.ended.to_string())));
+        if !matches!(ended, Ended::Finished) {
+            output::say(&format!("haft: {}", output::one_line(&ended.to_string())));
         }
         shown
     }
 }
 
-fn line(value: &Value) -> String {
+/// A value as a line. The value is gone by the time that the line is used.
+fn line(value: Value) -> String {
     value.to_string()
 }

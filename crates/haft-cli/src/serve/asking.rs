@@ -37,7 +37,7 @@ impl Asker for OfClient {
                 return Answer::NoBecause("nobody waits for this call any more".to_owned());
             };
             let lasting = !approval.lasting_rules.is_empty();
-            let message = terminal::question(approval, &self.cwd);
+            let message = terminal::shown(approval, &self.cwd, "session");
             match peer.elicit(&message, approval_form(lasting)).await {
                 Ok(said) => answer(said, lasting),
                 Err(why) => Answer::NoBecause(format!("the question got no answer, {why}")),

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use haft::{BoxFuture, Cancel, Cause, Content, Engine, Gates, NotFound, Origin, Registry, ToolCall, ToolResult};
+use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, Registry, ToolCall, ToolResult};
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
@@ -29,11 +29,13 @@ const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
 /// What clients have in common.
 pub(super) struct Common {
     pub(super) calls: Calls,
+    /// Makes no calls; writes of all clients take turns by it.
+    pub(super) first: Engine,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
 }
 
-/// A client.
+/// A client. With it everything ends that it began, also what runs in the background.
 pub(super) struct Client {
     /// By which its calls are told from those of others.
     number: u64,
@@ -70,6 +72,7 @@ impl Client {
             asker,
             events: Told(common.calls.clone()),
             gates,
+            beside: Some(common.first.clone()),
             results: Some((store, of_hooks)),
         })?;
         let client = Client {
@@ -224,13 +227,6 @@ impl Client {
             }
         }
         words
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        // Nobody waits for anything of it any more, also not in the background.
-        self.member.engine.shutdown(Cause::Shutdown);
     }
 }
 

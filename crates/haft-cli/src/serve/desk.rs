@@ -9,7 +9,7 @@ use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
 
 use super::client::{self, Client, Common};
 use super::views::Views;
-use crate::session::Pool;
+use crate::session::{Pool, Said};
 use crate::{Usage, output};
 
 /// How many principals without sessions are remembered; the one that was away for longest goes first.
@@ -82,7 +82,7 @@ impl Desk {
         loop {
             pool.servers().changed_since(version).await;
             version = pool.servers().version();
-            pool.say(false);
+            pool.say(Said::NeedsYou);
             let Some(registry) = pool.registry() else { continue };
             let there: Vec<Arc<Client>> = {
                 let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);

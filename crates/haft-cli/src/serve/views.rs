@@ -21,7 +21,6 @@ pub(super) const BY_OAUTH: &str = "oauth:";
 
 /// What somebody is offered.
 pub(super) struct View {
-    pub(super) name: String,
     pub(super) base: Base,
     /// The tools, each a list of which one has to fit; none given is all.
     tools: Vec<Vec<String>>,
@@ -57,11 +56,11 @@ impl Views {
             Some(name) => Some(find(name).ok_or_else(|| unknown(name, clients))?),
             None => find(DEFAULT),
         };
-        let default = view(ground, DEFAULT, default, tools)?;
+        let default = view(ground, default, tools)?;
         let mut others = BTreeMap::new();
         for client in clients.iter().filter(|client| client.value.name != DEFAULT) {
             let name = &client.value.name;
-            others.insert(name.clone(), view(ground, name, Some(client), tools)?);
+            others.insert(name.clone(), view(ground, Some(client), tools)?);
         }
         Ok(Views { default, others })
     }
@@ -87,7 +86,6 @@ fn unknown(name: &str, clients: &[At<ServeClient>]) -> Usage {
 
 fn view(
     ground: &Ground,
-    name: &str,
     client: Option<&At<ServeClient>>,
     tools: &[String],
 ) -> Result<Arc<View>, Usage> {
@@ -107,7 +105,7 @@ fn view(
         Some(client) if client.value.name != DEFAULT => format!("{}: {words}", client.value.name),
         _ => words,
     })?;
-    Ok(Arc::new(View { name: name.to_owned(), base, tools: lists }))
+    Ok(Arc::new(View { base, tools: lists }))
 }
 
 /// Makes the settings those of a client.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use haft::ports::{Asker, Processes};
 use haft::search::ToolSearch;
 use haft::{Engine, Origin, Registry, Snapshot};
-use haft_mcp::{Host, Sampler, Server, Servers, Status};
+use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
 use super::servers::Planned;
@@ -24,6 +24,8 @@ use crate::output::{self, one_line};
 
 /// How many tools a line names before it counts the rest.
 const NAMED_MAX: usize = 5;
+/// The folder of the state that tokens of sign-ins are kept in.
+const TOKENS: &str = "mcp-tokens";
 
 /// What servers of a session are started with.
 pub(crate) struct Links {
@@ -42,11 +44,22 @@ pub(crate) struct Links {
     pub(super) searches: bool,
 }
 
+/// How much is said about servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// What keeps the user from using them.
+    NeedsYou,
+    /// Also what they list and can't be offered.
+    Everything,
+}
+
 /// Whom servers may ask.
 #[derive(Default, Clone)]
 pub(crate) struct Lent {
     pub(crate) asker: Option<Arc<dyn Asker>>,
     pub(crate) sampler: Option<Arc<dyn Sampler>>,
+    /// Who opens the page of a sign-in.
+    pub(crate) browser: Option<Arc<dyn Browser>>,
 }
 
 /// The tools of a session, of its servers too.
@@ -79,6 +92,11 @@ impl Links {
         self.planned.is_empty() && !(self.searches && has_outside(&self.registry))
     }
 
+    /// Says what is doubtful about the servers that settings name.
+    pub(crate) fn warn(&self) {
+        self.planned.warnings().iter().for_each(|words| output::warning(&one_line(words)));
+    }
+
     /// What was approved of the workspace's servers.
     pub(crate) fn approvals(&self) -> FileApprovals {
         let enabled = self.planned.servers.iter().filter(|planned| planned.enabled);
@@ -88,7 +106,6 @@ impl Links {
 
     /// Starts the servers, side by side; waits for none. Needs a runtime.
     pub(crate) fn open(&self, engine: &Engine, lent: Lent) -> Result<Pool, Usage> {
-        self.planned.warnings().iter().for_each(|words| output::warning(&one_line(words)));
         let approvals = Arc::new(self.approvals());
         let mut host = Host::new(&self.cwd)
             .with_roots(&self.roots)
@@ -96,10 +113,13 @@ impl Links {
             .with_approvals(approvals.clone());
         if let Some(state) = &self.state {
             let logs = Logs::new(state, &self.cwd);
-            host = host.with_on_log(move |server, bytes| logs.add(server, bytes));
+            host = host
+                .with_on_log(move |server, bytes| logs.add(server, bytes))
+                .with_tokens(Arc::new(FileTokens::new(state.join(TOKENS))));
         }
         host.asker = lent.asker;
         host.sampler = lent.sampler;
+        host.browser = lent.browser;
         let configs = self.planned.usable().map(|(_, config)| config.clone());
         let servers = Servers::start(configs, host).map_err(|bad| Usage(bad.to_string()))?;
         let base = match self.planned.is_empty() {
@@ -161,7 +181,7 @@ impl Pool {
     /// one has to connect is over. Then says which can't be used.
     pub(crate) async fn settled(&self, enough: impl Fn(&Snapshot) -> bool) {
         self.wait(enough).await;
-        self.say(false);
+        self.say(Said::NeedsYou);
     }
 
     /// The same for all of them, without a word.
@@ -173,7 +193,8 @@ impl Pool {
         let limit =
             self.servers.iter().map(|server| server.config().connect_timeout).max().unwrap_or_default();
         // A moment more, so that each says itself that its time was over.
-        let deadline = tokio::time::Instant::now() + limit + Duration::from_millis(500);
+        let limit = limit + Duration::from_millis(500);
+        let deadline = tokio::time::Instant::now() + limit;
         loop {
             self.refresh();
             let version = self.state().version.unwrap_or_default();
@@ -190,14 +211,18 @@ impl Pool {
     }
 
     /// Says what there is to say about servers, each thing once.
-    pub(crate) fn say(&self, about_connecting: bool) {
+    pub(crate) fn say(&self, what: Said) {
         let mut lines: Vec<String> = Vec::new();
         for server in self.servers.iter() {
             let name = &server.config().name;
+            lines.extend(server.failure().map(|reason| match server.tool_count() {
+                0 => format!("the MCP server `{name}` can't be used: {reason}"),
+                // It was there before.
+                _ => format!(
+                    "the MCP server `{name}` went away: {reason}; the next call of it starts it again"
+                ),
+            }));
             match server.status() {
-                Status::Failed { reason, .. } => {
-                    lines.push(format!("the MCP server `{name}` can't be used: {reason}"));
-                }
                 Status::Unapproved(withheld) => {
                     let why = match withheld.before {
                         None => "you have not approved it",
@@ -207,13 +232,14 @@ impl Pool {
                         "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
                     ));
                 }
-                Status::Connecting if about_connecting => {
-                    lines.push(format!("the MCP server `{name}` is still being connected"));
+                Status::NeedsSignIn { reason } => {
+                    lines.push(format!("the MCP server `{name}` can't be used: {reason}"));
                 }
                 _ => {}
             }
             lines.extend(withheld_line(server));
-            lines.extend(server.left_out().iter().take(NAMED_MAX).map(|left| {
+            let left_out = if what == Said::Everything { server.left_out() } else { Vec::new() };
+            lines.extend(left_out.iter().take(NAMED_MAX).map(|left| {
                 format!("the MCP server `{name}`: its tool `{}` is left out: {}", left.name, left.reason)
             }));
         }
@@ -237,7 +263,7 @@ impl Pool {
         for server in self.servers.iter() {
             let name = &server.config().name;
             match server.status() {
-                Status::Connecting => connecting.push(format!("`{name}`")),
+                Status::Connecting if server.failure().is_none() => connecting.push(format!("`{name}`")),
                 Status::Ready { facts, .. } => {
                     if let Some(instructions) = facts.instructions
                         && state.told.insert(format!("{name}\n{instructions}"))

@@ -1,7 +1,8 @@
 //! From settings to the servers of a session: which may be used, how each is reached, and who answers for it. Starts nothing.
 //!
 //! A server that the user named, by a flag or in a file of their own, is taken as it comes and runs as they would run it. One
-//! that came with the workspace runs in the sandbox, and only once it was approved: [`crate::mcp::approvals`] knows that.
+//! that came with the workspace runs in the sandbox, unless the user's own settings let it out, and only once it was approved:
+//! [`crate::mcp::approvals`] knows that.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,9 +10,10 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Confinement;
-use haft_mcp::{Remote, ServerConfig, Stdio, Transport, Trust, limits};
+use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
 use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
 use haft_policy::source::Scope;
+use serde_json::Value;
 
 use crate::output::one_line;
 use crate::run::proxy;
@@ -48,6 +50,8 @@ pub(crate) enum NotUsed {
     Denied(String),
     /// It is not among those that settings allow.
     NotAllowed,
+    /// What is said of its sign-in makes no sense: why.
+    BadSignIn(String),
 }
 
 impl NotUsed {
@@ -58,6 +62,7 @@ impl NotUsed {
             NotUsed::Disabled(by) => format!("turned off by {by}"),
             NotUsed::Hidden(by) => format!("{by} names one that is called the same"),
             NotUsed::Denied(by) => format!("denied by {by} (`deniedMcpServers`)"),
+            NotUsed::BadSignIn(words) => format!("its `oauth` can't be used: {words}"),
             NotUsed::NotAllowed => "`allowedMcpServers` does not name it".to_owned(),
         }
     }
@@ -83,7 +88,7 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
         let refused = refused(settings, &written).filter(|refused| matches!(refused, Refused::Denied(_)));
         let refused = refused.or_else(|| self::refused(settings, &config));
         let plan = match refused {
-            None => Ok(config),
+            None => oauth(server).map(|_| config).map_err(NotUsed::BadSignIn),
             Some(Refused::Denied(by)) => Err(NotUsed::Denied(by.to_string())),
             Some(Refused::NotAllowed) => Err(NotUsed::NotAllowed),
         };
@@ -123,7 +128,7 @@ fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
 fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
     let options = &settings.mcp.options;
     let own = options.of_server(&server.name);
-    let confinement = match server.of_workspace || own.sandbox == Some(true) {
+    let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
         true => Confinement::Session,
         false => Confinement::Outside,
     };
@@ -136,11 +141,13 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
             confinement,
         }),
         settings::Transport::Remote { kind, url, headers, headers_helper, .. } => {
+            let oauth = oauth(server).unwrap_or_default();
             let mut remote = Remote::new(url.as_str());
             remote.headers = headers.clone();
             remote.headers_helper = headers_helper.clone();
             remote.confinement = confinement;
             remote.proxy = proxy::of(url, lookup);
+            remote.oauth = oauth;
             match kind {
                 settings::Remote::Http => Transport::Http(remote),
                 settings::Remote::Sse => Transport::Sse(remote),
@@ -169,6 +176,14 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
         None => Some(limits::BACKGROUND_AFTER),
     };
     config
+}
+
+/// How a sign-in goes, by a server's entry.
+fn oauth(server: &Server) -> Result<OAuth, String> {
+    match &server.transport {
+        settings::Transport::Remote { oauth: Some(oauth), .. } => OAuth::read(&Value::Object(oauth.clone())),
+        _ => Ok(OAuth::default()),
+    }
 }
 
 impl Planned {

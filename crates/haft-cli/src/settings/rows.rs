@@ -61,6 +61,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
             ("enabled", value.enabled.map(|value| json!(value))),
             ("above", value.above.map(|value| json!(value))),
             ("percent", value.percent.map(|value| json!(value))),
+            ("native", value.native.map(|value| json!(value))),
         ];
         let given = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         rows.add("toolSearch", Value::Object(given.collect()), source);

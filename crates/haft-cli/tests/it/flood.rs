@@ -1,5 +1,7 @@
 //! More than anybody wants: output without end, tasks without number, and a disk without room, through the whole program.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,8 +24,12 @@ struct Took {
 
 fn watched(room: &Room, command: &str) -> Took {
     let input = json!({"command": command, "timeout": 600_000}).to_string();
+    watched_haft(room, &["call", "Bash", &input, "--allow", "Bash"])
+}
+
+fn watched_haft(room: &Room, args: &[&str]) -> Took {
     let mut python = Command::new("python3");
-    python.args(["-c", WATCH, env!("CARGO_BIN_EXE_haft"), "call", "Bash", &input, "--allow", "Bash"]);
+    python.args(["-c", WATCH, env!("CARGO_BIN_EXE_haft")]).args(args);
     python.current_dir(room.path("work")).env_clear().env("HOME", room.path("home"));
     python.env(PATH, std::env::var_os(PATH).unwrap()).stdin(Stdio::null());
     let begun = Instant::now();
@@ -140,6 +146,95 @@ fn a_full_disk_costs_the_middle_of_the_output() {
             false => "the whole result is in ",
         };
         assert!(word.contains(expected), "{word}");
+    }
+}
+
+/// How long the answer of a model is here, in bytes.
+const ANSWER_BYTES: usize = 20 << 20;
+/// How much of it comes at once.
+const PIECE_BYTES: usize = 1_000;
+
+/// A stream by this provider with an answer of so many pieces: what comes before, each piece, and what comes after.
+fn stream(provider: &str, pieces: usize) -> (String, String, String) {
+    let piece = "twenty bytes of text".repeat(PIECE_BYTES / 20);
+    let event = |value: Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap());
+    if provider == "anthropic" {
+        let message = json!({"type": "message", "role": "assistant", "model": "m", "content": []});
+        let begin = event(json!({"type": "message_start", "message": message}))
+            + &event(
+                json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            );
+        let delta = json!({"type": "text_delta", "text": piece});
+        let end = event(json!({"type": "content_block_stop", "index": 0}))
+            + &event(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}))
+            + &event(json!({"type": "message_stop"}));
+        return (begin, event(json!({"type": "content_block_delta", "index": 0, "delta": delta})), end);
+    }
+    // All of it is said four times more when it is over.
+    let text = piece.repeat(pieces);
+    let part = json!({"type": "output_text", "text": text, "annotations": []});
+    let item =
+        json!({"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]});
+    let response = json!({"id": "r", "model": "m", "status": "completed", "output": [item]});
+    let begin = event(json!({"type": "response.created", "response": {"model": "m"}}));
+    let delta =
+        json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": piece});
+    let end = event(json!({"type": "response.output_text.done", "output_index": 0, "text": text}))
+        + &event(json!({"type": "response.content_part.done", "output_index": 0, "part": part}))
+        + &event(json!({"type": "response.output_item.done", "output_index": 0, "item": item}))
+        + &event(json!({"type": "response.completed", "response": response}));
+    (begin, event(delta), end)
+}
+
+/// A provider whose answer is long if the user asks for much; its address. It ends with the test.
+fn provider(provider: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let (mut asked, mut some) = (Vec::new(), [0; 16 * 1024]);
+            let whole = |asked: &[u8]| {
+                let text = String::from_utf8_lossy(asked).to_lowercase();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+                let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+                body.len() >= length.parse().unwrap()
+            };
+            while !whole(&asked) {
+                let count = client.read(&mut some).unwrap();
+                asked.extend_from_slice(&some[..count]);
+            }
+            let much = String::from_utf8_lossy(&asked).contains("say much");
+            let pieces = if much { ANSWER_BYTES / PIECE_BYTES } else { 1 };
+            let (begin, piece, end) = stream(provider, pieces);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            client.write_all(head.as_bytes()).unwrap();
+            client.write_all(begin.as_bytes()).unwrap();
+            (0..pieces).for_each(|_| client.write_all(piece.as_bytes()).unwrap());
+            client.write_all(end.as_bytes()).unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+/// An answer of 20 MB: the conversation has it, the result has it, and whoever shows it.
+#[test]
+fn a_long_answer_is_kept_three_times_at_most() {
+    for name in ["anthropic", "openai"] {
+        let url = provider(name);
+        for form in ["text", "json", "stream-json"] {
+            let room = Room::new();
+            let run = |words: &str| {
+                let args =
+                    ["run", words, "--provider", name, "--base-url", &url, "--model", "m", "--output", form];
+                watched_haft(&room, &args)
+            };
+            let (least, most) = (run("say little"), run("say much"));
+            assert!(most.said.len() > ANSWER_BYTES - PIECE_BYTES, "{name} {form}: {} bytes", most.said.len());
+            let grown = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64 / ANSWER_BYTES as f64;
+            // What the allocator keeps for itself comes on top.
+            assert!(grown < 3.5, "{name} {form}: {grown:.2} × the answer");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod json;
 mod mcp;
 mod mcp_peers;
 mod mcp_screen;
+mod mcp_sign_in;
 mod pages;
 mod python;
 mod room;
@@ -22,6 +23,8 @@ mod run_session;
 mod run_tour;
 mod sandbox;
 mod scripts;
+mod serve;
+mod serve_peers;
 mod settings;
 #[expect(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../haft-terminal/tests/it/stage.rs"]

@@ -1,6 +1,9 @@
 //! MCP servers in the program: where they come from, what every command makes of them, and that nothing is left of them.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -8,11 +11,14 @@ use serde_json::{Value, json};
 use crate::json::valid_in;
 use crate::room::{PATH, Ran, Room, crate_path};
 use crate::run::{object, play};
+use crate::run_http::Served;
 
 /// The entry of the server that misbehaves when told to, with faults of its connection; it counts in `work/counts`.
 pub(crate) fn faulty(room: &Room, faults: &str) -> Value {
-    let script = crate_path("../haft-mcp/tests/peers/faulty.py");
-    json!({"command": "python3", "args": ["-u", script, faults, room.path("work/counts")]})
+    // In the workspace, where the sandbox shows it.
+    let script = room.path("work/peer.py");
+    fs::copy(crate_path("../haft-mcp/tests/peers/faulty.py"), &script).unwrap();
+    json!({"command": "python3", "args": ["-u", script, faults], "env": {"COUNTS": room.path("work/counts")}})
 }
 
 /// A room with a file of servers beside its workspace.
@@ -72,7 +78,7 @@ fn every_command_has_the_tools_of_servers() {
     let answered = say(&room, &["dispatch", "message.json", "--allow", "mcp__f"]);
     assert_eq!(answered.code, Some(0), "{answered:?}");
     let answer: Value = serde_json::from_str(&answered.stdout).unwrap();
-    assert_eq!(answer["content"][0]["content"][0]["text"], "ho", "{answer}");
+    assert_eq!(answer["content"][0]["content"], "ho", "{answer}");
     assert_eq!(answer["content"][1]["is_error"], true, "{answer}");
 
     // Rules alone are asked, and nothing is started for it.
@@ -90,9 +96,8 @@ fn every_command_has_the_tools_of_servers() {
 fn who_needs_no_server_starts_none() {
     let room = one("");
     let read = say(&room, &["call", "Read", r#"{"file_path": "notes.txt", "limit": 1}"#]);
-    assert_eq!(
-        (read.code, read.stdout.as_str(), read.stderr.as_str()),
-        (Some(0), "1\tone\n", ""),
+    assert!(
+        read.code == Some(0) && read.stdout.starts_with("1\tone\n") && read.stderr.is_empty(),
         "{read:?}"
     );
     let settings = say(&room, &["settings", "show"]);
@@ -120,7 +125,7 @@ fn a_server_that_fails_is_named_and_harms_nobody() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for name in ["gone", "web", "dies"] {
         let words = format!("warning: the MCP server `{name}` can't be used: ");
-        assert_eq!(ran.stderr.matches(&words).count(), 1, "{name}: {ran:?}");
+        assert_eq!(ran.stderr.matches(&words).count(), 1, "{name}: {}", ran.stderr);
     }
     assert!(ran.stderr.contains("ended with code 3; its last words: it hurts"), "{ran:?}");
     assert!(ran.stdout.contains("mcp__f__echo"), "{ran:?}");
@@ -417,12 +422,13 @@ fn nothing_is_left_of_a_server() {
     let room = Room::new();
     let mark = format!("{}.1{}", 1_000, std::process::id());
     let args = faulty(&room, "")["args"].clone();
-    let script = format!("sleep {mark} & setsid sleep {mark} & exec python3 -u \"$@\"");
+    let script = format!("sleep {mark} & exec python3 -u \"$@\"");
     let args: Vec<Value> = [json!("-c"), json!(script), json!("sh")]
         .into_iter()
         .chain(args.as_array().unwrap()[1..].iter().cloned())
         .collect();
-    write_servers(&room, "servers.json", &[("f", json!({"command": "sh", "args": args}))]);
+    let env = json!({"COUNTS": room.path("work/counts")});
+    write_servers(&room, "servers.json", &[("f", json!({"command": "sh", "args": args, "env": env}))]);
     let called = say(&room, &[&ECHO[..], &["--allow", "mcp__f"]].concat());
     assert_eq!(called.stdout, "hi\n", "{called:?}");
     until("the server's own processes are gone", || !lives(&mark));
@@ -495,26 +501,66 @@ fn a_run_has_the_tools_once_they_are_there() {
         found["calls"][5]["error"]["message"].as_str().unwrap().contains("went away during the call"),
         "{found}"
     );
-    assert!(!said.contains("can't be used"), "{said}");
+    assert!(said.contains("warning: the MCP server `f` went away: "), "{said}");
     assert_eq!(counted(&room, "start"), 2, "one that died is started again for the next call");
 }
 
+/// What a model is sent beside the user's words: read off the wire.
 #[test]
 fn a_model_hears_what_servers_have_to_say() {
     let room = one("watched");
-    let script = json!({"turns": [
-        {"expect": [{"contains": "still being connected"}], "tool_calls": [{"name": "WaitForMcpServers"}]},
-        {"expect": [{"contains": "The MCP server `f` says how to use it:\nBe\\u{200b} kind."}],
-         "tool_calls": [{"name": "ReadMcpResource", "input": {"server": "f", "uri": "note:///a"}}]},
-        call("mcp__f__late", json!({})),
-        call("mcp__f__touch", json!({})),
-        call("mcp__f__echo", json!({"text": "x"})),
+    let read = json!({"server": "f", "uri": "note:///a"});
+    let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("ReadMcpResource", read),
+        call("mcp__f__late", json!({})), call("mcp__f__touch", json!({})), call("mcp__f__late", json!({})),
         {"text": "Done."}]});
     room.write("script.json", &script.to_string());
-    let args = ["go", "--output", "stream-json", "--allow", "mcp__f", "--mcp-config", "../servers.json"];
-    let ran = play(&room, &args);
+    let served = Served::start(&room);
+    let (url, sent) = recorded(served.base_url("anthropic"));
+    let args =
+        ["run", "go", "--provider", "anthropic", "--base-url", &url, "--model", "m", "--allow", "mcp__f"];
+    let ran = say(&room, &args);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(counted(&room, "subscribed note:///a"), 1, "{ran:?}");
+    let sent = sent.lock().unwrap().clone();
+    assert!(
+        sent[0].contains("These MCP servers are still being connected") && sent[0].contains("`f`"),
+        "{}",
+        sent[0]
+    );
+    assert!(sent[1].contains("The MCP server `f` says how to use it:"), "{}", sent[1]);
+    let last = sent.last().unwrap();
+    let words = "The resource `note:///a` of the MCP server `f` has changed since you read it.";
+    assert_eq!(last.matches(words).count(), 1, "{last}");
+    assert_eq!(last.matches("says how to use it").count(), 1, "each is said once: {last}");
+}
+
+/// Something between the program and its model that keeps what was sent.
+fn recorded(to: String) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let sent: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (kept, to) = (sent.clone(), to.trim_start_matches("http://").to_owned());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut length) = (String::new(), 0);
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {
+                let line = head.lines().last().unwrap_or_default().to_ascii_lowercase();
+                length =
+                    line.strip_prefix("content-length: ").map_or(length, |length| length.parse().unwrap());
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            kept.lock().unwrap().push(String::from_utf8(body.clone()).unwrap());
+            // One request for each connection, so that the end of the answer is the end of it.
+            let head = head.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+            let mut there = TcpStream::connect(&to).unwrap();
+            there.write_all(head.as_bytes()).and_then(|()| there.write_all(&body)).unwrap();
+            let _ = std::io::copy(&mut there, &mut stream);
+        }
+    });
+    (url, sent)
 }
 
 #[test]

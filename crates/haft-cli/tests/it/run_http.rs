@@ -11,13 +11,13 @@ use crate::room::{PATH, Ran, Room};
 use crate::run::{READS, object, with_script};
 
 /// `haft script serve`, which ends with this.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     url: String,
 }
 
 impl Served {
-    fn start(room: &Room) -> Served {
+    pub(crate) fn start(room: &Room) -> Served {
         let script = room.path("script.json");
         let mut child = room.haft(["script", "serve", script.to_str().unwrap()]).spawn().unwrap();
         let mut url = String::new();
@@ -26,7 +26,7 @@ impl Served {
     }
 
     /// The base URL for a provider, as its SDK takes it.
-    fn base_url(&self, provider: &str) -> String {
+    pub(crate) fn base_url(&self, provider: &str) -> String {
         if provider.starts_with("openai") { format!("{}/v1", self.url) } else { self.url.clone() }
     }
 }

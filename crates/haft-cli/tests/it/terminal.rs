@@ -31,7 +31,11 @@ impl Screen {
         let script = format!("{first} {program} {line} >out.txt; echo \"exit $?\"; sleep 600");
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&socket).args(["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "40"]);
-        tmux.arg(script).current_dir(room.path("work")).env("HOME", room.path("home")).env_remove("TMUX");
+        tmux.arg(script)
+            .current_dir(room.path("work"))
+            .env("HOME", room.path("home"))
+            .env_remove("TMUX")
+            .env_remove("CI");
         let started = match tmux.output() {
             Ok(started) => started,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

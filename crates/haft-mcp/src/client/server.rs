@@ -19,9 +19,11 @@ use super::session::{Failure, Patience, Progress, ServerFacts, Session};
 use super::tool;
 use super::watched::Watched;
 use crate::approval::{Known, Subject, Withheld};
-use crate::config::{ServerConfig, Transport, Trust};
+use crate::config::{Remote, ServerConfig, Transport, Trust};
 use crate::host::Host;
 use crate::limits;
+use crate::sign_in::account::{Account, SignedIn};
+use crate::sign_in::requests::Requests;
 use crate::text;
 use crate::transport::guard::{Count, Guard, Watch};
 use crate::transport::{Log, headers, http, lines, sse, stdio, web_socket};
@@ -52,6 +54,8 @@ struct Inner {
     breaker: Mutex<Breaker>,
     offered: Mutex<Arc<Offered>>,
     watched: Watched,
+    /// What we are to it, where it can be signed in to.
+    account: Option<Arc<Account>>,
     /// Counts what changes for the registry, over all servers.
     version: watch::Sender<u64>,
 }
@@ -62,6 +66,8 @@ struct State {
     session: Option<Arc<Session>>,
     /// How many attempts to connect have ended.
     attempts: u64,
+    /// Why the last attempt failed, if it did.
+    failure: Option<String>,
 }
 
 /// How a server is.
@@ -86,6 +92,11 @@ pub enum Status {
     },
     /// It needs an approval before it is started.
     Unapproved(Withheld),
+    /// It wants somebody to sign in: [`Server::sign_in`].
+    NeedsSignIn {
+        /// What it said, and what the user can do, in words.
+        reason: String,
+    },
     /// The session is over.
     Stopped,
 }
@@ -98,6 +109,8 @@ pub(crate) struct Offered {
     pub(crate) names: Vec<String>,
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// What it listed, and whether there was more, for the case that the user approves something of it.
+    listed: Arc<(Vec<Value>, bool)>,
 }
 
 /// Something that a server listed and that is not offered.
@@ -137,8 +150,14 @@ impl Server {
         host: Host,
         version: watch::Sender<u64>,
     ) -> (Server, tokio::task::JoinHandle<()>) {
-        let first = State { status: Status::Connecting, session: None, attempts: 0 };
+        let first = State { status: Status::Connecting, session: None, attempts: 0, failure: None };
         let log = Log::told_to(&config.name, host.on_log.clone());
+        let account = match &config.transport {
+            Transport::Http(remote) | Transport::Sse(remote) => {
+                Account::new(&config.name, remote, &host, log.clone()).map(Arc::new)
+            }
+            _ => None,
+        };
         let inner = Arc::new(Inner {
             slots: Semaphore::new(config.concurrency.max(1)),
             config,
@@ -147,6 +166,7 @@ impl Server {
             wanted: Notify::new(),
             stop: Cancel::new(),
             log,
+            account,
             breaker: Mutex::default(),
             offered: Mutex::default(),
             watched: Watched::default(),
@@ -165,6 +185,11 @@ impl Server {
     /// How it is.
     pub fn status(&self) -> Status {
         self.0.state.borrow().status.clone()
+    }
+
+    /// Why it can't be used, as far as that is known: also while it is tried again.
+    pub fn failure(&self) -> Option<String> {
+        self.0.state.borrow().failure.clone()
     }
 
     /// The last of what it complained about, and of what it logged; visible and bounded.
@@ -218,12 +243,75 @@ impl Server {
     /// The approval can't be kept, in words.
     pub fn approve(&self, subject: &Subject) -> Result<(), String> {
         self.0.host.approvals.approve(subject)?;
-        let session = self.0.state.borrow().session.clone();
-        match session {
-            Some(session) => session.watch().note(|changes| changes.tools = true),
-            None => self.0.wanted.notify_one(),
-        }
+        self.reconsider();
         Ok(())
+    }
+
+    /// Takes in what was approved by other ways than [`approve`](Server::approve).
+    pub fn reconsider(&self) {
+        if self.0.state.borrow().session.is_none() {
+            self.0.wanted.notify_one();
+        }
+        // What is known of its list counts at once; nobody has to be asked for it.
+        let listed = self.offered().listed.clone();
+        if !listed.0.is_empty() {
+            self.take_in(listed);
+        }
+    }
+
+    /// Signs in to it, with the host's [`Browser`](crate::Browser), and connects again if it wasn't connected. What is given is
+    /// kept in the host's [`TokenStore`](crate::TokenStore).
+    ///
+    /// # Errors
+    /// Why not, in words.
+    ///
+    /// # Cancel safety
+    /// Dropped before the user is done, nothing has changed.
+    pub async fn sign_in(&self) -> Result<SignedIn, String> {
+        let account = self.account()?;
+        // Only what it refuses says what it wants.
+        self.settled().await;
+        if matches!(self.status(), Status::Unapproved(_)) {
+            return Err("it has not been approved; the user can do that with `haft mcp approve`".to_owned());
+        }
+        let signed_in = account.sign_in(self.0.host.browser.as_deref()).await?;
+        let mut state = self.0.state.subscribe();
+        let before = state.borrow_and_update().clone();
+        if before.session.as_ref().is_none_or(|session| session.watch().is_over()) {
+            self.0.wanted.notify_one();
+            let known =
+                |state: &State| state.attempts > before.attempts || matches!(state.status, Status::Stopped);
+            // Whether it is there then is for its status to say.
+            let _ = timeout(self.0.config.connect_timeout, state.wait_for(known)).await;
+        }
+        Ok(signed_in)
+    }
+
+    /// Gives back what was given at a sign-in, forgets it, and ends the connection; whether there was anything.
+    ///
+    /// # Errors
+    /// It is still kept, in words.
+    pub async fn sign_out(&self) -> Result<bool, String> {
+        let signed_out = self.account()?.sign_out().await?;
+        let session = self.0.state.borrow().session.clone();
+        if let Some(session) = session {
+            session.watch().end(Some("you signed out".to_owned()));
+        }
+        Ok(signed_out)
+    }
+
+    /// What is known of a sign-in that is kept.
+    pub fn signed_in(&self) -> Option<SignedIn> {
+        self.0.account.as_ref()?.signed_in()
+    }
+
+    /// Why somebody should sign in, in words: nothing goes without it, or some call wanted more than what was given.
+    pub fn wants_sign_in(&self) -> Option<String> {
+        self.0.account.as_ref()?.needed().map(|needed| needed.words)
+    }
+
+    fn account(&self) -> Result<&Account, String> {
+        self.0.account.as_deref().ok_or_else(|| "only servers over HTTP can be signed in to".to_owned())
     }
 
     /// Completes when it is known whether it can be used.
@@ -253,6 +341,11 @@ impl Server {
     fn set(&self, status: Status, session: Option<Arc<Session>>) {
         self.0.state.send_modify(|state| {
             state.attempts += u64::from(!matches!(status, Status::Connecting));
+            match &status {
+                Status::Failed { reason, .. } => state.failure = Some(reason.clone()),
+                Status::Connecting => {}
+                _ => state.failure = None,
+            }
             (state.status, state.session) = (status, session);
         });
     }
@@ -288,8 +381,8 @@ impl Server {
                     Fault { words, passes: true }
                 }
                 Err(Trouble::Fault(fault)) => fault,
-                Err(Trouble::Unapproved(withheld)) => {
-                    self.set(Status::Unapproved(withheld), None);
+                Err(Trouble::User(status)) => {
+                    self.set(status, None);
                     tokio::select! {
                         _ = stop.cancelled() => break,
                         () = self.0.wanted.notified() => continue,
@@ -320,28 +413,39 @@ impl Server {
             let subject = Subject { server: config.name.clone(), tool: None, value: config.identity() };
             match host.approvals.known(&subject) {
                 Known::Approved => {}
-                Known::New => return Err(Trouble::Unapproved(Withheld { subject, before: None })),
+                Known::New => {
+                    return Err(Trouble::User(Status::Unapproved(Withheld { subject, before: None })));
+                }
                 Known::Changed(before) => {
-                    return Err(Trouble::Unapproved(Withheld { subject, before: Some(before) }));
+                    let withheld = Withheld { subject, before: Some(before) };
+                    return Err(Trouble::User(Status::Unapproved(withheld)));
                 }
             }
         }
+        if let Some(account) = &self.0.account {
+            account.begin();
+        }
+        let connected = self.connect_approved().await;
+        let needed = self.0.account.as_ref().and_then(|account| account.needed());
+        match needed.filter(|needed| needed.for_all && connected.is_err()) {
+            Some(needed) => Err(Trouble::User(Status::NeedsSignIn { reason: needed.words })),
+            None => connected.map_err(Trouble::Fault),
+        }
+    }
+
+    async fn connect_approved(&self) -> Result<Arc<Session>, Fault> {
         let mut watch = Watch::default();
-        let guard = self.guard(watch.clone()).await.map_err(Trouble::Fault)?;
+        let guard = self.guard(watch.clone()).await?;
         let mut opened = self.open(guard, &watch).await;
         if opened.is_err() && watch.was_late() {
             // It knows the newest revision and refuses older ones, but took its time to say so: once more, with patience.
             watch = Watch::default();
-            let guard = self.guard(watch.clone()).await.map_err(Trouble::Fault)?;
+            let guard = self.guard(watch.clone()).await?;
             opened = self.open(guard.patient(), &watch).await;
         }
-        let session = Arc::new(opened.map_err(|words| {
-            // The same will not be answered otherwise a second later.
-            let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
-            Trouble::Fault(Fault { words, passes })
-        })?);
+        let session = Arc::new(opened.map_err(judged)?);
         if session.facts().has_tools {
-            self.read_tools(&session).await.map_err(|words| Trouble::Fault(Fault { words, passes: true }))?;
+            self.read_tools(&session).await.map_err(|words| Fault { words, passes: true })?;
         }
         Ok(session)
     }
@@ -354,10 +458,15 @@ impl Server {
     }
 
     async fn guard(&self, watch: Watch) -> Result<Guard, Fault> {
-        let Inner { config, host, log, .. } = &*self.0;
+        let Inner { config, host, log, account, .. } = &*self.0;
         let stays = |words: String| Fault { words, passes: false };
         let passes = |words: String| Fault { words, passes: true };
         let remote_headers = |remote| headers::of(remote, host.processes.as_deref(), &host.cwd);
+        let requests = |remote: &Remote, headers| {
+            let proxy = remote.proxy.as_deref().or(host.proxy.as_deref());
+            let client = http::client(proxy).map_err(stays)?;
+            Ok(Requests::new(client, headers, account.clone()))
+        };
         let link = match &config.transport {
             Transport::Stdio(process) => {
                 let processes = host.processes.clone();
@@ -366,20 +475,18 @@ impl Server {
             }
             Transport::InProcess(connector) => lines::link(connector.connect().await.map_err(passes)?),
             Transport::Sse(remote) => {
-                let headers = remote_headers(remote).await.map_err(stays)?;
-                let client =
-                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
-                sse::connect(client, &remote.url, headers).await.map_err(passes)?
+                let requests = requests(remote, remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
+                sse::connect(requests, &remote.url).await.map_err(passes)?
             }
             Transport::WebSocket(remote) => {
                 let headers = remote_headers(remote).await.map_err(stays)?;
                 web_socket::connect(&remote.url, headers).await.map_err(passes)?
             }
             Transport::Http(remote) => {
-                let headers = remote_headers(remote).await.map_err(stays)?;
-                let client =
-                    http::client(remote.proxy.as_deref().or(host.proxy.as_deref())).map_err(stays)?;
-                let transport = http::transport(client, &remote.url, headers, config.concurrency);
+                let requests = requests(remote, remote_headers(remote).await.map_err(stays)?)?;
+                requests.prepare().await.map_err(judged)?;
+                let transport = http::transport(requests, &remote.url, config.concurrency);
                 return Ok(Guard::over_http(transport, watch));
             }
         };
@@ -412,18 +519,26 @@ impl Server {
 
     /// Reads the list of tools and makes them.
     async fn read_tools(&self, session: &Session) -> Result<(), String> {
-        let (listed, more) = list(session, "tools/list", "tools").await?;
-        let offered = self.offer(&listed, more);
-        *lock(&self.0.offered) = Arc::new(offered);
-        self.0.version.send_modify(|version| *version += 1);
+        let listed = list(session, "tools/list", "tools").await?;
+        self.take_in(Arc::new(listed));
         Ok(())
     }
 
-    fn offer(&self, listed: &[Value], more: bool) -> Offered {
+    /// Offers what may be offered of a list, from the next turn on.
+    fn take_in(&self, listed: Arc<(Vec<Value>, bool)>) {
+        let offered = self.offer(&listed);
+        *lock(&self.0.offered) = Arc::new(offered);
+        self.0.version.send_modify(|version| *version += 1);
+    }
+
+    fn offer(&self, listed: &Arc<(Vec<Value>, bool)>) -> Offered {
         let Inner { config, host, .. } = &*self.0;
-        let mut offered = Offered::default();
+        let keeps = config.trust == Trust::Approvals;
+        let mut offered =
+            Offered { listed: if keeps { listed.clone() } else { Arc::default() }, ..Offered::default() };
+        let more = listed.1;
         let mut seen = std::collections::HashSet::new();
-        for value in listed {
+        for value in &listed.0 {
             let shown = text::line(value["name"].as_str().unwrap_or("?"), 100);
             let made = Definition::read(value).and_then(|definition| {
                 if !seen.insert(definition.name.clone()) {
@@ -471,14 +586,25 @@ impl Server {
         let patience = Patience { idle: config.idle(), total: config.call_timeout };
         let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
         let params = json!({"name": name, "arguments": input});
-        let session = self.session().await?;
+        let mut session = self.session().await?;
         let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
         if matches!(answer, Err(Failure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
-            let session = self.session().await?;
+            session = self.session().await?;
             answer = session.request_in_rounds("tools/call", params, patience, &far).await;
         }
-        if matches!(answer, Ok(_) | Err(Failure::Refused { .. })) {
+        if let Err(Failure::WantsSignIn(words)) = &answer
+            && self
+                .0
+                .account
+                .as_ref()
+                .and_then(|account| account.needed())
+                .is_some_and(|needed| needed.for_all)
+        {
+            // Nothing goes over this connection any more; the next one has the status that says so.
+            session.watch().end(Some(words.clone()));
+        }
+        if matches!(answer, Ok(_) | Err(Failure::Refused { .. } | Failure::WantsSignIn(_))) {
             lock(&self.0.breaker).reached();
         }
         answer.map_err(|failure| self.error(&failure))
@@ -536,6 +662,9 @@ impl Server {
             Ok(Ok(state)) => match (live(&state), &state.status) {
                 (Some(session), _) => return Ok(session),
                 (None, Status::Failed { reason, .. }) => reason.clone(),
+                (None, Status::NeedsSignIn { reason }) => {
+                    return Err(ToolError::new(format!("{}: {reason}", self.named())));
+                }
                 (None, Status::Unapproved(_)) => {
                     "it has not been approved; the user can do that with `haft mcp approve`".to_owned()
                 }
@@ -564,6 +693,9 @@ impl Server {
             Failure::NotSent(words) => {
                 ToolError::new(format!("{server} was not reached: {words}")).retryable()
             }
+            Failure::WantsSignIn(words) => {
+                ToolError::new(format!("{server} did not carry out the call: {words}"))
+            }
             Failure::Gone(words) => {
                 lock(&self.0.breaker).failed(Instant::now());
                 ToolError::new(format!(
@@ -586,10 +718,17 @@ impl Server {
     }
 }
 
+/// A failure in words: the same will not be answered otherwise a second later.
+fn judged(words: String) -> Fault {
+    let passes = !["authoriz", "HTTP 4", "revision"].iter().any(|sign| words.contains(sign));
+    Fault { words, passes }
+}
+
 /// Why there is no connection.
 enum Trouble {
     Fault(Fault),
-    Unapproved(Withheld),
+    /// The user has to do something first: the status says what.
+    User(Status),
 }
 
 /// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.
@@ -620,7 +759,10 @@ async fn list(session: &Session, method: &str, key: &str) -> Result<(Vec<Value>,
         let page = session.request(method, params, Patience::REQUEST, &|_| {}).await;
         let mut page = page.map_err(|failure| match failure {
             Failure::Refused { code, words } => format!("`{method}` was answered with error {code}: {words}"),
-            Failure::NotSent(words) | Failure::Gone(words) | Failure::Odd(words) => words,
+            Failure::NotSent(words)
+            | Failure::WantsSignIn(words)
+            | Failure::Gone(words)
+            | Failure::Odd(words) => words,
             Failure::Idle(after) | Failure::TimedOut(after) => {
                 format!("`{method}` was not answered within {} s", after.as_secs_f64())
             }

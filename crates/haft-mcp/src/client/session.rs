@@ -88,6 +88,8 @@ pub(crate) enum Failure {
     Refused { code: i32, words: String },
     /// It can't have arrived, and the connection is of no use.
     NotSent(String),
+    /// The server refused to hear it before somebody signs in, in words.
+    WantsSignIn(String),
     /// It left, and the connection ended before an answer came.
     Gone(String),
     /// No sign of life for so long.
@@ -358,6 +360,7 @@ impl Session {
                         self.watch.end(Some(words.clone()));
                         Failure::NotSent(words)
                     }
+                    Some(NotSent { wants_sign_in: true, .. }) => Failure::WantsSignIn(words),
                     // By HTTP the answer comes with the sending, so nobody knows whether it arrived.
                     _ => Failure::Gone(words),
                 }

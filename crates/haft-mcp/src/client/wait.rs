@@ -40,7 +40,7 @@ impl Tool for Wait {
 
     /// Offered as long as there is something to wait for.
     fn enabled(&self) -> bool {
-        self.0.iter().any(|server| matches!(server.status(), Status::Connecting))
+        self.0.iter().any(is_new)
     }
 
     fn effects(&self, _: &WaitInput) -> Effects {
@@ -62,6 +62,11 @@ impl Tool for Wait {
     }
 }
 
+/// Whether nobody knows yet if it can be used.
+fn is_new(server: &Server) -> bool {
+    matches!(server.status(), Status::Connecting) && server.failure().is_none()
+}
+
 /// How a server is, in a line for the model.
 pub(crate) fn said(server: &Server) -> String {
     let name = &server.config().name;
@@ -70,8 +75,13 @@ pub(crate) fn said(server: &Server) -> String {
             1 => format!("`{name}` is there, with 1 tool"),
             count => format!("`{name}` is there, with {count} tools"),
         },
-        Status::Connecting => format!("`{name}` is still being connected"),
-        Status::Failed { reason, .. } => format!("`{name}` can't be used: {reason}"),
+        Status::Connecting => match server.failure() {
+            Some(reason) => format!("`{name}` can't be used so far: {reason}"),
+            None => format!("`{name}` is still being connected"),
+        },
+        Status::Failed { reason, .. } | Status::NeedsSignIn { reason } => {
+            format!("`{name}` can't be used: {reason}")
+        }
         Status::Unapproved(_) => {
             format!("`{name}` is not started: the user has to approve it with `haft mcp approve`")
         }

@@ -33,6 +33,8 @@ struct State {
     /// The number of the last event; the first has one.
     last: u64,
     finished: bool,
+    /// The one who reads is to come again later.
+    hung_up: bool,
     /// Who reads now; earlier readers are done.
     reader: u64,
     waker: Option<Waker>,
@@ -118,7 +120,7 @@ impl EventStream {
     pub(crate) async fn opened(&self, wait: Duration) -> Opened {
         let first = std::future::poll_fn(|cx| {
             let mut state = self.state();
-            if state.events.is_empty() && !state.finished {
+            if state.events.is_empty() && !state.finished && !state.hung_up {
                 state.waker = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -166,6 +168,21 @@ impl Outlet for EventStream {
 
     fn post(&self, message: Vec<u8>) -> bool {
         self.push(message, false)
+    }
+
+    fn hang_up(&self) {
+        // What can't be resumed would be lost.
+        if !self.primed {
+            return;
+        }
+        let waker = {
+            let mut state = self.state();
+            state.hung_up = true;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
@@ -216,7 +233,7 @@ impl EventBody {
         if !text.is_empty() {
             return Poll::Ready(Some(text));
         }
-        if state.finished {
+        if state.finished || std::mem::take(&mut state.hung_up) {
             return Poll::Ready(None);
         }
         state.waker = Some(cx.waker().clone());
@@ -298,6 +315,16 @@ mod tests {
             text(resumed).await,
             "id: 7-2\nevent: message\ndata: b\n\nid: 7-3\nevent: message\ndata: c\n\n"
         );
+    }
+
+    #[tokio::test]
+    async fn a_client_that_was_told_to_come_again_finds_the_rest() {
+        let stream = Arc::new(EventStream::kept(7, true));
+        stream.hang_up();
+        assert!(matches!(stream.opened(Duration::ZERO).await, Opened::Streaming));
+        assert_eq!(text(stream.read(0)).await, "id: 7-0\nretry: 1000\ndata: \n\n");
+        stream.finish(Some(b"a".to_vec()));
+        assert_eq!(text(stream.read(0)).await.lines().last(), Some(""));
     }
 
     #[tokio::test]

@@ -343,6 +343,18 @@ impl Exchange {
         Ok(response)
     }
 
+    /// Ends sessions that nobody uses.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        lock(&self.sessions).retain(|_, session| {
+            let stays = !session.is_idle(now);
+            if !stays {
+                session.end();
+            }
+            stays
+        });
+    }
+
     /// Gives a session a name, and room.
     fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, Refused> {
         let full =
@@ -350,15 +362,8 @@ impl Exchange {
         let mut bytes = [0; 16];
         self.random.fill(&mut bytes).map_err(|_| full())?;
         let name: Box<str> = BASE64_URL_SAFE_NO_PAD.encode(bytes).into();
-        let now = Instant::now();
+        self.sweep();
         let mut sessions = lock(&self.sessions);
-        sessions.retain(|_, session| {
-            let stays = !session.is_idle(now);
-            if !stays {
-                session.end();
-            }
-            stays
-        });
         if sessions.len() >= limits::SESSIONS_MAX {
             let unused = |(_, session): &(&Box<str>, &Arc<HttpSession>)| {
                 session.session.running() == 0 && !session.standing.is_read()
@@ -496,6 +501,12 @@ impl Exchange {
 
     /// Ends a session.
     pub(crate) fn delete(&self, asker: &Asker) -> Answer {
+        if !asker.headers.contains_key(SESSION) {
+            return Err(Refused::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "without a session there is nothing to end",
+            ));
+        }
         let http = self.session(asker)?;
         lock(&self.sessions).retain(|_, session| !Arc::ptr_eq(session, &http));
         http.end();

@@ -29,6 +29,9 @@ pub(crate) struct Gate {
     pub(crate) rates: Rates,
 }
 
+/// How many tokens that are not good may come from one place: a second, and at once.
+const FAILURES: (u32, u32) = (10, 100);
+
 /// A request that isn't let in.
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -90,7 +93,11 @@ impl Gate {
     ///
     /// # Errors
     /// It has no token, or none that is good.
-    pub(crate) async fn principal(&self, headers: &HeaderMap) -> Result<Option<Principal>, Refused> {
+    pub(crate) async fn principal(
+        &self,
+        headers: &HeaderMap,
+        from: &str,
+    ) -> Result<Option<Principal>, Refused> {
         let Some(check) = &self.check else { return Ok(None) };
         let unauthorized = |words: &str| Refused::new(StatusCode::UNAUTHORIZED, words);
         let mut tokens = headers.get_all(AUTHORIZATION).iter();
@@ -101,9 +108,17 @@ impl Gate {
         let Some(token) = token.filter(|token| token.len() <= TOKEN_BYTES_MAX) else {
             return Err(unauthorized("the header `Authorization` has to be `Bearer TOKEN`"));
         };
+        // Who guesses has to guess slowly; asking about a token may cost somebody else something.
+        let failures = format!("!{from}");
+        if !self.rates.take(&failures, FAILURES, 0.0, Instant::now()) {
+            return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, "too many tokens were not good; wait"));
+        }
         match check.check(token).await {
             Ok(Some(principal)) => Ok(Some(principal)),
-            Ok(None) => Err(unauthorized("the token is not good, or no longer")),
+            Ok(None) => {
+                self.rates.take(&failures, FAILURES, 1.0, Instant::now());
+                Err(unauthorized("the token is not good, or no longer"))
+            }
             // Why is for a log: the reason may name what a stranger need not know.
             Err(_) => Err(Refused::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -118,7 +133,7 @@ impl Gate {
     /// There were too many.
     pub(crate) fn count(&self, whose: &str) -> Result<(), Refused> {
         match self.rate {
-            Some(rate) if !self.rates.take(whose, rate, Instant::now()) => Err(Refused::new(
+            Some(rate) if !self.rates.take(whose, rate, 1.0, Instant::now()) => Err(Refused::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("more than {} requests a second; wait", rate.0),
             )),
@@ -165,7 +180,8 @@ struct Bucket {
 }
 
 impl Rates {
-    fn take(&self, whose: &str, (per_second, burst): (u32, u32), now: Instant) -> bool {
+    /// Takes so much of what one may do yet; whether there was any.
+    fn take(&self, whose: &str, (per_second, burst): (u32, u32), cost: f64, now: Instant) -> bool {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let burst = f64::from(burst.max(1));
         let full_after = burst / f64::from(per_second.max(1));
@@ -186,7 +202,7 @@ impl Rates {
         if bucket.tokens < 1.0 {
             return false;
         }
-        bucket.tokens -= 1.0;
+        bucket.tokens -= cost;
         true
     }
 }
@@ -292,7 +308,7 @@ mod tests {
     fn a_rate_counts_for_each_and_comes_back() {
         let rates = Rates::default();
         let now = Instant::now();
-        let take = |whose, at| rates.take(whose, (10, 3), at);
+        let take = |whose, at| rates.take(whose, (10, 3), 1.0, at);
         assert!(take("a", now) && take("a", now) && take("a", now));
         assert!(!take("a", now));
         assert!(take("b", now));
@@ -305,9 +321,9 @@ mod tests {
         let rates = Rates::default();
         let now = Instant::now();
         for number in 0..RATES_MAX {
-            assert!(rates.take(&number.to_string(), (1, 1), now));
+            assert!(rates.take(&number.to_string(), (1, 1), 1.0, now));
         }
-        assert!(!rates.take("one more", (1, 1), now));
-        assert!(rates.take("one more", (1, 1), now + Duration::from_secs(2)));
+        assert!(!rates.take("one more", (1, 1), 1.0, now));
+        assert!(rates.take("one more", (1, 1), 1.0, now + Duration::from_secs(2)));
     }
 }

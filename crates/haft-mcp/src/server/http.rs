@@ -282,6 +282,7 @@ impl Desk {
         let places = Arc::new(Semaphore::new(self.connections));
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
+        let mut sweep = tokio::time::interval(SWEEP);
         loop {
             let next = async {
                 let place = places.clone().acquire_owned().await;
@@ -289,6 +290,10 @@ impl Desk {
             };
             let (stream, place) = tokio::select! {
                 next = next => next,
+                _ = sweep.tick() => {
+                    self.exchange.sweep();
+                    continue;
+                }
                 _ = stopping.cancelled() => break,
             };
             while connections.try_join_next().is_some() {}
@@ -317,6 +322,7 @@ impl Desk {
             };
             let _ = tokio::time::timeout(limits::CANCEL_GRACE * 2, all).await;
         }
+        self.core.end(Cause::Shutdown);
     }
 
     async fn connection<S>(self: Arc<Desk>, stream: S, from: Option<SocketAddr>)
@@ -387,12 +393,9 @@ impl Desk {
         if request.method() == Method::OPTIONS {
             return Ok(preflight());
         }
-        let principal = self.gate.principal(request.headers()).await?;
-        match (&principal, from) {
-            (Some(principal), _) => self.gate.count(&principal.name)?,
-            (None, Some(from)) => self.gate.count(&from.ip().to_string())?,
-            (None, None) => self.gate.count("-")?,
-        }
+        let from = from.map_or("-".to_owned(), |from| from.ip().to_string());
+        let principal = self.gate.principal(request.headers(), &from).await?;
+        self.gate.count(principal.as_ref().map_or(&from, |principal| &principal.name))?;
         let (parts, body) = request.into_parts();
         let asker = Asker { principal, headers: parts.headers };
         match parts.method {
@@ -430,6 +433,8 @@ impl Desk {
     }
 }
 
+/// How often is looked for sessions that nobody uses.
+const SWEEP: Duration = Duration::from_secs(60);
 /// How long is waited when no connection can be taken.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -20,10 +20,13 @@ use super::Core;
 use super::message::{self, Incoming, NoMessage, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::rounds::Answer;
-use super::session::{Outlet, Reach, Session};
+use super::session::{DUPLICATE, Outlet, Reach, Session};
 use super::who::{Revision, Way};
 use super::wish::{self, Params, Sender};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
+
+/// How much room a connection keeps for what it reads.
+const BUFFER_KEPT: usize = 16 * READ_BYTES;
 
 /// Serves one client until it is gone, has to go, or the server ends.
 pub(crate) async fn serve<R, W>(core: Arc<Core>, reader: R, writer: W)
@@ -59,7 +62,7 @@ where
         // Ends when the outbox is closed and empty, or nobody takes anything any more.
         () = outbox.write_to(writer) => {}
     }
-    cancel.cancel(Cause::Disconnect);
+    core.end(Cause::Disconnect);
     connection.put_in_order().await;
 }
 
@@ -106,6 +109,10 @@ impl Connection {
             }
             while self.jobs.try_join_next().is_some() {}
             self.outbox.drained().await;
+            // One long message must not be remembered by its room.
+            if buffer.capacity() > BUFFER_KEPT && buffer.len() < READ_BYTES {
+                buffer.shrink_to(READ_BYTES);
+            }
             buffer.reserve(READ_BYTES);
             match reader.read_buf(&mut buffer).await {
                 Ok(0) | Err(_) => return,
@@ -145,6 +152,10 @@ impl Connection {
 
     async fn request(&mut self, request: Request<'_>, is_last: bool) {
         let Request { id, method, params } = request;
+        if method == "ping" && self.session.is_none() && params.is_none_or(|params| params.get() == "{}") {
+            // Whether somebody is there may be asked before hands are shaken.
+            return self.answer(id, &Ok(message::Outcome::Done), &Stamp::new(self.revision()));
+        }
         let job = if method == "initialize" {
             let greeting = self.shake_hands(params).await;
             let revision = self.revision();
@@ -154,6 +165,12 @@ impl Connection {
         };
         let mut job = match job {
             Ok(job) => Box::pin(job),
+            // An answer by that number would be taken for the one to the request that has it.
+            Err((refusal, _)) if refusal.message == DUPLICATE => {
+                let wrong = NoMessage { code: message::INVALID_REQUEST, words: DUPLICATE.into(), id: None };
+                self.outbox.append(|to| message::write_no_message(to, &wrong));
+                return;
+            }
             Err((refusal, revision)) => return self.answer(id, &Err(refusal), &Stamp::new(revision)),
         };
         // The only thing that is waited for may be done at once. Of several each has its own task from the start: they may
@@ -207,7 +224,6 @@ impl Connection {
             };
             match &self.session {
                 Some(session) => session.clone(),
-                None if method == "ping" => return Err(refused(Refusal::unknown_method(method))),
                 None => return Err(refused(first())),
             }
         };

@@ -33,6 +33,9 @@ pub(crate) trait Line: Send + Sync {
     /// Whether lines of a log of this level are wanted.
     fn wants(&self, level: Level) -> bool;
 
+    /// Lets the client go, where it can come back for the rest.
+    fn hang_up(&self) {}
+
     /// Asks all of these; one answer for each, in order.
     fn ask<'a>(&'a self, asks: Vec<Ask>) -> BoxFuture<'a, Result<Vec<Value>, NotAnswered>>;
 }
@@ -97,6 +100,14 @@ impl Peer {
             params["logger"] = logger.into();
         }
         line.notify("notifications/message", &params);
+    }
+
+    /// Lets the client go while this takes long, where it can come back for the rest: over HTTP, in the revision that has words
+    /// for it (2025-11-25). Elsewhere nothing happens.
+    pub fn hang_up(&self) {
+        if let Some(line) = &self.0.line {
+            line.hang_up();
+        }
     }
 
     /// Asks for one thing.

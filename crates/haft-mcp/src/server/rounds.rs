@@ -267,6 +267,15 @@ impl Rounds {
         Some(run)
     }
 
+    /// Ends all calls that wait.
+    pub(crate) fn end(&self, cause: Cause) {
+        let waiting = std::mem::take(&mut *self.waiting());
+        for Waiting { run, expiry } in waiting.into_values() {
+            expiry.abort();
+            run.cancel.cancel(cause);
+        }
+    }
+
     /// How many calls wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -276,10 +285,7 @@ impl Rounds {
 
 impl Drop for Rounds {
     fn drop(&mut self) {
-        for (_, Waiting { run, expiry }) in self.waiting().drain() {
-            expiry.abort();
-            run.cancel.cancel(Cause::Shutdown);
-        }
+        self.end(Cause::Shutdown);
     }
 }
 
@@ -441,5 +447,128 @@ impl Line for RoundsLine {
             }
             answers.await.unwrap_or(Err(NotAnswered::Gone))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nowhere;
+
+    impl Outlet for Nowhere {
+        fn notify(&self, _: Vec<u8>) {}
+
+        fn post(&self, _: Vec<u8>) -> bool {
+            false
+        }
+    }
+
+    fn reached() -> Reached {
+        Reached { outlet: Arc::new(Nowhere), progress: None, level: None }
+    }
+
+    fn binding(principal: &str, name: &str) -> Binding {
+        Binding::new(Some(principal.into()), "tools/call", name, "{}")
+    }
+
+    /// A call that asks for roots until it gets none.
+    fn run(rounds: &Rounds, principal: &str) -> (Cancel, impl Future<Output = Answer>) {
+        let line = RoundsLine::new(Map::new(), reached());
+        let (cancel, asks) = (Cancel::new(), line.0.clone());
+        let work = async move {
+            loop {
+                let answers = match asks.ask(vec![Ask::roots()]).await {
+                    Ok(answers) => answers,
+                    Err(why) => return Some(Err(Refusal::internal(why.to_string()))),
+                };
+                if answers[0]["roots"].as_array().is_some_and(Vec::is_empty) {
+                    return Some(Ok(Outcome::Done));
+                }
+            }
+        };
+        let run = Run::new(binding(principal, "t"), line, cancel.clone()).with_work(Box::pin(work));
+        (cancel, async move { rounds.drive(run, &Cancel::new()).await })
+    }
+
+    fn asked(answer: Answer) -> (String, String) {
+        match answer {
+            Some(Ok(Outcome::InputRequired { requests, state })) => {
+                (requests.keys().next().unwrap().clone(), state)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(answer: Answer) -> String {
+        match answer {
+            Some(Err(refusal)) => refusal.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn resume(
+        rounds: &Rounds,
+        whose: &Binding,
+        (key, state): (String, String),
+        roots: Value,
+    ) -> Answer {
+        let given = Map::from_iter([(key, json!({"roots": roots}))]);
+        rounds.resume(&state, whose, given, reached(), &Cancel::new()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_too_long_is_cancelled() {
+        let rounds = Rounds::new();
+        let (cancel, call) = run(&rounds, "a");
+        let question = asked(call.await);
+        assert_eq!(rounds.len(), 1);
+        tokio::time::sleep(limits::SUSPENDED_FOR * 2).await;
+        assert_eq!((rounds.len(), cancel.cause()), (0, Some(Cause::Timeout)));
+        assert!(refused(resume(&rounds, &binding("a", "t"), question, json!([])).await).contains("too long"));
+    }
+
+    #[tokio::test]
+    async fn a_state_is_good_for_its_own_request_and_once() {
+        let rounds = Rounds::new();
+        let question = asked(run(&rounds, "a").1.await);
+        for other in [binding("b", "t"), binding("a", "u"), Binding::new(None, "tools/call", "t", "{}")] {
+            refused(resume(&rounds, &other, question.clone(), json!([])).await);
+        }
+        let elsewhere = Rounds::new();
+        refused(resume(&elsewhere, &binding("a", "t"), question.clone(), json!([])).await);
+        let whose = binding("a", "t");
+        assert!(matches!(
+            resume(&rounds, &whose, question.clone(), json!([])).await,
+            Some(Ok(Outcome::Done))
+        ));
+        refused(resume(&rounds, &whose, question, json!([])).await);
+        assert_eq!(rounds.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_does_not_ask_without_end() {
+        let rounds = Rounds::new();
+        let mut question = asked(run(&rounds, "a").1.await);
+        for _ in 1..limits::ROUNDS_MAX {
+            question = asked(resume(&rounds, &binding("a", "t"), question, json!([1])).await);
+        }
+        let last = resume(&rounds, &binding("a", "t"), question, json!([1])).await;
+        assert_eq!(refused(last), "the client is asked too much at once");
+    }
+
+    #[tokio::test]
+    async fn calls_that_wait_are_bounded_for_each() {
+        let rounds = Rounds::new();
+        let mut cancels = Vec::new();
+        for _ in 0..limits::SUSPENDED_EACH_MAX {
+            let (cancel, call) = run(&rounds, "a");
+            asked(call.await);
+            cancels.push(cancel);
+        }
+        assert_eq!(refused(run(&rounds, "a").1.await), "the client is asked too much at once");
+        asked(run(&rounds, "b").1.await);
+        drop(rounds);
+        assert!(cancels.iter().all(Cancel::is_cancelled), "they end with the server");
     }
 }

@@ -21,7 +21,7 @@ use super::offer::{Call, Change, Features, GetPrompt, Offer, Read};
 use super::peer::{Ask, Level, Line, NotAnswered, Params as Written, Peer};
 use super::reply::{Freshness, Refusal, RefusalKind, Stamp};
 use super::rounds::{Answer, Binding, Reached, RoundsLine, Run};
-use super::who::{Client, Revision};
+use super::who::{Client, Principal, Revision};
 use super::wish::{Filter, Params, Wish};
 use crate::limits;
 
@@ -32,6 +32,9 @@ pub(crate) trait Outlet: Send + Sync {
 
     /// Sends something that has to arrive; whether that is possible at all.
     fn post(&self, message: Vec<u8>) -> bool;
+
+    /// Lets the client go, where it can come back for the rest.
+    fn hang_up(&self) {}
 }
 
 /// One client, as long as it is there.
@@ -178,7 +181,7 @@ impl Session {
         reached: Reached,
         request: &Cancel,
     ) -> Answer {
-        let principal = self.client.principal.as_ref().map(|principal| principal.name.clone());
+        let principal = self.client.principal.as_ref().map(Principal::identity);
         let binding = match &wish {
             Wish::CallTool { name, arguments } => {
                 Binding::new(principal, "tools/call", name, arguments.get())
@@ -275,10 +278,7 @@ impl Session {
         }
         let id: Box<str> = id.get().into();
         if running.contains_key(&id) {
-            return Err(Refusal::new(
-                RefusalKind::Code(super::message::INVALID_REQUEST),
-                "a request with this `id` is still under way",
-            ));
+            return Err(Refusal::new(RefusalKind::Code(super::message::INVALID_REQUEST), DUPLICATE));
         }
         running.insert(id.clone(), cancel.clone());
         Ok(Ticket { session: self.clone(), id, cancel })
@@ -438,6 +438,9 @@ pub(crate) struct Reach {
     pub(crate) level: Option<Level>,
 }
 
+/// What a request is told whose number is taken.
+pub(crate) const DUPLICATE: &str = "a request with this `id` is still under way";
+
 /// JSON-RPC leaves these numbers to servers.
 const BUSY: i32 = -32000;
 
@@ -593,6 +596,10 @@ impl Line for SimpleLine {
 
     fn progress(&self) -> Option<Value> {
         self.reached.progress.clone()
+    }
+
+    fn hang_up(&self) {
+        self.reached.outlet.hang_up();
     }
 
     fn wants(&self, level: Level) -> bool {

@@ -89,6 +89,14 @@ impl Principal {
         Principal { name: name.into(), scopes: Arc::new([]) }
     }
 
+    /// What tells it from others: the same name with other scopes is somebody else.
+    pub(crate) fn identity(&self) -> Arc<str> {
+        match &*self.scopes {
+            [] => self.name.clone(),
+            scopes => format!("{}\n{}", self.name, scopes.join("\n")).into(),
+        }
+    }
+
     /// The same with scopes.
     #[must_use]
     pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = String>) -> Principal {

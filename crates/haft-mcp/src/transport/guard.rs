@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::{BoxFuture, Cancel, Cause};
@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::http::{Fault, HttpTransport, is_unheard};
+use super::http::{self, Fault, HttpTransport};
 use super::{Link, NotSent};
 use crate::limits::{
     BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
@@ -124,8 +124,9 @@ pub(crate) struct Guard {
     watch: Watch,
     /// Requests of ours that wait for an answer.
     pending: HashMap<RequestId, Wanted>,
-    /// The first question, and when it counts as not understood.
-    discover: Option<(RequestId, Instant)>,
+    /// The first question, and since when it is waited for an answer. By HTTP that is when the request was answered: until then
+    /// it may wait for a token.
+    discover: Option<(RequestId, Arc<OnceLock<Instant>>)>,
     /// The same once it was given up.
     given_up: Option<RequestId>,
     /// How long it is waited for.
@@ -134,6 +135,8 @@ pub(crate) struct Guard {
     open: usize,
     waiting: VecDeque<ServerJsonRpcMessage>,
     allowance: Allowance,
+    /// Whether anything came yet.
+    heard: bool,
     over: bool,
 }
 
@@ -197,6 +200,7 @@ impl Guard {
             open: 0,
             waiting: VecDeque::new(),
             allowance: Allowance { left: f64::from(NOTIFICATIONS_BURST), at: Instant::now() },
+            heard: false,
             over: false,
         }
     }
@@ -212,11 +216,17 @@ impl Guard {
             if self.over {
                 return None;
             }
-            let late = self.discover.as_ref().map(|(_, at)| *at);
+            let sent = self.discover.as_ref().and_then(|(_, sent)| sent.get());
+            let late = sent.map(|sent| *sent + self.discover_wait);
             tokio::select! {
+                // An answer that is there is not late.
+                biased;
                 read = self.inner.read() => match read {
                     Ok(Some(Read::Message(message))) => self.waiting.push_back(*message),
-                    Ok(Some(Read::Text(text))) => self.understand(&text),
+                    Ok(Some(Read::Text(text))) => {
+                        self.heard = true;
+                        self.understand(&text);
+                    }
                     Ok(None) => {
                         let words = self.inner.last_words().await;
                         self.finish(words.unwrap_or_else(|| "it ended the connection".to_owned()));
@@ -335,8 +345,7 @@ impl Guard {
                         self.watch.note(|changes| changes.tools = true);
                         return None;
                     }
-                    ServerNotification::ResourceListChangedNotification(_)
-                    | ServerNotification::ResourceUpdatedNotification(_) => {
+                    ServerNotification::ResourceListChangedNotification(_) => {
                         self.watch.note(|changes| changes.resources = true);
                         return None;
                     }
@@ -380,7 +389,11 @@ impl Guard {
                 };
                 self.pending.insert(request.id.clone(), wanted);
                 if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
-                    self.discover = Some((request.id.clone(), Instant::now() + self.discover_wait));
+                    let sent = Arc::new(OnceLock::new());
+                    if let Inner::Link(_) = self.inner {
+                        let _ = sent.set(Instant::now());
+                    }
+                    self.discover = Some((request.id.clone(), sent));
                 }
             }
             ClientJsonRpcMessage::Notification(notification) => {
@@ -435,14 +448,17 @@ impl Inner {
             Inner::Link(link) => match serde_json::to_string(message) {
                 Ok(text) => Box::pin(link.outbox.post(text)),
                 Err(error) => {
-                    let unsent = NotSent { words: error.to_string(), certain: true };
+                    let unsent = NotSent::new(error.to_string(), true);
                     Box::pin(std::future::ready(Err(unsent)))
                 }
             },
             Inner::Http(transport) => {
                 let sent = transport.send(message.clone());
-                let unsent =
-                    |error: Fault| NotSent { certain: is_unheard(&error), words: super::chain(&error) };
+                let unsent = |error: Fault| NotSent {
+                    certain: http::is_unheard(&error),
+                    wants_sign_in: http::wants_sign_in(&error),
+                    words: http::words(&error),
+                };
                 Box::pin(async move { sent.await.map_err(unsent) })
             }
         }
@@ -470,7 +486,22 @@ impl Transport<RoleClient> for Guard {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), NotSent>> + Send + 'static {
         self.note(&message);
-        self.inner.write(&message)
+        let is_discover = matches!(&message, ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)));
+        let asked = self.discover.as_ref().filter(|_| is_discover).map(|(_, sent)| sent.clone());
+        let (written, heard) = (self.inner.write(&message), self.heard);
+        let is_link = matches!(self.inner, Inner::Link(_));
+        async move {
+            let written = written.await;
+            if let Some(sent) = asked {
+                sent.get_or_init(Instant::now);
+            }
+            match written {
+                // Who went away before the first word says why at the other end, which is better than that it can't be told.
+                Err(_) if is_link && !heard => Ok(()),
+                written => written,
+            }
+        }
     }
 
     fn receive(&mut self) -> impl Future<Output = Option<ServerJsonRpcMessage>> + Send {

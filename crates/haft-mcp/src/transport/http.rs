@@ -10,14 +10,14 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::{Client, RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
-    StreamableHttpError, StreamableHttpPostResponse,
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
 use serde_json::Value;
 use sse_stream::Sse;
@@ -25,18 +25,19 @@ use sse_stream::Sse;
 use super::chain;
 use super::events::Events;
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
+use crate::sign_in::requests::{Requests, WantsSignIn};
 
 /// The transport that the SDK drives over this client.
 pub(crate) type HttpTransport = StreamableHttpClientTransport<Bounded>;
 
-/// A transport to this address, with these headers on each request.
-pub(crate) fn transport(client: Client, url: &str, headers: HeaderMap, concurrency: usize) -> HttpTransport {
+/// A transport to this address.
+pub(crate) fn transport(requests: Requests, url: &str, concurrency: usize) -> HttpTransport {
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(concurrency.saturating_add(8))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         // A session that has ended is a connection that has: the server's handle makes it again, and knows what to repeat.
         .reinit_on_expired_session(false);
-    StreamableHttpClientTransport::with_client(Bounded { client, headers: Arc::new(headers) }, config)
+    StreamableHttpClientTransport::with_client(Bounded { requests }, config)
 }
 
 /// A client for remote servers. No cookies, no proxy but the one given, redirects only within the origin.
@@ -78,8 +79,7 @@ pub(crate) fn choose_tls() {
 /// Requests to one server.
 #[derive(Clone)]
 pub(crate) struct Bounded {
-    client: Client,
-    headers: Arc<HeaderMap>,
+    requests: Requests,
 }
 
 /// What went wrong with a request, in words.
@@ -88,6 +88,12 @@ pub(crate) struct HttpFault {
     words: String,
     /// Nobody was there to take it.
     unheard: bool,
+}
+
+impl HttpFault {
+    fn new(words: impl Into<String>) -> HttpFault {
+        HttpFault { words: words.into(), unheard: false }
+    }
 }
 
 impl fmt::Display for HttpFault {
@@ -101,7 +107,7 @@ impl std::error::Error for HttpFault {}
 pub(crate) type Fault = StreamableHttpError<HttpFault>;
 
 fn fault(words: impl Into<String>) -> Fault {
-    StreamableHttpError::Client(HttpFault { words: words.into(), unheard: false })
+    StreamableHttpError::Client(HttpFault::new(words))
 }
 
 /// Whether a message can't have done anything: nobody was there, or the server no longer knows the session.
@@ -109,6 +115,20 @@ pub(crate) fn is_unheard(error: &Fault) -> bool {
     match error {
         StreamableHttpError::Client(fault) => fault.unheard,
         error => matches!(error, StreamableHttpError::SessionExpired),
+    }
+}
+
+/// Whether a message was refused until somebody signs in.
+pub(crate) fn wants_sign_in(error: &Fault) -> bool {
+    matches!(error, StreamableHttpError::AuthRequired(_))
+}
+
+/// What went wrong, in words.
+pub(crate) fn words(error: &Fault) -> String {
+    match error {
+        StreamableHttpError::AuthRequired(error) => error.www_authenticate_header.clone(),
+        StreamableHttpError::InsufficientScope(error) => error.www_authenticate_header.clone(),
+        error => chain(error),
     }
 }
 
@@ -120,7 +140,7 @@ impl Bounded {
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Response, Fault> {
-        let mut request = request.headers((*self.headers).clone());
+        let mut request = request.headers((*self.requests.headers).clone());
         if let Some(session) = session {
             request = request.header("mcp-session-id", &*session);
         }
@@ -129,9 +149,15 @@ impl Bounded {
         }
         // Those of the protocol win over those of the configuration.
         request = request.headers(custom.into_iter().collect());
-        let response = request.send().await.map_err(|error| {
-            let unheard = error.is_connect();
-            StreamableHttpError::Client(HttpFault { words: chain(&error.without_url()), unheard })
+        let response = self.requests.send(request).await.map_err(|failure| match failure.refused {
+            // The SDK has two words for a refusal; it gives up on both, and on nothing else.
+            Some(WantsSignIn(true)) => {
+                StreamableHttpError::AuthRequired(AuthRequiredError::new(failure.words))
+            }
+            Some(WantsSignIn(false)) => {
+                StreamableHttpError::InsufficientScope(InsufficientScopeError::new(failure.words, None))
+            }
+            None => StreamableHttpError::Client(HttpFault { words: failure.words, unheard: failure.unheard }),
         })?;
         let status = response.status();
         if status.is_redirection() {
@@ -141,14 +167,6 @@ impl Bounded {
                 status.as_u16(),
                 crate::text::line(to, 200)
             )));
-        }
-        if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
-            let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-            let words =
-                format!("HTTP {}; {}", status.as_u16(), challenge.unwrap_or("it wants an authorization"));
-            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(crate::text::line(
-                &words, 300,
-            ))));
         }
         Ok(response)
     }
@@ -168,6 +186,7 @@ impl StreamableHttpClient for Bounded {
         let with_session = session.is_some();
         let body = serde_json::to_string(&message)?;
         let request = self
+            .requests
             .client
             .post(&*uri)
             .header(ACCEPT, "application/json, text/event-stream")
@@ -211,7 +230,7 @@ impl StreamableHttpClient for Bounded {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Fault> {
         // Whether it knows sessions that can be ended is its own matter.
-        self.send(self.client.delete(&*uri), Some(session), token, custom).await.map(drop)
+        self.send(self.requests.client.delete(&*uri), Some(session), token, custom).await.map(drop)
     }
 
     async fn get_stream(
@@ -222,7 +241,7 @@ impl StreamableHttpClient for Bounded {
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
-        let mut request = self.client.get(&*uri).header(ACCEPT, "text/event-stream");
+        let mut request = self.requests.client.get(&*uri).header(ACCEPT, "text/event-stream");
         if let Some(last) = last_event {
             request = request.header("last-event-id", last);
         }
@@ -355,7 +374,7 @@ fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
                 Err(error) => chain(&error.without_url()),
             };
             state.failed = true;
-            return Some((Err(SseError::Body(Box::new(HttpFault { words, unheard: false }))), state));
+            return Some((Err(SseError::Body(Box::new(HttpFault::new(words)))), state));
         }
     })
     .boxed()

@@ -6,23 +6,23 @@
 use std::sync::Arc;
 
 use haft::BoxFuture;
-use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::Client;
 use url::Url;
 
 use super::events::Events;
 use super::{Link, Outbox, Silent, Source, chain};
 use crate::limits::POST_TIMEOUT;
+use crate::sign_in::requests::Requests;
 
 /// Connects, and waits for the address to which messages go.
 ///
 /// # Errors
 /// Why not, in words.
-pub(crate) async fn connect(client: Client, url: &str, headers: HeaderMap) -> Result<Link, String> {
+pub(crate) async fn connect(requests: Requests, url: &str) -> Result<Link, String> {
     let base = Url::parse(url).map_err(|error| format!("the address can't be used: {error}"))?;
-    let request = client.get(base.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-    let response = request.send().await.map_err(|error| chain(&error.without_url()))?;
+    let request = requests.client.get(base.clone()).headers((*requests.headers).clone());
+    let request = request.header(ACCEPT, "text/event-stream");
+    let response = requests.send(request).await.map_err(|failure| failure.words)?;
     if !response.status().is_success() {
         return Err(format!("it answered with HTTP {}", response.status().as_u16()));
     }
@@ -46,18 +46,17 @@ pub(crate) async fn connect(client: Client, url: &str, headers: HeaderMap) -> Re
             crate::text::line(&target.origin().ascii_serialization(), 200)
         ));
     }
-    let sending = Arc::new((client, target, headers));
+    let sending = Arc::new((requests, target));
     let outbox = Outbox::new(sending, false, |sending, text| Box::pin(post(sending.clone(), text)));
     Ok(Link { source: Box::new(stream), outbox, end: Box::new(Silent) })
 }
 
-async fn post(sending: Arc<(Client, Url, HeaderMap)>, text: String) -> Result<(), String> {
-    let (client, target, headers) = &*sending;
-    let request =
-        client.post(target.clone()).headers(headers.clone()).header(CONTENT_TYPE, "application/json");
-    let response = request.timeout(POST_TIMEOUT).body(text).send().await;
-    let response =
-        response.map_err(|error| format!("nothing can be sent: {}", chain(&error.without_url())))?;
+async fn post(sending: Arc<(Requests, Url)>, text: String) -> Result<(), String> {
+    let (requests, target) = &*sending;
+    let request = requests.client.post(target.clone()).headers((*requests.headers).clone());
+    let request = request.header(CONTENT_TYPE, "application/json").timeout(POST_TIMEOUT).body(text);
+    let response = requests.send(request).await;
+    let response = response.map_err(|failure| format!("nothing can be sent: {}", failure.words))?;
     match response.status().is_success() {
         true => Ok(()),
         false => Err(format!("a message was answered with HTTP {}", response.status().as_u16())),

@@ -8,6 +8,11 @@ mod lookup;
 mod network;
 mod peers;
 mod revisions;
+mod serving;
+mod serving_http;
+mod serving_peers;
+mod sign_in;
+mod web;
 
 use std::path::Path;
 use std::sync::Arc;

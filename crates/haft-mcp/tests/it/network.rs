@@ -178,12 +178,19 @@ async fn a_server_that_wants_an_authorization_says_so_and_is_not_asked_again() {
     let no = http_answer("401 Unauthorized\r\nwww-authenticate: Bearer realm=\"x\"", "");
     for kind in [Transport::http, Transport::sse] {
         let (url, count) = answers(no.clone()).await;
-        let (reason, retries) = failure(kind(url)).await;
-        assert!(reason.contains("HTTP 401"), "{reason}");
-        let _ = (retries, count);
+        let room = Room::settled([ServerConfig::new("x", kind(url))], host()).await;
+        let status = room.server().status();
+        assert!(
+            matches!(&status, Status::NeedsSignIn { reason } if reason.contains("HTTP 401")),
+            "{status:?}"
+        );
+        assert_eq!(count.load(Ordering::SeqCst), 1);
     }
+    // Who says who they are has said it.
     let (url, count) = answers(no.clone()).await;
-    let (reason, retries) = failure(Transport::http(url)).await;
+    let mut remote = Remote::new(url);
+    remote.headers.insert("Authorization".into(), "Bearer mine".into());
+    let (reason, retries) = failure(Transport::Http(remote)).await;
     assert!(reason.contains("Bearer realm=\"x\"") && !retries, "{reason}");
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let (url, _) = answers(no).await;

@@ -2,8 +2,8 @@
 
 Speaks the older handshake. The first argument is a comma-separated list of faults of the connection itself:
 silent (answers nothing), deaf (ignores server/discover), listless (never answers tools/list), old (revision 2024-11-05),
-unknown (a revision that nobody knows), many (10,000 tools), dozens (70 tools), watched (a resource that changes). The second is a
-file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
+unknown (a revision that nobody knows), many (10,000 tools), dozens (71 tools), few (one), watched (a resource that changes). The second, or
+the variable COUNTS, is a file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
 """
 
 import json
@@ -13,7 +13,7 @@ import threading
 import time
 
 FAULTS = set((sys.argv[1] if len(sys.argv) > 1 else "").split(","))
-COUNTS = sys.argv[2] if len(sys.argv) > 2 else None
+COUNTS = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("COUNTS")
 LOCK = threading.Lock()
 CHANGED = {"description": "Says it back.", "extra": []}
 if COUNTS and os.path.exists(COUNTS + ".says"):
@@ -46,6 +46,8 @@ def tools():
         return [tool(f"t{number}") for number in range(10_000)]
     if "dozens" in FAULTS:
         return [tool(f"t{number}", f"Counts to {number}.") for number in range(70)] + [tool("flute", "Plays a melody.")]
+    if "few" in FAULTS:
+        return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
         never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})

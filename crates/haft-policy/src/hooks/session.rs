@@ -141,6 +141,11 @@ impl Hooks {
         self.fire(Event::SessionEnd, Some(reason), json!({"reason": reason})).await.outcome
     }
 
+    /// Whether anybody hears that an agent would stop: a long answer need not be copied for nobody.
+    pub fn hears_stop(&self) -> bool {
+        !self.0.matching(Event::Stop, None, |_| true).is_empty()
+    }
+
     /// The agent would stop. Hooks may keep it going, [`limits::STOP_BLOCKS_MAX`] times in a row.
     pub async fn stop(&self, input: &StopInput) -> StopOutcome {
         let fired = self.fire(Event::Stop, None, of_stop(input)).await;

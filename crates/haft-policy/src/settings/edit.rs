@@ -10,6 +10,8 @@ use serde_json::Value;
 use super::jsonc;
 
 const KEY: &str = "mcpServers";
+/// The order of a server's keys.
+const ORDER: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
 
 /// The text with a server in it, in place of one that has its name. `project` is the key of a workspace in a file of many.
 ///
@@ -85,7 +87,12 @@ fn input(value: &Value) -> CstInputValue {
         Value::String(value) => CstInputValue::String(value.clone()),
         Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
         Value::Object(fields) => {
-            CstInputValue::Object(fields.iter().map(|(key, value)| (key.clone(), input(value))).collect())
+            let mut fields: Vec<_> = fields.iter().collect();
+            // As people write it; the rest by name.
+            fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
+            CstInputValue::Object(
+                fields.into_iter().map(|(key, value)| (key.clone(), input(value))).collect(),
+            )
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct RawMcp {
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(rename = "McpServerOptions", extend("additionalProperties" = false))]
 pub struct ServerOptions {
-    /// Whether its process runs in the sandbox. Default: only one that came with the workspace does, and always.
+    /// Whether its process runs in the sandbox. Default: only one that came with the workspace does.
     pub sandbox: Option<bool>,
     /// Whether it may ask the model, each time with your yes. Default: no.
     pub sampling: Option<bool>,
@@ -152,6 +152,8 @@ pub struct ToolSearchSettings {
     /// Or where their definitions take more than this share of the model's window, in percent. Default: 10.
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u64>,
+    /// Whether the provider's own form of it is used. Default: where its own address is asked.
+    pub native: Option<bool>,
 }
 
 impl ToolSearchSettings {

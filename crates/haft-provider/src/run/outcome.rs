@@ -113,6 +113,16 @@ impl Outcome {
 
     /// The outcome as `haft run --output json` prints it.
     pub fn to_json(&self) -> Value {
+        self.json(self.text.as_str().into())
+    }
+
+    /// The same without a copy of the text.
+    pub fn into_json(mut self) -> Value {
+        let text = std::mem::take(&mut self.text);
+        self.json(text.into())
+    }
+
+    fn json(&self, text: Value) -> Value {
         let call = |(call, result): &(ToolCall, ToolResult)| {
             let asked = match &call.input {
                 CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
@@ -126,10 +136,11 @@ impl Outcome {
             })
         };
         let mut shown = json!({
-            "text": self.text, "stop": self.ended.word(), "turns": self.turns, "usage": self.usage,
+            "text": null, "stop": self.ended.word(), "turns": self.turns, "usage": self.usage,
             "calls": self.calls.iter().map(call).collect::<Vec<_>>(),
             "denials": self.denials().map(call).collect::<Vec<_>>(),
         });
+        shown["text"] = text;
         if let Some(cost) = self.cost {
             shown["cost"] = cost.into();
         }

@@ -83,7 +83,7 @@ struct Stage {
 }
 
 impl Transport for Stage {
-    fn send(&self, body: Arc<str>) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>> {
         Box::pin(async move {
             let Performance { delay, act } = self.player.play(self.wire, &body, Some(true), None);
             if !delay.is_zero() {

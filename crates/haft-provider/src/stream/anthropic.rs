@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Assemble;
 use super::draft::{
-    Draft, Object, Read, Spans, count, field, input_value, is_blank, is_object, malformed, merge, parsed,
-    taken,
+    Draft, Object, Read, Spans, count, field, input_value, is_blank, is_object, malformed, merge, of_parts,
+    parsed, taken,
 };
 use crate::reply::{Failure, Stop, Usage};
 
@@ -124,7 +124,7 @@ impl Assemble for Blocks {
         }
         match content.is_empty() {
             true => Vec::new(),
-            false => vec![json!({"role": "assistant", "content": content})],
+            false => vec![of_parts("assistant", "content", content)],
         }
     }
 }
@@ -157,7 +157,7 @@ impl Blocks {
                 }
                 call = Some(draft.begin(id, name)?);
             }
-            "text" => draft.text(&taken(&mut value, "text"), &mut text)?,
+            "text" => draft.text(taken(&mut value, "text"), &mut text)?,
             "thinking" => draft.thinking(field(&value, "thinking"))?,
             _ => {}
         }

@@ -7,6 +7,7 @@
 //! model wrote what it wrote), *refused* (it can be answered but not run, because it was cut off or has no JSON form), or
 //! it is *dropped* with the rest of a stream that broke, and is then in no history.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -29,6 +30,8 @@ pub(super) type Read = Result<(), Failure>;
 pub(super) struct Draft {
     /// What was said since it was last taken.
     pub(super) out: Vec<Delta>,
+    /// Nobody is told of text, because it is there at once.
+    silent: bool,
     message: Message,
     held: Vec<Held>,
     begun: usize,
@@ -63,6 +66,7 @@ impl Draft {
     pub(super) fn new(wire: Wire) -> Draft {
         Draft {
             out: Vec::new(),
+            silent: false,
             message: Message::new(wire),
             held: Vec::new(),
             begun: 0,
@@ -79,6 +83,11 @@ impl Draft {
             failure: None,
             closed: false,
         }
+    }
+
+    /// A draft of a message that came whole.
+    pub(super) fn silent(wire: Wire) -> Draft {
+        Draft { silent: true, ..Draft::new(wire) }
     }
 
     /// Forgets everything but what went wrong.
@@ -131,15 +140,30 @@ impl Draft {
     }
 
     /// More of the answer, which is a part's: `spans` says from now on that it lies there.
-    pub(super) fn text(&mut self, text: &str, spans: &mut Spans) -> Read {
-        if !text.is_empty() {
-            self.keep(text.len())?;
-            let begin = self.text.len();
-            self.text.push_str(text);
-            spans.push(begin..self.text.len());
-            self.out.push(Delta::Text(text.to_owned()));
+    pub(super) fn text<'t>(&mut self, text: impl Into<Cow<'t, str>>, spans: &mut Spans) -> Read {
+        let text: Cow<'t, str> = text.into();
+        if text.is_empty() {
+            return Ok(());
         }
+        self.keep(text.len())?;
+        let begin = self.text.len();
+        if !self.silent {
+            self.out.push(Delta::Text(text.clone().into_owned()));
+        }
+        match text {
+            // A long one that comes at once is taken over.
+            Cow::Owned(text) if begin == 0 && self.silent => self.text = text,
+            text => self.text.push_str(&text),
+        }
+        spans.push(begin..self.text.len());
         Ok(())
+    }
+
+    /// Whether the text of a part is what a JSON text says, written as we would write it.
+    pub(super) fn is_text(&self, spans: &Spans, json: &str) -> bool {
+        let [span] = &spans.0[..] else { return false };
+        let mut same = Same(json.as_bytes());
+        serde_json::to_writer(&mut same, &self.text[span.clone()]).is_ok() && same.0.is_empty()
     }
 
     /// The text of a part.
@@ -308,6 +332,20 @@ impl Draft {
     }
 }
 
+/// What is left of a text that something written has to be the same as.
+struct Same<'t>(&'t [u8]);
+
+impl std::io::Write for Same<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(std::io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Where a part's text lies in the answer's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Spans(Vec<Range<usize>>);
@@ -350,6 +388,12 @@ pub(super) fn input_text(text: &str) -> String {
         true => text.to_owned(),
         false => input_value(text).to_string(),
     }
+}
+
+/// A message of these parts, which are moved: `json!` would copy them.
+pub(super) fn of_parts(role: &str, key: &str, parts: Vec<Value>) -> Value {
+    let fields = [("role".to_owned(), role.into()), (key.to_owned(), Value::Array(parts))];
+    Value::Object(Map::from_iter(fields))
 }
 
 /// An event as JSON.

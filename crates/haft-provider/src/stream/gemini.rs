@@ -3,10 +3,10 @@
 //! Parts are kept as they came. Pieces of text are joined only where neither has anything beside its text: a part with
 //! a signature has to come back as it is.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Assemble;
-use super::draft::{Draft, Object, Read, Spans, count, field, malformed, parsed, taken};
+use super::draft::{Draft, Object, Read, Spans, count, field, malformed, of_parts, parsed, taken};
 use crate::reply::{Failure, FailureKind, Stop, Usage};
 use crate::{Wire, decode};
 
@@ -99,7 +99,7 @@ impl Assemble for Parts {
         }
         let is_answer = |part: &Value| part["thought"] != Value::Bool(true);
         match parts.iter().any(is_answer) {
-            true => vec![json!({"role": "model", "parts": parts})],
+            true => vec![of_parts("model", "parts", parts)],
             false => Vec::new(),
         }
     }
@@ -115,7 +115,7 @@ impl Parts {
             true => draft.thinking(field(&value, "text"))?,
             false if has_text => {
                 let mut spans = Spans::default();
-                draft.text(&taken(&mut value, "text"), &mut spans)?;
+                draft.text(taken(&mut value, "text"), &mut spans)?;
                 text = Some(spans);
             }
             false => {}

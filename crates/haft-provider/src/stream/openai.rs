@@ -3,9 +3,11 @@
 //! Ids of items are not looked at: some servers change them from event to event. An item is kept as its `done` event
 //! has it. Of an item that was never done only the text of a message survives, as a plain message of the assistant.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use haft::search::TOOL_SEARCH;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,6 +15,7 @@ use super::Assemble;
 use super::draft::{
     Draft, Object, Read, Spans, arguments, count, field, input_text, is_object, malformed, parsed,
 };
+use crate::decode::json::Json;
 use crate::decode::{Kind, OPENAI_OTHERS};
 use crate::reply::{Failure, Stop, Usage};
 
@@ -28,6 +31,8 @@ struct Item {
     /// The text of a message so far.
     text: Spans,
     done: Option<Object>,
+    /// The text is in `text` and not in `done`.
+    without_text: bool,
 }
 
 /// The end of a response without its output, which is as long as everything that came before it.
@@ -47,10 +52,78 @@ struct EndingResponse {
     incomplete_details: Value,
 }
 
+/// A message that is done: everything but its text is read, which came in pieces and is kept already.
+#[derive(Deserialize)]
+struct LongDone {
+    r#type: String,
+    output_index: u64,
+    item: LongItem,
+}
+
+#[derive(Deserialize)]
+struct LongItem {
+    content: [LongPart; 1],
+    #[serde(flatten)]
+    rest: Object,
+}
+
+#[derive(Deserialize)]
+struct LongPart {
+    #[serde(rename = "text")]
+    _text: IgnoredAny,
+    #[serde(flatten)]
+    rest: Object,
+}
+
+/// The text of such a message, as it was written.
+fn long_text(data: &str) -> Option<&str> {
+    fn open<'t>(value: Json<'t>, key: &str) -> Option<Json<'t>> {
+        value.object("").ok().flatten()?.get(key)
+    }
+    let content = open(open(Json::new(data).ok()?, "item")?, "content")?.array()?;
+    Some(open(*content.first()?, "text")?.text())
+}
+
+/// What an event is.
+#[derive(Deserialize)]
+struct EventKind<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+}
+
+/// Events that say again what came in pieces.
+const REPEATS: [&str; 6] = [
+    "response.output_text.done",
+    "response.content_part.done",
+    "response.refusal.done",
+    "response.reasoning_text.done",
+    "response.reasoning_summary_text.done",
+    "response.function_call_arguments.done",
+];
+
 /// An event from which so many bytes on the output of the end isn't read again.
 const LONG_BYTES: usize = 64 * 1024;
 
 impl Items {
+    /// Takes the end of a long message whose text came in pieces: the same text is not kept twice. False if it is none.
+    fn long_done(&mut self, data: &str, draft: &mut Draft) -> Result<bool, Failure> {
+        let Ok(LongDone { r#type: kind, output_index: place, item }) = serde_json::from_str(data) else {
+            return Ok(false);
+        };
+        let LongItem { content: [part], rest: mut message } = item;
+        let is_message = kind == "response.output_item.done"
+            && field(&message, "type") == "message"
+            && field(&part.rest, "type") == "output_text";
+        let is_kept = |item: &Item| long_text(data).is_some_and(|text| draft.is_text(&item.text, text));
+        if !is_message || !self.items.get(&place).is_some_and(is_kept) {
+            return Ok(false);
+        }
+        message.insert("content".to_owned(), Value::Array(vec![Value::Object(part.rest)]));
+        self.done(place, message, draft)?;
+        self.at(place, draft)?.without_text = true;
+        Ok(true)
+    }
+
     /// An event's fields.
     fn parsed(&self, data: &str) -> Result<Object, Failure> {
         if data.len() > LONG_BYTES
@@ -66,6 +139,12 @@ impl Items {
 
 impl Assemble for Items {
     fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
+        if data.len() > LONG_BYTES
+            && let Ok(event) = serde_json::from_str::<EventKind<'_>>(data)
+            && (REPEATS.contains(&&*event.r#type) || self.long_done(data, draft)?)
+        {
+            return Ok(());
+        }
         let mut event = self.parsed(data)?;
         match field(&event, "type") {
             "response.created" | "response.in_progress" | "response.queued" => {
@@ -126,9 +205,16 @@ impl Assemble for Items {
                 // Not whole, and the stream broke.
                 Some(_) if item.call.is_some_and(|call| !draft.answers(call)) => {}
                 Some(done) if field(&done, "type") == "message" && is_empty(&done) => {}
-                Some(done) => items.push(Value::Object(done)),
+                Some(mut done) => {
+                    if let Some(part) = done.get_mut("content").filter(|_| item.without_text) {
+                        part[0]["text"] = draft.text_of(&item.text).into();
+                    }
+                    items.push(Value::Object(done));
+                }
                 None if !draft.is_blank(&item.text) => {
-                    items.push(json!({"role": "assistant", "content": draft.text_of(&item.text)}));
+                    let mut message = json!({"role": "assistant"});
+                    message["content"] = draft.text_of(&item.text).into();
+                    items.push(message);
                 }
                 None => {}
             }

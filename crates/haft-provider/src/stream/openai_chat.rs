@@ -128,7 +128,7 @@ impl Chunks {
             Some(Value::Array(parts)) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
             _ => String::new(),
         };
-        draft.text(&taken(&mut delta, "refusal"), &mut self.refusal)?;
+        draft.text(taken(&mut delta, "refusal"), &mut self.refusal)?;
         for key in ["reasoning_content", "reasoning"] {
             let text = field(&delta, key);
             if !text.is_empty() {
@@ -136,7 +136,7 @@ impl Chunks {
                 break;
             }
         }
-        draft.text(&content, &mut self.content)?;
+        draft.text(content, &mut self.content)?;
         if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
             for (at, call) in (0..).zip(calls) {
                 match call {

@@ -5,17 +5,19 @@
 //! same was changed by somebody else, mostly the user: that is said and left alone. What could not be held is put back:
 //! names that git would obey as soon as they exist, links, and a configuration of git that a command had to write.
 
+mod config;
+mod made;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 
+use self::config::{aside_left, check_config, undo_left};
 use super::compare::Watch;
-use super::gitconfig::{self, Merged};
 use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Left};
 use super::nested::Nested;
@@ -449,172 +451,6 @@ impl Guard {
             said.push(Refusal::Protected { path: path.clone(), done });
         }
     }
-
-    /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
-    /// or an editor would enter it by itself.
-    fn look_for_new_repositories(&self, request: &ProcessRequest, said: &mut Vec<Refusal>) {
-        let (held, known) = {
-            let mut state = self.state();
-            let known = state.repositories.len();
-            (state.held.remove(&address(request)).unwrap_or(known).min(known), known)
-        };
-        // Made while this command ran, by another one: this one could still change them.
-        let made: Vec<PathBuf> =
-            self.state().repositories[held..].iter().map(|repository| repository.work.clone()).collect();
-        for work in &made {
-            self.check_new(work, held, said);
-        }
-        let mut looked_at = Vec::new();
-        loop {
-            let mut new = self.entered_by_itself();
-            new.retain(|work| !looked_at.contains(work));
-            if new.is_empty() || looked_at.len() >= limits::REPOSITORIES_MAX {
-                break;
-            }
-            for work in new {
-                if self.check_new(&work, known, said)
-                    && let Ok(Some(mut repository)) = repository::find(&work, self.home.as_deref())
-                {
-                    // What was made in the session vouches for nothing outside of it.
-                    repository.elsewhere.clear();
-                    let mut state = self.state();
-                    state.plain.retain(|plain| *plain != work);
-                    state.repositories.push(repository);
-                }
-                looked_at.push(work);
-            }
-        }
-        self.look_at_nested(known, said);
-        if self.state().repositories.len() > known {
-            self.take_away_unwanted(said);
-            let new: Vec<PathBuf> = self.state().repositories[known..]
-                .iter()
-                .flat_map(|repository| repository.fixed.iter().chain([&repository.config]).cloned())
-                .collect();
-            self.watch.learn(&new);
-        }
-    }
-
-    /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
-    /// looked at again when something of them has changed.
-    fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
-        let looked = self.state().nested.look();
-        for work in looked.repositories {
-            if self.state().repositories.iter().any(|repository| repository.work == work) {
-                continue;
-            }
-            if self.check_new(&work, known, said)
-                && let Ok(Some(repository)) = repository::find(&work, self.home.as_deref())
-            {
-                let of_worktrees = repository::worktree_configs(&repository.config);
-                let held =
-                    |path: &PathBuf| self.state().repositories.iter().any(|held| held.fixed.contains(path));
-                let unwanted = repository.unwanted.into_iter().chain(of_worktrees);
-                for path in unwanted.filter(|path| path.symlink_metadata().is_ok() && !held(path)) {
-                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
-                }
-            }
-            self.state().nested.checked(&work);
-        }
-        for path in looked.denied.into_iter().filter(|path| !self.placeholders.made(path)) {
-            let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
-                        what rules name without a wildcard, can be held; look at it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        for path in looked.closed {
-            let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
-                        you use git in it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        if looked.gave_up {
-            self.state().gave_up = true;
-            let done = "commands have made so many files that repositories among them aren't looked for any more; look \
-                        before you use git there";
-            said.extend(
-                self.workspaces
-                    .first()
-                    .map(|path| Refusal::Protected { path: path.clone(), done: done.into() }),
-            );
-        }
-    }
-
-    /// Whether there was too much to look for repositories in.
-    pub(super) fn gave_up(&self) -> bool {
-        self.state().gave_up
-    }
-
-    /// Takes from a repository that a command has made what would run, and says so. Whether it is one that stays and has
-    /// to be held from now on. The first `held` repositories were held all the time.
-    fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> bool {
-        let git = work.join(".git");
-        let Ok(found) = git.symlink_metadata() else { return false };
-        let there = match repository::find(work, self.home.as_deref()) {
-            Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
-            _ => None,
-        };
-        // Nobody keeps a repository where every command writes and nothing is held.
-        let there = there.filter(|there| !there.starts_with(&self.temp));
-        let Some(there) = there else {
-            // It may lead anywhere.
-            said.push(Refusal::Protected { done: undo::take_away(&git), path: git });
-            return false;
-        };
-        if !self.workspaces.iter().any(|workspace| there.starts_with(workspace)) {
-            // Its other end lies where no command writes, and leads back.
-            return false;
-        }
-        let config = there.join("config");
-        if self.state().repositories[..held].iter().any(|known| known.config == config) {
-            return true;
-        }
-        let of_submodule = (!found.is_dir()).then_some(work);
-        said.extend(check_new_config(&config, of_submodule));
-        let extra = there.join("config.worktree");
-        if extra.symlink_metadata().is_ok() {
-            said.push(Refusal::Protected { done: undo::take_away(&extra), path: extra });
-        }
-        let hooks = there.join("hooks");
-        if hooks.symlink_metadata().is_err() {
-            return true;
-        }
-        match undo::names(&hooks) {
-            Ok(names) => {
-                for name in names.iter().filter(|name| !name.to_string_lossy().ends_with(".sample")) {
-                    let path = hooks.join(name);
-                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
-                }
-            }
-            // Not a folder, or a link to one.
-            Err(_) => said.push(Refusal::Protected { done: undo::take_away(&hooks), path: hooks }),
-        }
-        true
-    }
-
-    /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look there), and
-    /// what an index calls a submodule.
-    fn entered_by_itself(&self) -> Vec<PathBuf> {
-        let mut state = self.state();
-        let State { repositories, plain, indexes, .. } = &mut *state;
-        let mut found = plain.clone();
-        for workspace in &self.workspaces {
-            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
-            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            found.extend(folders.take(limits::FOLDERS_LOOKED_AT_MAX).map(|folder| folder.path()));
-        }
-        for repository in repositories.iter() {
-            let Some(there) = repository::administration(&repository.work) else { continue };
-            let links = indexes.links(&there.join("index"));
-            found.extend(links.iter().map(|link| repository.work.join(link)));
-        }
-        found.retain(|work| {
-            let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace));
-            let known = repositories.iter().any(|repository| repository.work == *work);
-            inside && !known && work.join(".git").symlink_metadata().is_ok()
-        });
-        found.sort();
-        found.dedup();
-        found
-    }
 }
 
 fn is_refusal(error: &io::Error) -> bool {
@@ -622,80 +458,4 @@ fn is_refusal(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotADirectory
     )
-}
-
-/// Undoes what a command of a session that was killed has changed in a configuration. Says so.
-fn undo_left(path: &Path, before: &[u8]) -> Option<String> {
-    // The repository may be gone.
-    path.parent().filter(|folder| folder.is_dir())?;
-    let Refusal::Protected { path, done } = check_config(path, before)? else { return None };
-    Some(format!(
-        "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
-        path.display()
-    ))
-}
-
-/// Puts aside what a command of a session that was killed has made. Says so.
-fn aside_left(below: &Path, name: &Path) -> Option<String> {
-    // An empty folder is nothing that git obeys.
-    if name.symlink_metadata().is_err() || placeholders::stands(name) {
-        return None;
-    }
-    let done = undo::put_aside(name, below);
-    Some(format!(
-        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-        name.display()
-    ))
-}
-
-/// Looks at a configuration that a command was let write.
-fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
-    let found = path.symlink_metadata().ok();
-    let now = found.as_ref().filter(|found| found.is_file()).and_then(|_| undo::read(path).ok());
-    let (bytes, undone) = match now.as_deref().map(|now| (gitconfig::merge(before, now), now)) {
-        Some((Merged::Stays, now)) => match found.is_some_and(|found| found.nlink() > 1) {
-            // Another name of it could be written by the next command.
-            true => (now.to_owned(), Vec::new()),
-            false => return None,
-        },
-        Some((Merged::Undone(bytes, names), _)) => (bytes, names),
-        None => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
-    };
-    written_back(path, &bytes, &undone)
-}
-
-/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
-/// in this folder, `git submodule` write.
-fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal> {
-    let bytes = undo::read(path).ok().filter(|bytes| gitconfig::parse(bytes).is_ok());
-    let Some(bytes) = bytes else {
-        path.symlink_metadata().ok()?;
-        return Some(Refusal::Protected { path: path.to_owned(), done: undo::take_away(path) });
-    };
-    let leads_here = |entry: &gitconfig::Entry| {
-        let to = path
-            .parent()
-            .zip(entry.value.as_ref())
-            .and_then(|(there, to)| there.join(to).canonicalize().ok());
-        entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
-    };
-    let may = |entry: &gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
-    let (kept, undone) = gitconfig::without_those(&bytes, may)?;
-    written_back(path, &kept, &undone)
-}
-
-fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal> {
-    // Keys, or that it is everything.
-    let shown =
-        |name: &String| if name.starts_with("all of it (") { name.clone() } else { format!("`{name}`") };
-    let names: Vec<String> = undone.iter().take(5).map(shown).collect();
-    let names = names.join(", ");
-    let done = match undo::replace(path, bytes) {
-        Ok(()) if undone.is_empty() => return None,
-        Ok(()) => format!("a command changed {names}, and that was undone"),
-        Err(error) => format!(
-            "a command changed {names}, and that can't be undone: {error}; look at it before you use git here"
-        ),
-    };
-    Some(Refusal::Protected { path: path.to_owned(), done })
 }

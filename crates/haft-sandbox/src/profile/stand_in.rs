@@ -13,8 +13,11 @@
 //! another folder. What a killed session leaves behind goes when the next one starts, and what it had made is kept then: a
 //! session holds a lock while it lives.
 
+mod folder;
+mod left;
+
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -27,11 +30,13 @@ use haft::files::Extent;
 use haft::files::held::Place;
 use haft::ports::{ProcessRequest, Refusal};
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags, accessat, flock, fstat,
-    linkat, mkdirat, openat, renameat, statat, statx, unlinkat,
+    Access, AtFlags, CWD, FileType, FlockOperation, Mode, Stat, accessat, flock, fstat, linkat, mkdirat,
+    renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
+use self::folder::{Id, Search, is_empty, is_folder, make_like, mount_number, open_folder};
+use self::left::{Left, strip, sweep};
 use super::places::Places;
 use super::recovered::Recovered;
 use super::{address, limits};
@@ -108,15 +113,6 @@ impl Name {
             Some(1) => 1,
             Some(_) => 2,
         }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Id(u64, u64);
-
-impl Id {
-    fn of(found: &Stat) -> Id {
-        Id(found.st_dev, found.st_ino)
     }
 }
 
@@ -515,139 +511,6 @@ enum Done {
     Stays(Option<PathBuf>),
 }
 
-/// What of a private folder matters.
-#[derive(Default)]
-struct Left {
-    at: PathBuf,
-    /// Nothing but what was granted.
-    quiet: bool,
-    granted: Vec<PathBuf>,
-    /// What the granted names were.
-    files: Vec<Id>,
-    /// What wasn't put there by the command.
-    room: Vec<PathBuf>,
-}
-
-impl Left {
-    fn matters(&self, rest: &Path, found: &Stat) -> bool {
-        let granted = || self.granted.iter().any(|granted| rest.starts_with(granted));
-        let kept = match FileType::from_raw_mode(found.st_mode) {
-            // With another name there is nothing to be lost.
-            FileType::RegularFile => found.st_size > 0 && found.st_nlink == 1,
-            FileType::Symlink => true,
-            _ => false,
-        };
-        let was_granted = self.files.contains(&Id::of(found));
-        kept && (was_granted || !self.room.iter().any(|room| room == rest) && (!self.quiet || granted()))
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = self.at.as_os_str().as_bytes().to_vec();
-        let mut push = |sign: &str, rest: &[u8]| {
-            bytes.push(0);
-            bytes.extend_from_slice(sign.as_bytes());
-            bytes.extend_from_slice(rest);
-        };
-        push(if self.quiet { "quiet" } else { "told" }, b"");
-        self.granted.iter().for_each(|path| push("+", path.as_os_str().as_bytes()));
-        self.room.iter().for_each(|path| push("-", path.as_os_str().as_bytes()));
-        self.files.iter().for_each(|Id(dev, ino)| push("=", format!("{dev}:{ino}").as_bytes()));
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Left {
-        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-        let mut lines = bytes.split(|byte| *byte == 0);
-        let mut left = Left { at: path(lines.next().unwrap_or_default()), ..Left::default() };
-        left.quiet = lines.next() == Some(b"quiet");
-        for line in lines {
-            match line {
-                [b'+', rest @ ..] => left.granted.push(path(rest)),
-                [b'-', rest @ ..] => left.room.push(path(rest)),
-                [b'=', rest @ ..] => {
-                    let numbers = std::str::from_utf8(rest).ok().and_then(|rest| rest.split_once(':'));
-                    let id = numbers.and_then(|(dev, ino)| Some(Id(dev.parse().ok()?, ino.parse().ok()?)));
-                    left.files.extend(id);
-                }
-                _ => {}
-            }
-        }
-        left
-    }
-}
-
-/// The names in a folder.
-fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
-}
-
-/// Removes what doesn't matter. Whether anything is left.
-fn strip(folder: BorrowedFd<'_>, inside: &Path, matters: &Left, depth: usize) -> bool {
-    let Ok(names) = names_in(folder) else { return true };
-    let mut left = false;
-    for name in names {
-        let rest = inside.join(&name);
-        let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        let flags = match is_folder(&found) {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
-        };
-        let keep = match is_folder(&found) {
-            true => {
-                let deeper = (depth < limits::WALK_DEPTH_MAX).then(|| open_folder(folder, &name));
-                deeper.is_none_or(|deeper| {
-                    deeper.map_or(true, |deeper| strip(deeper.as_fd(), &rest, matters, depth + 1))
-                })
-            }
-            false => matters.matters(&rest, &found),
-        };
-        left |= keep || unlinkat(folder, &name, flags).is_err();
-    }
-    left
-}
-
-/// Looks for the names of a file.
-struct Search {
-    id: Id,
-    found: Vec<(OwnedFd, OsString, PathBuf)>,
-    entries_left: usize,
-}
-
-impl Search {
-    fn new(id: Id) -> Search {
-        Search { id, found: Vec::new(), entries_left: limits::WALK_ENTRIES_MAX }
-    }
-
-    /// Whether everything was looked at.
-    fn look_in(&mut self, folder: BorrowedFd<'_>, inside: &Path, depth: usize) -> bool {
-        let Ok(names) = names_in(folder) else { return false };
-        let mut whole = depth <= limits::WALK_DEPTH_MAX;
-        for name in names.into_iter().filter(|_| depth <= limits::WALK_DEPTH_MAX) {
-            let Some(left) = self.entries_left.checked_sub(1) else { return false };
-            self.entries_left = left;
-            let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let rest = inside.join(&name);
-            if is_folder(&found) {
-                let deeper = open_folder(folder, &name);
-                whole &= deeper.is_ok_and(|deeper| self.look_in(deeper.as_fd(), &rest, depth + 1));
-            } else if Id::of(&found) == self.id
-                && let Ok(held) = folder.try_clone_to_owned()
-            {
-                self.found.push((held, name, rest));
-            }
-        }
-        whole
-    }
-}
-
 /// Makes of a name in one folder what became of it in another.
 fn finish(
     name: &Name,
@@ -675,25 +538,6 @@ fn finish(
     }
 }
 
-fn is_empty(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
-    let Ok(opened) = open_folder(folder, name) else { return false };
-    let Ok(mut entries) = rustix::fs::Dir::new(opened) else { return false };
-    let other = |entry: &rustix::fs::DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
-    !entries.any(|entry| entry.is_ok_and(|entry| other(&entry)))
-}
-
-fn is_folder(found: &Stat) -> bool {
-    FileType::from_raw_mode(found.st_mode) == FileType::Directory
-}
-
-/// A folder with the permissions of another; one that is there stays as it is.
-fn make_like(folder: BorrowedFd<'_>, name: &OsStr, like: &Stat) -> io::Result<()> {
-    match mkdirat(folder, name, Mode::from_raw_mode(like.st_mode)) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
 /// Makes a folder that nobody else may enter, and locks it.
 fn private_folder(own: &Own, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mode = Mode::from_raw_mode(0o700);
@@ -709,53 +553,4 @@ fn private_folder(own: &Own, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     };
     flock(&opened, FlockOperation::NonBlockingLockExclusive)?;
     Ok(opened)
-}
-
-/// Removes what a killed session has left: a folder, or a link to one. Says what of it was kept, and where.
-fn sweep(path: &Path, recovered: &Recovered) -> Option<String> {
-    let called = path.file_name()?.to_str()?;
-    if let Some(of) = called.strip_suffix(SAYS) {
-        if path.with_file_name(of).symlink_metadata().is_err() {
-            let _ = fs::remove_file(path);
-        }
-        return None;
-    }
-    let record = fs::read_link(path).ok();
-    let folder = record.as_deref().unwrap_or(path);
-    let ours = |name: &OsStr| name.as_bytes().starts_with(BESIDE.as_bytes());
-    if record.is_some() && !folder.file_name().is_some_and(ours) {
-        return None;
-    }
-    let says = path.with_file_name(format!("{called}{SAYS}"));
-    let mut kept = None;
-    if let Ok(opened) = open_folder(CWD, folder) {
-        if flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return None;
-        }
-        let left = Left::from_bytes(&fs::read(&says).unwrap_or_default());
-        match strip(opened.as_fd(), Path::new(""), &left, 0) {
-            true => {
-                let at = recovered.keep(called, folder);
-                kept = Some(match left.at.as_os_str().is_empty() {
-                    true => format!("`{}`", at.display()),
-                    false => format!("`{}` (for `{}`)", at.display(), left.at.display()),
-                });
-            }
-            false => drop(fs::remove_dir_all(folder)),
-        }
-    }
-    let _ = fs::remove_file(says);
-    if record.is_some() {
-        let _ = fs::remove_file(path);
-    }
-    kept
-}
-
-fn open_folder(at: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(at, name, flags, Mode::empty())?)
-}
-
-fn mount_number(folder: BorrowedFd<'_>) -> io::Result<u64> {
-    Ok(statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
 }

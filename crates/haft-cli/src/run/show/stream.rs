@@ -48,13 +48,13 @@ impl Stream {
         Stream { writing: Mutex::new(thread.ok().map(|thread| Writing { last, thread })), lines }
     }
 
-    pub(super) fn line(&self, value: &Value) {
+    pub(super) fn line(&self, value: Value) {
         // Nobody takes it any more where the reader is gone.
         let _ = self.lines.send(line(value));
     }
 
     /// Writes the last line and waits until all are written.
-    pub(super) fn end(&self, last: &Value) -> Result<(), Exit> {
+    pub(super) fn end(&self, last: Value) -> Result<(), Exit> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(writing) = writing else {
             output::error("standard output can't be written: no thread can be started");
@@ -84,7 +84,7 @@ impl RunSink for Stream {
             plain::needed(&event);
         }
         if let Some(value) = event.to_json() {
-            self.line(&value);
+            self.line(value);
         }
     }
 }
@@ -98,7 +98,13 @@ fn write(waiting: &Receiver<String>) -> io::Result<()> {
             if line.is_empty() {
                 return flush(&mut batch);
             }
-            batch.push_str(&line);
+            if line.len() > BATCH_BYTES {
+                // A long one goes out as it is.
+                flush(&mut batch)?;
+                output::bytes(line.as_bytes())?;
+            } else {
+                batch.push_str(&line);
+            }
             batch.push('\n');
             next = if batch.len() < BATCH_BYTES { waiting.try_recv().ok() } else { None };
         }

@@ -1,0 +1,462 @@
+//! A server for the conformance suite of the protocol: has every tool, resource and prompt that its scenarios ask for.
+//!
+//! ```text
+//! fixture 127.0.0.1:3000                                            serves http://127.0.0.1:3000/mcp, and says so
+//! conformance server --url http://127.0.0.1:3000/mcp --requirements 2026-07-28
+//! fixture --stdio                                                   serves whoever started it
+//! ```
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program says what happened")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::{BoxFuture, Cancel, Content};
+use haft_mcp::server::{
+    About, Ask, Block, Call, Change, Changes, Complete, Completion, Contents, Elicited, Features, GetPrompt,
+    Http, Level, Listing, Offer, PromptReply, Read, ReadReply, Refusal, Reply, Role, Server,
+};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+/// One red point.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0,
+    0, 1, 8, 2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 8, 0xd7, 0x63, 0xf8,
+    0xcf, 0xc0, 0, 0, 3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42,
+    0x60, 0x82,
+];
+/// Silence.
+const WAV: &[u8] =
+    b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
+
+/// How long the scenarios want to be let wait.
+const PAUSE: Duration = Duration::from_millis(50);
+
+struct Fixture {
+    tools: Listing,
+    resources: Listing,
+    templates: Listing,
+    prompts: Listing,
+    changes: Changes,
+}
+
+/// Tools without arguments, each with what it is for.
+const PLAIN: [(&str, &str); 24] = [
+    ("test_simple_text", "Returns a text."),
+    ("test_image_content", "Returns a picture."),
+    ("test_audio_content", "Returns a sound."),
+    ("test_embedded_resource", "Returns a resource."),
+    ("test_multiple_content_types", "Returns a text, a picture and a resource."),
+    ("test_tool_with_logging", "Writes three lines to the log."),
+    ("test_logging_tool", "Writes a line to the log."),
+    ("test_error_handling", "Fails."),
+    ("test_tool_with_progress", "Tells how far it is."),
+    ("test_reconnection", "Lets the client go and answers when it is back."),
+    ("test_elicitation_sep1034_defaults", "Asks with a form that has defaults."),
+    ("test_elicitation_sep1330_enums", "Asks with a form that has choices of every kind."),
+    ("test_missing_capability", "Needs a model of the client."),
+    ("test_streaming_elicitation", "Tells how far it is, and asks."),
+    ("test_trigger_tool_change", "Says that the tools have changed."),
+    ("test_trigger_prompt_change", "Says that the prompts have changed."),
+    ("test_input_required_result_elicitation", "Asks for a name."),
+    ("test_input_required_result_sampling", "Asks a model."),
+    ("test_input_required_result_list_roots", "Asks for folders."),
+    ("test_input_required_result_request_state", "Asks for a yes."),
+    ("test_input_required_result_multiple_inputs", "Asks for three things at once."),
+    ("test_input_required_result_multi_round", "Asks twice."),
+    ("test_input_required_result_tampered_state", "Asks for a yes."),
+    ("test_input_required_result_capabilities", "Asks for whatever the client can do."),
+];
+
+fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> Value {
+    json!({"name": name, "description": description, "inputSchema":
+        {"type": "object", "properties": properties, "required": required}})
+}
+
+/// A schema with what the newest dialect has to offer.
+fn rich_schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": {"$anchor": "addressDef", "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    })
+}
+
+fn names_form() -> Value {
+    json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
+}
+
+fn yes_form() -> Value {
+    json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]})
+}
+
+fn sample(text: &str, most: u32) -> Ask {
+    Ask::sample(
+        json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": most}),
+    )
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let mut tools: Vec<Value> =
+            PLAIN.iter().map(|(name, description)| tool(name, description, json!({}), &[])).collect();
+        let words = json!({"type": "string"});
+        tools.push(tool("test_sampling", "Asks a model.", json!({"prompt": words}), &["prompt"]));
+        tools.push(tool("test_elicitation", "Asks the user.", json!({"message": words}), &["message"]));
+        let region = json!({"region": {"type": "string", "x-mcp-header": "Region"}});
+        tools.push(tool("test_header", "Has an argument that stands in a header.", region, &[]));
+        let mut echo = tool("test_echo", "Returns what it gets.", json!({"text": words}), &["text"]);
+        echo["outputSchema"] = json!({"type": "object", "properties": {"text": words}, "required": ["text"]});
+        tools.push(echo);
+        tools.push(json!({"name": "json_schema_2020_12_tool", "description": "Has a rich schema.", "inputSchema": rich_schema()}));
+        let argument = |name: &str| json!({"name": name, "description": "A text.", "required": true});
+        Fixture {
+            tools: Listing::new(tools),
+            resources: Listing::new([
+                json!({"uri": "test://static-text", "name": "static-text", "description": "A text.", "mimeType": "text/plain"}),
+                json!({"uri": "test://static-binary", "name": "static-binary", "description": "A picture.", "mimeType": "image/png"}),
+                json!({"uri": "test://watched-resource", "name": "watched-resource", "description": "Changes.", "mimeType": "text/plain"}),
+            ]),
+            templates: Listing::new([json!({"uriTemplate": "test://template/{id}/data", "name": "template",
+                "description": "Data by id.", "mimeType": "application/json"})]),
+            prompts: Listing::new([
+                json!({"name": "test_simple_prompt", "description": "A prompt."}),
+                json!({"name": "test_prompt_with_arguments", "description": "Has arguments.",
+                    "arguments": [argument("arg1"), argument("arg2")]}),
+                json!({"name": "test_prompt_with_embedded_resource", "description": "Has a resource.",
+                    "arguments": [argument("resourceUri")]}),
+                json!({"name": "test_prompt_with_image", "description": "Has a picture."}),
+                json!({"name": "test_input_required_result_prompt", "description": "Asks before it is given."}),
+            ]),
+            changes: Changes::new(),
+        }
+    }
+
+    async fn run(&self, call: Call) -> Result<Reply, Refusal> {
+        let peer = &call.peer;
+        let pause = || tokio::time::sleep(PAUSE);
+        let picture = || Block::from(Content::image("image/png", PNG));
+        Ok(match call.name.as_str() {
+            "test_simple_text" => Reply::text("This is a simple text response for testing."),
+            "test_image_content" => Reply::new([picture()]),
+            "test_audio_content" => Reply::new([Block::from(Content::document("audio/wav", WAV))]),
+            "test_embedded_resource" => Reply::new([Block::raw(&json!({"type": "resource", "resource":
+                {"uri": "test://embedded-resource", "mimeType": "text/plain", "text": "This is an embedded resource content."}}))]),
+            "test_multiple_content_types" => Reply::new([
+                Block::text("Multiple content types test:"),
+                picture(),
+                Block::raw(&json!({"type": "resource", "resource": {"uri": "test://mixed-content-resource",
+                    "mimeType": "application/json", "text": "{\"test\":\"data\",\"value\":123}"}})),
+            ]),
+            "test_tool_with_logging" => {
+                peer.log(Level::Info, None, &json!("Tool execution started"));
+                pause().await;
+                peer.log(Level::Info, None, &json!("Tool processing data"));
+                pause().await;
+                peer.log(Level::Info, None, &json!("Tool execution completed"));
+                Reply::text("logged")
+            }
+            "test_logging_tool" => {
+                peer.log(Level::Info, None, &json!("a line"));
+                Reply::text("logged")
+            }
+            "test_error_handling" => Reply::error("This tool intentionally returns an error for testing"),
+            "test_tool_with_progress" => {
+                peer.progress(0.0, Some(100.0), None);
+                pause().await;
+                peer.progress(50.0, Some(100.0), None);
+                pause().await;
+                peer.progress(100.0, Some(100.0), None);
+                Reply::text("done")
+            }
+            "test_reconnection" => {
+                peer.hang_up();
+                pause().await;
+                Reply::text("done while nobody listened")
+            }
+            "test_echo" | "test_header" => {
+                let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
+                match arguments["text"].as_str() {
+                    None if call.name == "test_echo" => {
+                        Reply::error("invalid input: /text is missing; a string is required")
+                    }
+                    _ => {
+                        Reply::text(arguments["text"].as_str().unwrap_or_default()).with_structured(arguments)
+                    }
+                }
+            }
+            "test_trigger_tool_change" => {
+                self.changes.tell(Change::Tools);
+                Reply::text("told")
+            }
+            "test_trigger_prompt_change" => {
+                self.changes.tell(Change::Prompts);
+                Reply::text("told")
+            }
+            "json_schema_2020_12_tool" => Reply::text("fine"),
+            _ => self.ask(call).await?,
+        })
+    }
+
+    /// The tools that ask something of the client.
+    async fn ask(&self, call: Call) -> Result<Reply, Refusal> {
+        let peer = &call.peer;
+        let told = |said: &Elicited| match said {
+            Elicited::Accepted(content) => {
+                format!("action=accept, content={}", Value::Object(content.clone()))
+            }
+            Elicited::Declined => "action=decline".to_owned(),
+            Elicited::Dismissed => "action=cancel".to_owned(),
+        };
+        let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
+        let argument = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
+        let says = |answer: &Value| answer["content"]["text"].as_str().unwrap_or_default().to_owned();
+        Ok(match call.name.as_str() {
+            "test_sampling" => {
+                let answer = peer.ask(sample(&argument("prompt"), 100)).await?;
+                Reply::text(format!("LLM response: {}", says(&answer)))
+            }
+            "test_elicitation" => {
+                let words = |of: &str| json!({"type": "string", "description": of});
+                let form = json!({"type": "object", "properties": {"username": words("User's response"),
+                    "email": words("User's email address")}, "required": ["username", "email"]});
+                let said = peer.elicit(&argument("message"), form).await?;
+                Reply::text(format!("User response: {}", told(&said)))
+            }
+            "test_elicitation_sep1034_defaults" => {
+                let form = json!({"type": "object", "properties": {
+                    "name": {"type": "string", "default": "John Doe"},
+                    "age": {"type": "integer", "default": 30},
+                    "score": {"type": "number", "default": 95.5},
+                    "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+                    "verified": {"type": "boolean", "default": true},
+                }, "required": []});
+                let said = peer.elicit("Please look at the defaults.", form).await?;
+                Reply::text(format!("Elicitation completed: {}", told(&said)))
+            }
+            "test_elicitation_sep1330_enums" => {
+                let plain = json!(["option1", "option2", "option3"]);
+                let titled = json!([{"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"},
+                    {"const": "value3", "title": "Third"}]);
+                let form = json!({"type": "object", "properties": {
+                    "untitledSingle": {"type": "string", "enum": plain},
+                    "titledSingle": {"type": "string", "oneOf": titled},
+                    "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+                    "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
+                    "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+                }, "required": []});
+                let said = peer.elicit("Please choose.", form).await?;
+                Reply::text(format!("Elicitation completed: {}", told(&said)))
+            }
+            "test_missing_capability" => {
+                let answer = peer.ask(sample("Anything?", 10)).await?;
+                Reply::text(says(&answer))
+            }
+            "test_streaming_elicitation" => {
+                peer.progress(1.0, None, None);
+                let said = peer.elicit("What is your name?", names_form()).await?;
+                Reply::text(told(&said))
+            }
+            "test_input_required_result_elicitation" => {
+                let ask = Ask::form("What is your name?", names_form()).with_key("user_name");
+                let Elicited::Accepted(content) = Elicited::of(peer.ask(ask).await?)? else {
+                    return Ok(Reply::text("Hello, nobody!"));
+                };
+                Reply::text(format!(
+                    "Hello, {}!",
+                    content.get("name").and_then(Value::as_str).unwrap_or("you")
+                ))
+            }
+            "test_input_required_result_sampling" => {
+                let ask = sample("What is the capital of France?", 100).with_key("capital_question");
+                Reply::text(says(&peer.ask(ask).await?))
+            }
+            "test_input_required_result_list_roots" => {
+                Reply::text(peer.ask(Ask::roots().with_key("client_roots")).await?["roots"].to_string())
+            }
+            "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+                let said = peer.ask(Ask::form("Please confirm", yes_form()).with_key("confirm")).await?;
+                Reply::text(format!("state-ok: {said}"))
+            }
+            "test_input_required_result_multiple_inputs" => {
+                let answers = peer
+                    .ask_all(vec![
+                        Ask::form("What is your name?", names_form()).with_key("user_name"),
+                        sample("Generate a greeting", 50).with_key("greeting"),
+                        Ask::roots().with_key("client_roots"),
+                    ])
+                    .await?;
+                Reply::text(Value::Array(answers).to_string())
+            }
+            "test_input_required_result_multi_round" => {
+                let name =
+                    peer.ask(Ask::form("Step 1: What is your name?", names_form()).with_key("step1")).await?;
+                let form = json!({"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]});
+                let color = peer
+                    .ask(Ask::form("Step 2: What is your favorite color?", form).with_key("step2"))
+                    .await?;
+                Reply::text(format!("{name} {color}"))
+            }
+            "test_input_required_result_capabilities" => {
+                let can = peer.client().can;
+                let mut asks = Vec::new();
+                if can.form {
+                    asks.push(Ask::form("What is your name?", names_form()).with_key("user_name"));
+                }
+                if can.sampling {
+                    asks.push(sample("Generate a greeting", 50).with_key("greeting"));
+                }
+                Reply::text(Value::Array(peer.ask_all(asks).await?).to_string())
+            }
+            other => return Err(Refusal::unknown_tool(other)),
+        })
+    }
+}
+
+impl Offer for Fixture {
+    fn about(&self) -> About {
+        About::new("haft-fixture", env!("CARGO_PKG_VERSION")).with_instructions("Every tool is for a test.")
+    }
+
+    fn features(&self) -> Features {
+        Features::default()
+            .with_tools()
+            .with_watches()
+            .with_prompts()
+            .with_completions()
+            .with_logging()
+            .with_changes()
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        Box::pin(std::future::ready(Ok(self.tools.clone())))
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+        Box::pin(async move {
+            let is_older = !call.peer.client().revision.is_stateless();
+            match self.run(call).await {
+                // Clients of older revisions have no number for it, and a model may read it.
+                Err(refusal) if is_older && refusal.kind == haft_mcp::server::RefusalKind::MissingAbility => {
+                    Ok(Reply::error(refusal.message))
+                }
+                done => done,
+            }
+        })
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        Box::pin(std::future::ready(Ok(self.resources.clone())))
+    }
+
+    fn resource_templates(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        Box::pin(std::future::ready(Ok(self.templates.clone())))
+    }
+
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<ReadReply, Refusal>> {
+        let uri = read.uri;
+        let contents = match uri.as_str() {
+            "test://static-text" => {
+                Contents::text(uri, "text/plain", "This is the content of the static text resource.")
+            }
+            "test://watched-resource" => Contents::text(uri, "text/plain", "It changes."),
+            "test://static-binary" => Contents::bytes(uri, "image/png", PNG),
+            other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"))
+            {
+                Some(id) => {
+                    let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+                    Contents::text(uri.clone(), "application/json", data.to_string())
+                }
+                None => return Box::pin(std::future::ready(Err(Refusal::unknown_resource(other)))),
+            },
+        };
+        Box::pin(std::future::ready(Ok(ReadReply::new([contents]))))
+    }
+
+    fn watch(&self, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn prompts(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        Box::pin(std::future::ready(Ok(self.prompts.clone())))
+    }
+
+    fn prompt(&self, get: GetPrompt) -> BoxFuture<'_, Result<PromptReply, Refusal>> {
+        Box::pin(async move {
+            let argument = |name: &str| get.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+            let user = |block: Block| (Role::User, block);
+            Ok(PromptReply::new(match get.name.as_str() {
+                "test_simple_prompt" => vec![user(Block::text("This is a simple prompt for testing."))],
+                "test_prompt_with_arguments" => {
+                    let (one, two) = (argument("arg1"), argument("arg2"));
+                    vec![user(Block::text(format!("Prompt with arguments: arg1='{one}', arg2='{two}'")))]
+                }
+                "test_prompt_with_embedded_resource" => vec![
+                    user(Block::raw(
+                        &json!({"type": "resource", "resource": {"uri": argument("resourceUri"),
+                        "mimeType": "text/plain", "text": "Embedded resource content for testing."}}),
+                    )),
+                    user(Block::text("Please process the embedded resource above.")),
+                ],
+                "test_prompt_with_image" => vec![
+                    user(Block::from(Content::image("image/png", PNG))),
+                    user(Block::text("Please analyze the image above.")),
+                ],
+                "test_input_required_result_prompt" => {
+                    let form = json!({"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]});
+                    let ask = Ask::form("What context should the prompt use?", form).with_key("user_context");
+                    let said = get.peer.ask(ask).await?;
+                    vec![user(Block::text(format!("The context is {}.", said["content"]["context"])))]
+                }
+                other => return Err(Refusal::unknown_prompt(other)),
+            }))
+        })
+    }
+
+    fn complete(&self, complete: Complete) -> BoxFuture<'_, Result<Completion, Refusal>> {
+        let known = ["paris", "park", "party"].into_iter().filter(|word| word.starts_with(&complete.value));
+        let completion = Completion::new(known.map(str::to_owned));
+        Box::pin(std::future::ready(Ok(completion)))
+    }
+
+    fn changes(&self) -> Option<broadcast::Receiver<Change>> {
+        Some(self.changes.listen())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let server = Server::new(Arc::new(Fixture::new()));
+    let stop = Cancel::new();
+    let place = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    if place == "--stdio" {
+        server.serve_stdio(&stop).await;
+        return ExitCode::SUCCESS;
+    }
+    let served = async {
+        let listener = tokio::net::TcpListener::bind(&place).await?;
+        println!("http://{}/mcp", listener.local_addr()?);
+        server.serve_http(listener, Http::new(), &stop).await
+    };
+    match served.await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

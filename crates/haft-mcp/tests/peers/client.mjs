@@ -1,0 +1,43 @@
+// The protocol's own client for TypeScript against the fixture: client.mjs MODULES URL|PROGRAM. Prints what it saw as one JSON
+// object.
+import { createRequire } from "node:module";
+
+const [modules, where] = process.argv.slice(2);
+const require = createRequire(modules + "/");
+const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
+const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const { ElicitRequestSchema, ToolListChangedNotificationSchema } = require("@modelcontextprotocol/sdk/types.js");
+
+const client = new Client({ name: "ts", version: "1" }, { capabilities: { elicitation: {} } });
+client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: { name: "Ada" } }));
+const changed = new Promise((done) => client.setNotificationHandler(ToolListChangedNotificationSchema, done));
+const transport = where.startsWith("http")
+  ? new StreamableHTTPClientTransport(new URL(where))
+  : new StdioClientTransport({ command: where, args: ["--stdio"] });
+await client.connect(transport);
+const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
+const tools = (await client.listTools()).tools;
+const echo = await call("test_echo", { text: "grüße" });
+const wrong = await call("test_error_handling", {});
+const asked = await call("test_input_required_result_elicitation", {});
+const progress = [];
+await call("test_tool_with_progress", {}, { onprogress: (far) => progress.push(far.progress) });
+const together = await Promise.all([...Array(16).keys()].map((n) => call("test_echo", { text: String(n) })));
+const text = (await client.readResource({ uri: "test://static-text" })).contents[0].text;
+const prompt = await client.getPrompt({ name: "test_prompt_with_arguments", arguments: { arg1: "a", arg2: "b" } });
+await call("test_trigger_tool_change", {});
+await changed;
+console.log(JSON.stringify({
+  revision: "2025-11-25",
+  tools: tools.length,
+  echo: echo.structuredContent,
+  wrong: wrong.isError,
+  asked: asked.content[0].text,
+  // The last one comes together with the answer, and this client forgets it then.
+  progress: progress.slice(0, 2),
+  together: together.map((answer) => answer.content[0].text),
+  text,
+  prompt: prompt.messages[0].content.text,
+}));
+await client.close();
