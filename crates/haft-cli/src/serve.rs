@@ -26,9 +26,11 @@ mod results;
 mod views;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use haft::ports::Asker;
-use haft::{Cancel, Engine, Gates};
+use haft::{Cancel, Gates};
+use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::Server;
 use tokio::net::TcpListener;
 
@@ -44,6 +46,9 @@ use crate::interrupt::Interrupts;
 use crate::session::{self, Joining, Lent, Pool, Warnings};
 use crate::{Exit, Usage, hooks, output, turn};
 
+/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills.
+const STDIO_GRACE: Duration = Duration::from_millis(1_500);
+
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
@@ -53,13 +58,14 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let runtime = turn::runtime(usize::MAX - 1)?;
     let served = runtime.block_on(async {
         let calls = Calls::default();
-        let (first, pool) = pool(views.default(), &calls, common.non_interactive)?;
+        let pool = pool(views.default(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
-        let shared = Arc::new(Shared { calls, first, pool: pool.clone(), passed });
+        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed });
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
-        let served = serve(args, &ground, &Server::new(Open(desk.clone())), &stop).await;
+        let server = Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
+        let served = serve(args, &ground, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
             following.abort();
@@ -74,8 +80,17 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     served.map(|()| Exit::Done)
 }
 
-/// An engine that makes no calls, for what clients have in common; and the servers of the settings, if there are any.
-fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<(Engine, Option<Arc<Pool>>), Usage> {
+/// How long calls may take once the server has to end.
+fn grace(args: &ServeArgs) -> Duration {
+    match args.grace {
+        Some(seconds) => Duration::from_secs(seconds),
+        None if args.http.is_some() || args.unix.is_some() => SHUTDOWN_GRACE,
+        None => STDIO_GRACE,
+    }
+}
+
+/// The servers of the settings, if there are any.
+fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<Pool>>, Usage> {
     let (policy, _) = view.base.policy(true)?;
     let joining = Joining {
         id: hooks::session_id(),
@@ -83,17 +98,16 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<(Engine, Op
         asker: None,
         events: Warnings,
         gates: Gates::default(),
-        beside: None,
         results: None,
     };
+    // It makes no calls: it is what servers are started beside.
     let member = view.base.join(joining)?;
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
     let links = view.base.links(asker.clone(), member.bare, false);
-    let pool = match links.planned.is_empty() {
-        true => None,
-        false => Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?)),
-    };
-    Ok((member.engine, pool))
+    match links.planned.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?))),
+    }
 }
 
 async fn serve(args: &ServeArgs, ground: &session::Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {

@@ -148,7 +148,6 @@ fn assemble(
         asker: asker.clone(),
         events: Warnings,
         gates,
-        beside: None,
         results: base.ground.results().zip(base.ground.results()),
     };
     let Member { engine, bare, hooks, tasks } = base.join(joining)?;

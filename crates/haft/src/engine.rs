@@ -284,13 +284,6 @@ impl Engine {
         self.set(|config| config.session = id.into())
     }
 
-    /// Writes to one file take turns with those of another engine: for sessions side by side that work on the same files.
-    #[must_use]
-    pub fn locks_of(self, other: &Engine) -> Engine {
-        let locks = other.config.common.locks.clone();
-        self.set(|config| config.common.locks = locks)
-    }
-
     /// Begins a turn: pins the tools that the model is told of.
     pub fn turn(&self) -> Turn {
         let shared = self.shared();

@@ -41,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// Offer only tools of this name, `*` for any run of characters; repeatable.
     #[arg(long, value_name = "GLOB")]
     pub(crate) tools: Vec<String>,
+    /// How long calls may take once the server has to end. Default: 10, over standard input and output 1.5.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=3_600))]
+    pub(crate) grace: Option<u64>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,6 +1,6 @@
 //! One client: an engine of its own, and what it is offered of it.
 //!
-//! Each call is a turn, and many may be under way. Clients share the servers, the locks on files and the walls around
+//! Each call is a turn, and many may be under way. Clients share the servers and, within a view, the walls around
 //! children; what was read, what was answered, what runs in the background and what was kept are each client's own.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,8 +29,6 @@ const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
 /// What clients have in common.
 pub(super) struct Common {
     pub(super) calls: Calls,
-    /// Makes no calls; writes of all clients take turns by it.
-    pub(super) first: Engine,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
 }
@@ -72,7 +70,6 @@ impl Client {
             asker,
             events: Told(common.calls.clone()),
             gates,
-            beside: Some(common.first.clone()),
             results: Some((store, of_hooks)),
         })?;
         let client = Client {

@@ -112,8 +112,6 @@ pub(crate) struct Joining<S> {
     pub(crate) asker: Option<Arc<dyn Asker>>,
     pub(crate) events: S,
     pub(crate) gates: Gates,
-    /// Another session on the same files, if there is one.
-    pub(crate) beside: Option<Engine>,
     /// Where its long results are kept, for the engine and for hooks; none keeps them in a temporary folder.
     pub(crate) results: Option<(OffloadStore, OffloadStore)>,
 }
@@ -176,7 +174,7 @@ impl Base {
 
     /// Makes a session.
     pub(crate) fn join<S: EventSink>(&self, joining: Joining<S>) -> Result<Member, Usage> {
-        let Joining { id, policy, asker, events, gates, beside, results } = joining;
+        let Joining { id, policy, asker, events, gates, results } = joining;
         let Ground { common, given, workspace, registry, max_concurrency, .. } = &self.ground;
         let tasks = Arc::new(TaskTable::new());
         let mut engine = Engine::new(registry.clone())
@@ -190,9 +188,6 @@ impl Base {
             ports.tasks = Some(tasks.clone());
             ports.asker = asker;
         });
-        if let Some(beside) = &beside {
-            engine = engine.locks_of(beside);
-        }
         if let Some(calls) = max_concurrency {
             engine = engine.max_concurrency(calls.get());
         }

@@ -1,7 +1,7 @@
 //! `haft serve` as a client sees it: what it offers, what stays denied, how it asks, what ends with whom.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
@@ -293,11 +293,11 @@ fn cancelling_stops_the_command() {
 fn nothing_outlives_the_client() {
     let room = Room::new();
     let mut client = Stdio1::new(&room, &FREE);
-    client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
-    let process = number_in(&room.path("work/pid"));
     let behind = "echo $$ > behind; exec sleep 1000";
     client.call("Bash", json!({"command": behind, "run_in_background": true}));
     let behind = number_in(&room.path("work/behind"));
+    client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
+    let process = number_in(&room.path("work/pid"));
     assert!(is_there(process) && is_there(behind));
     drop(client.input.take());
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
@@ -307,7 +307,7 @@ fn nothing_outlives_the_client() {
 #[test]
 fn being_told_to_end_lets_what_is_under_way_finish() {
     let room = Room::new();
-    let mut client = Stdio1::new(&room, &FREE);
+    let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "60"]].concat());
     let waits = "echo $$ > pid; while [ ! -e go ]; do :; done; echo done";
     let id = client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": waits, "timeout": 600_000}}));
     number_in(&room.path("work/pid"));
@@ -544,7 +544,7 @@ fn a_socket_is_its_owners() {
 
 /// A server that begins to answer once a file is there.
 fn late(room: &Room) {
-    let server = faulty(room, "few");
+    let server = faulty(room, "");
     let args: Vec<String> = server["args"].as_array().unwrap().iter().map(|arg| format!("'{}'", arg.as_str().unwrap())).collect();
     let waits = format!("while [ ! -e go ]; do :; done; exec python3 {}", args.join(" "));
     room.write("servers.json", &json!({"mcpServers": {"f": {"command": "sh", "args": ["-c", waits]}}}).to_string());

@@ -2,7 +2,7 @@
 //! word, where they are not installed: `cargo xtask test` installs them.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -40,6 +40,7 @@ fn run(room: &Room, program: &std::path::Path, args: &[&str]) -> Value {
     let mut command = Command::new(program);
     command.args(args).current_dir(room.path("work")).env_clear();
     command.env("HOME", room.path("home")).env(PATH, std::env::var_os(PATH).unwrap());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = room.run(command, "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let last = ran.stdout.trim_end();
