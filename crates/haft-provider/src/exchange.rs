@@ -221,11 +221,12 @@ impl Exchange {
                     }
                 }
                 State::Telling(reply, told) => {
-                    let end = reply.text().floor_char_boundary(told.saturating_add(TOLD_BYTES));
-                    let piece = &reply.text()[*told..end];
-                    if !piece.is_empty() {
+                    let rest = &reply.text()[*told..];
+                    if !rest.is_empty() {
+                        let most = (TOLD_BYTES.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
+                        let piece = &rest[..most.unwrap_or(rest.len())];
+                        *told += piece.len();
                         out.push(Delta::Text(piece.to_owned()));
-                        *told = end;
                         return true;
                     }
                     if let State::Telling(reply, _) = std::mem::replace(&mut self.state, State::Over) {

@@ -82,6 +82,31 @@ async fn every_wire_streamed_and_not() {
     }
 }
 
+/// What comes at once is told in pieces, and is the same.
+#[tokio::test]
+async fn a_long_answer_that_is_not_streamed() {
+    let text = "é and more ".repeat(30_000);
+    let script = json!({"turns": [{"text": text, "tool_calls": [{"name": "echo"}]}, {"text": text}]});
+    let server = server(&script).await;
+    for wire in Wire::ALL {
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = told.clone();
+        let events = Arc::new(move |event: RunEvent| {
+            if let RunEvent::Model(Delta::Text(text)) = event {
+                seen.lock().unwrap().push(text);
+            }
+        });
+        let client = client(server.base_url(wire), wire, false);
+        let mut conversation = Conversation::new(wire);
+        let outcome = Loop::new(engine(), client).events(events).run(&mut conversation, "go").await;
+        assert_eq!((outcome.turns, outcome.calls.len(), outcome.text == text), (2, 1, true), "{wire}");
+        let told = told.lock().unwrap();
+        assert!(told.len() > 8 && told.iter().all(|piece| piece.len() < 70_000), "{wire}: {}", told.len());
+        assert!(told.concat() == text.repeat(2), "{wire}");
+        check_history(&conversation);
+    }
+}
+
 /// Turn after turn over the same connection: the end of an answer is read, also where it comes after the message's.
 #[tokio::test]
 async fn a_connection_is_used_again() {

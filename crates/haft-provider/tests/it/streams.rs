@@ -24,7 +24,7 @@ pub(crate) struct Recorded {
 
 /// A message with everything in it by every wire, as the scripted server says it: recordings lack some wires.
 pub(crate) fn made() -> Vec<Recorded> {
-    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "u"}]);
+    let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "ToolSearch", "input": {"query": "é"}}, {"name": "u"}]);
     let script = json!({"stream": {"chunk_chars": 5}, "turns": [{"thinking": "I think.", "text": "Só, I look.", "tool_calls": calls}]});
     let script = Script::parse(&script.to_string()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -33,7 +33,13 @@ pub(crate) fn made() -> Vec<Recorded> {
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
         let prompt = Prompt { system: &[], conversation: &conversation, tools: &Tools::none() };
-        let body = RequestOptions::new("m").body(&prompt);
+        let options = match wire {
+            // Its searches have a form of their own.
+            Wire::OpenAi => RequestOptions::new("m")
+                .with("tools", json!([{"type": "tool_search", "execution": "client", "parameters": {}}])),
+            _ => RequestOptions::new("m"),
+        };
+        let body = options.body(&prompt);
         let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
         let path = url.splitn(4, '/').last().unwrap();
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -434,6 +440,7 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_use", "id"),
         ("function_call", "call_id"),
         ("custom_tool_call", "call_id"),
+        ("tool_search_call", "call_id"),
         ("function", "id"),
         ("custom", "id"),
     ];
@@ -442,6 +449,7 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_result", "tool_use_id"),
         ("function_call_output", "call_id"),
         ("custom_tool_call_output", "call_id"),
+        ("tool_search_output", "call_id"),
         ("role", "tool_call_id"),
     ];
     ids(&reply.answer(&[]), &answers, &mut answered);
@@ -473,4 +481,36 @@ fn shape(value: &Value) -> Value {
         Value::String(text) => json!(if text.is_empty() { "" } else { "x" }),
         other => other.clone(),
     }
+}
+
+/// The end of a long message of OpenAI's says again what came. It is kept once, and as the end has it where that differs.
+#[test]
+fn a_long_message_is_kept_once_and_as_its_end_has_it() {
+    let event = |value: Value| format!("data: {value}\n\n");
+    let read = |pieces: &[&str], done: &str| {
+        let part =
+            json!({"type": "output_text", "text": done, "annotations": [{"type": "x"}], "logprobs": []});
+        let item = json!({"type": "message", "id": "m1", "role": "assistant", "status": "completed", "phase": "final", "content": [part]});
+        let mut bytes = String::new();
+        for piece in pieces {
+            bytes += &event(json!({"type": "response.output_text.delta", "output_index": 0, "delta": piece}));
+        }
+        bytes += &event(json!({"type": "response.output_text.done", "output_index": 0, "text": done}));
+        bytes += &event(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
+        bytes += &event(
+            json!({"type": "response.completed", "response": {"status": "completed", "output": [item]}}),
+        );
+        let mut reader = Reader::new(Wire::OpenAi);
+        reader.feed(bytes.as_bytes(), &mut Vec::new());
+        let reply = reader.finish(&mut Vec::new());
+        assert_eq!(*reply.stop(), Stop::End);
+        assert_eq!(reply.items(), [item]);
+        reply.text().to_owned()
+    };
+    let long = "é \"quoted\" \\ and\nmore \u{1} ".repeat(10_000);
+    let (head, tail) = long.split_at(long.len() / 2);
+    assert_eq!(read(&[head, tail], &long), long);
+    // The end has more than came in pieces.
+    assert_eq!(read(&[head], &long), head);
+    assert_eq!(read(&["short"], "short"), "short");
 }
