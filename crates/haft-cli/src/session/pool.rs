@@ -212,17 +212,14 @@ impl Pool {
                     "the MCP server `{name}` went away: {reason}; the next call of it starts it again"
                 ),
             }));
-            match server.status() {
-                Status::Unapproved(withheld) => {
-                    let why = match withheld.before {
-                        None => "you have not approved it",
-                        Some(_) => "it is not what you approved",
-                    };
-                    lines.push(format!(
-                        "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
-                    ));
-                }
-                _ => {}
+            if let Status::Unapproved(withheld) = server.status() {
+                let why = match withheld.before {
+                    None => "you have not approved it",
+                    Some(_) => "it is not what you approved",
+                };
+                lines.push(format!(
+                    "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
+                ));
             }
             lines.extend(withheld_line(server));
             let left_out = if what == Said::Everything { server.left_out() } else { Vec::new() };
