@@ -6,11 +6,10 @@
 //! A client that doesn't read its answers is not read from either. When its input ends, what it asked for is still answered,
 //! for a while: whoever pipes requests in gets the answers out.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use haft::{Cancel, Cause};
+use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
@@ -324,7 +323,7 @@ type Answered = Result<message::Outcome, Refusal>;
 
 /// Several requests that are answered together.
 pub(crate) struct Batch {
-    jobs: Vec<(Box<RawValue>, Pin<Box<dyn Future<Output = Answer> + Send>>)>,
+    jobs: Vec<(Box<RawValue>, BoxFuture<'static, Answer>)>,
     /// What is answered already.
     answers: Vec<Vec<u8>>,
 }

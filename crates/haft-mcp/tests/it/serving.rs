@@ -128,8 +128,8 @@ struct Wire {
     serving: JoinHandle<()>,
 }
 
-fn patient<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-    async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("within a minute") }
+async fn patient<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("within a minute")
 }
 
 impl Wire {
