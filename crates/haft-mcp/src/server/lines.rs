@@ -15,13 +15,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::Core;
 use super::message::{self, Incoming, NoMessage, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::rounds::Answer;
 use super::session::{DUPLICATE, Outlet, Reach, Session};
 use super::who::{Revision, Way};
 use super::wish::{self, Params, Sender};
+use super::{Core, Ends};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
 
 /// How much room a connection keeps for what it reads.
@@ -33,6 +33,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
 {
+    let _ends = Ends(core.clone());
     let outbox = Arc::new(Outbox::default());
     let cancel = core.cancel.child();
     let mut connection = Connection {
