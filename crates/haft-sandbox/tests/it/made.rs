@@ -76,7 +76,7 @@ async fn undoing_a_configuration_can_not_be_prevented() {
         ("a name that could be guessed", guessed.as_str()),
         ("a folder that can't be written", "chmod 555 .git"),
         ("a folder that can't be read", "chmod 311 .git"),
-        ("a configuration with another name", "ln .git/config other"),
+        ("a configuration with another name", "ln .git/config .git/other"),
     ];
     for (what, block) in blocks {
         let script =
@@ -203,8 +203,8 @@ async fn another_name_of_a_file_that_git_obeys_is_another_file() {
     }
     let script = |user: &User| {
         vec![
-            "git worktree add -q wt && ln .git/worktrees/wt/commondir x".into(),
-            format!("{} && echo {} > x", evil_repository(user), user.at("work/ev").display()),
+            "git worktree add -q wt && ln .git/worktrees/wt/commondir .git/x".into(),
+            format!("{} && echo {} > .git/x", evil_repository(user), user.at("work/ev").display()),
         ]
     };
     attempt("commondir", script, |_| {}, &["work/wt"]).await;
@@ -233,7 +233,7 @@ async fn no_new_repository_names_a_host_that_git_asks_by_itself() {
     let user = User::new();
     let session = user.session();
     let script = format!(
-        "{MAKE}; make a/b && cd a/b && git config extensions.partialClone o && git config remote.o.promisor true && git config remote.o.partialclonefilter blob:none && git config extensions.refStorage files && git config remote.o.url https://example.org/r && git config extensions.objectFormat sha1"
+        "{MAKE}; make a/b && cd a/b && git config core.repositoryFormatVersion 1 && git config extensions.partialClone o && git config remote.o.promisor true && git config remote.o.partialclonefilter blob:none && git config extensions.refStorage files && git config remote.o.url https://example.org/r && git config extensions.objectFormat sha1"
     );
     let (exit, said, refused) = session.run(session.request(&script)).await;
     assert_eq!(exit, Exit::Code(0), "{said}");

@@ -16,6 +16,9 @@ use super::config::{check_new_config, is_clean};
 use crate::profile::repository::{self, Led, Repository};
 use crate::profile::{shown, undo};
 
+/// How often a repository is cleaned that a command goes on to write.
+const TRIES: usize = 4;
+
 /// What there is around a repository that a command has made.
 pub(super) struct Ground<'a> {
     pub(super) workspaces: &'a [PathBuf],
@@ -45,8 +48,8 @@ impl Ground<'_> {
         let Ok(found) = git.symlink_metadata() else { return Cleaned::Gone };
         if found.is_dir() {
             undo::open_up(&git);
-            self.clean_administration(&git, None, said);
-            return self.settled(&git, self.is_settled(&git, None), said);
+            let settled = self.settle_administration(&git, None, said);
+            return self.settled(&git, settled, said);
         }
         let led = if found.is_symlink() { None } else { repository::led(work) };
         let Some(led) = led.filter(|led| self.vouches_for(&led.common)) else {
@@ -62,8 +65,8 @@ impl Ground<'_> {
             return self.settled(&git, alone, said);
         }
         let of_submodule = (!led.is_worktree).then_some(work);
-        self.clean_administration(&led.common, of_submodule, said);
-        self.settled(&git, alone && self.is_settled(&led.common, of_submodule), said)
+        let settled = self.settle_administration(&led.common, of_submodule, said);
+        self.settled(&git, alone && settled, said)
     }
 
     /// Whether a `.git` file may lead there.
@@ -99,6 +102,19 @@ impl Ground<'_> {
             self.take_away(config, said);
         }
         ["gitdir", "commondir"].iter().all(|name| undo::one_name(&led.there.join(name)).is_ok())
+    }
+
+    /// Cleans it until it is clean: a command that still runs may write meanwhile. Whether it is.
+    fn settle_administration(
+        &self,
+        there: &Path,
+        of_submodule: Option<&Path>,
+        said: &mut Vec<Refusal>,
+    ) -> bool {
+        (0..TRIES).any(|_| {
+            self.clean_administration(there, of_submodule, said);
+            self.is_settled(there, of_submodule)
+        })
     }
 
     fn clean_administration(&self, there: &Path, of_submodule: Option<&Path>, said: &mut Vec<Refusal>) {
