@@ -201,17 +201,17 @@ impl Profile {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
                      project (`--cwd`, `--add-dir`)",
-                    path.display()
+                    shown(&path)
                 ));
             }
             let held = hold(path).map_err(|error| {
-                format!("the working directory `{}` can't be opened: {error}", path.display())
+                format!("the working directory `{}` can't be opened: {error}", shown(&path))
             })?;
             let wide = is_too_wide(path, config.home.as_deref());
             if let Some(why) = wide {
                 notes.push(format!(
                     "commands can't write `{}`: {why}; start in a folder of one project",
-                    path.display()
+                    shown(&path)
                 ));
             }
             workspaces.push(Workspace { path: path.clone(), held: Arc::new(held), writable: wide.is_none() });
@@ -257,7 +257,7 @@ impl Profile {
         let mut caches = None;
         if let Some(home) = &config.home {
             let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-                format!("private copies of caches can't be kept in `{}`: {error}", config.caches.display())
+                format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
             })?;
             notes.extend(said);
             for cache in home::caches(&session, home, &opened)? {
@@ -276,7 +276,7 @@ impl Profile {
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
         let rlimits = rlimits();
         let (stand_ins, recovered) = StandIns::open(&config.caches).map_err(|error| {
-            format!("no folders for what is granted can be made in `{}`: {error}", config.caches.display())
+            format!("no folders for what is granted can be made in `{}`: {error}", shown(&config.caches))
         })?;
         notes.extend(recovered);
         let mut profile = Profile {
@@ -428,7 +428,7 @@ impl Profile {
             let inside = path.strip_prefix("/tmp").unwrap_or(&path);
             let is_file = places.is_file(&path);
             make_room(&self.config.temp, inside, is_file).map_err(|error| {
-                format!("there is no room for `{}` in the temporary folder: {error}", path.display())
+                format!("there is no room for `{}` in the temporary folder: {error}", shown(&path))
             })?;
             places.pin_in(Path::new("/tmp"), &path);
         }
@@ -443,6 +443,11 @@ pub(crate) fn reaches(request: &ProcessRequest) -> bool {
         Confinement::Session => true,
         Confinement::Outside => false,
     }
+}
+
+/// A path in words of ours: a command may have given it a name that is a line of its own, or moves the cursor.
+pub(crate) fn shown(path: &(impl AsRef<Path> + ?Sized)) -> String {
+    haft::view::visible_line(&path.as_ref().to_string_lossy())
 }
 
 /// What tells requests apart whose children run at once.
@@ -600,11 +605,11 @@ fn rlimits() -> Vec<Rlimit> {
 /// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
 fn make_private(folder: &Path) -> Result<PathBuf, String> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", folder.display());
+    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", shown(&folder));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let found = folder.symlink_metadata().map_err(failed)?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("the folder `{}` of this session isn't a folder of this user", folder.display()));
+        return Err(format!("the folder `{}` of this session isn't a folder of this user", shown(&folder)));
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;

@@ -63,3 +63,5 @@ pub(super) const RECOVERED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
 /// How many of them are told together.
 pub(crate) const NAMES_TOLD_MAX: usize = 8;
+/// How many repositories are written down as known, for the session after one that is killed.
+pub(super) const KNOWN_REPOSITORIES_MAX: usize = 10_000;
