@@ -248,7 +248,7 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         "bisect" if arguments.first().and_then(Word::literal) == Some("run") => {
             told.words(arguments[1..].to_vec())
         }
-        "submodule" => submodule(arguments, told),
+        "submodule" | "submodule--helper" => submodule(arguments, told),
         "filter-branch" => {
             let filters = arguments.iter().enumerate().filter(|(_, word)| {
                 word.prefix().starts_with("--") && word.prefix().contains("-filter")
@@ -282,6 +282,8 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
             addresses(arguments, told);
         }
         "archive" => each(&["--exec"], told, false),
+        "daemon" => each(&["--access-hook"], told, false),
+        "svn" => each(&["--authors-prog"], told, false),
         "remote" => addresses(arguments, told),
         "grep" => {
             let attached = |word: &Word| {
