@@ -306,9 +306,9 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         }
         "hook" if arguments.first().and_then(Word::literal) == Some("run") => told.unknown(),
         "for-each-repo" => told.words([&[Word::Literal("git".to_owned())], arguments].concat()),
-        "credential" | "web--browse" | "instaweb" | "mergetool" => {
-            told.exact = Some("starts another command")
-        }
+        "instaweb" => each(&["-d", "--httpd", "-b", "--browser"], told, false),
+        "web--browse" => each(&["-b", "--browser", "-t", "--tool"], told, false),
+        "credential" | "mergetool" => told.exact = Some("starts another command"),
         // What a remote helper is given it runs.
         "remote-ext" => told.unknown(),
         _ => {}

@@ -691,6 +691,8 @@ fn options_that_name_a_program_in_each_form() {
         "nodemon --exec 'rm x'",
         "yt-dlp --exec 'rm {}' u",
         "just --command rm x",
+        "git instaweb --httpd=rm",
+        "git web--browse --browser=rm x",
     ] {
         finds(command);
     }
