@@ -62,12 +62,13 @@ fn denied_files_outside_are_not_there_either() {
     room.write("home/.gitconfig", "[user]\n\tname = SECRET\n");
     let open = room.path("open");
     room.write("open.json", &json!({"sandbox": {"filesystem": {"allowRead": [&open]}}}).to_string());
-    let reads = format!(
-        "cd ~; X=.cache/x/tok; cat $X .local/lib/x/tok .gitconfig .cargo/bin/tok {0}/key.pem {0}/k/.env; Y=/etc/passwd; head -n 1 $Y; true",
-        open.display()
-    );
+    // In a file, so that nobody can tell from the command what it reads.
+    let names = ".cache/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
+    let open_names = format!("{0}/key.pem {0}/k/.env", open.display());
+    room.write("work/r.sh", &format!("cd ~; cat {names} {open_names}; head -n 1 /etc/passwd; true\n"));
+    let reads = "bash r.sh";
     let base = ["--allow", "Bash", "--settings", "../open.json"];
-    let shown = bash(&room, &reads, &base);
+    let shown = bash(&room, reads, &base);
     assert!(shown.stdout.matches("SECRET").count() == 6 && shown.stdout.contains("root:"), "{shown:?}");
     let key = format!("Read(/{}/key.pem)", open.display());
     let names = [
@@ -82,7 +83,7 @@ fn denied_files_outside_are_not_there_either() {
     for (rules, left) in [(&names[..], 1), (&patterns[..], 1)] {
         let denied = rules.iter().flat_map(|rule| ["--deny", rule]);
         let flags: Vec<&str> = base.into_iter().chain(denied).collect();
-        let hidden = bash(&room, &reads, &flags);
+        let hidden = bash(&room, reads, &flags);
         assert_eq!(hidden.stdout.matches("SECRET").count(), left, "{rules:?}: {hidden:?}");
     }
     let flags = ["--permission-mode", "auto", "--deny", "Read(//etc/passwd)"];
