@@ -14,7 +14,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
 use haft::{Engine, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Policy, Setup};
+use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup};
 use haft_policy::hooks::Hooks;
 
 use self::confine::{children, surroundings};
@@ -139,14 +139,14 @@ fn assemble(
     let must =
         wanted.fail_if_unavailable.as_ref().filter(|must| must.value && confined && purpose == Purpose::Run);
     let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
-    let (full, misses): (IsFull, IsFull) = match purpose {
+    let (full, misses): (IsFull, Misses) = match purpose {
         Purpose::Run => {
             let (full, misses) = (starter.clone(), starter.clone());
             (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
         }
-        Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(|| !processes::can_be_full())),
+        Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open)),
     };
-    let (policy, findings) = policy(common, &given, &workspace, &registry, [full, misses], &processes)?;
+    let (policy, findings) = policy(common, &given, &workspace, &registry, (full, misses), &processes)?;
     let readers = readers(&registry);
     let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
 
@@ -219,7 +219,7 @@ fn policy(
     given: &Given,
     workspace: &Workspace,
     registry: &Registry,
-    [full, misses]: [IsFull; 2],
+    (full, misses): (IsFull, Misses),
     processes: &Arc<dyn Processes>,
 ) -> Result<(Policy, Findings), Usage> {
     let setup = Setup {

@@ -49,6 +49,54 @@ fn denied_files_are_not_there_for_commands() {
     assert!(!hidden.stdout.contains("SECRET") && hidden.stdout.contains("Permission denied"), "{hidden:?}");
 }
 
+/// The same outside of the working directories, wherever commands see something: the system, tool chains, caches, copies of
+/// configuration, and folders that settings open.
+#[test]
+fn denied_files_outside_are_not_there_either() {
+    let room = Room::new();
+    for file in
+        ["home/.cache/x/tok", "home/.local/lib/x/tok", "home/.cargo/bin/tok", "open/key.pem", "open/k/.env"]
+    {
+        room.write(file, "SECRET\n");
+    }
+    room.write("home/.gitconfig", "[user]\n\tname = SECRET\n");
+    let open = room.path("open");
+    room.write("open.json", &json!({"sandbox": {"filesystem": {"allowRead": [&open]}}}).to_string());
+    // In a file, so that nobody can tell from the command what it reads.
+    let names = ".cache/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
+    let open_names = format!("{0}/key.pem {0}/k/.env", open.display());
+    room.write("work/r.sh", &format!("cd ~; cat {names} {open_names}; head -n 1 /etc/passwd; true\n"));
+    let reads = "bash r.sh";
+    let base = ["--allow", "Bash", "--settings", "../open.json"];
+    let shown = bash(&room, reads, &base);
+    assert!(shown.stdout.matches("SECRET").count() == 6 && shown.stdout.contains("root:"), "{shown:?}");
+    let key = format!("Read(/{}/key.pem)", open.display());
+    let names = [
+        "Read(~/.cache/x/tok)",
+        "Read(~/.local/lib/x/**)",
+        "Read(~/.gitconfig)",
+        "Read(~/.cargo/bin/tok)",
+        &key,
+    ];
+    let env = format!("Read(/{}/**/.env)", open.display());
+    let patterns = ["Read(~/**/tok)", "Read(~/.git*)", "Read(//etc/pass*)", &env];
+    for (rules, left) in [(&names[..], 1), (&patterns[..], 1)] {
+        let denied = rules.iter().flat_map(|rule| ["--deny", rule]);
+        let flags: Vec<&str> = base.into_iter().chain(denied).collect();
+        let hidden = bash(&room, reads, &flags);
+        assert_eq!(hidden.stdout.matches("SECRET").count(), left, "{rules:?}: {hidden:?}");
+    }
+    let flags = ["--permission-mode", "auto", "--deny", "Read(//etc/passwd)"];
+    let hidden = bash(&room, "X=/etc/passwd; cat $X; true", &flags);
+    assert!(!hidden.stdout.contains("root:"), "{hidden:?}");
+    // What every command needs can't be taken away, and that is said.
+    for rule in ["Read(//usr/**)", "Read(//bin/bash)", "Read(//**)"] {
+        let refused = bash(&room, "true", &["--allow", "Bash", "--deny", rule]);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(refused.code != Some(0) && said.contains("which every command needs"), "{rule}: {refused:?}");
+    }
+}
+
 /// What decides what runs later is written by no command that isn't allowed to by name; and nothing of how that is done
 /// is left.
 #[test]
