@@ -15,6 +15,7 @@ use haft_provider::Wire;
 
 use crate::mcp::args::McpArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
+use crate::serve::args::ServeArgs;
 
 /// The tool system of a language-model agent.
 #[derive(Debug, Parser)]
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Serve a scripted model, for tests of any agent.
     Script(ScriptArgs),
+    /// Offer all tools to any client of the Model Context Protocol, under your rules.
+    Serve(ServeArgs),
     /// Show what all settings say together, and which file says it.
     Settings(SettingsArgs),
     /// List the tools that a model would be offered.

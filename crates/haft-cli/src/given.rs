@@ -12,6 +12,7 @@ use crate::Usage;
 use crate::args::Common;
 
 /// Settings, and where they came from.
+#[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) places: Places,
     pub(crate) loaded: Loaded,

@@ -4,6 +4,7 @@
 //! engine without hooks, which sees a call as the rules will see it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
@@ -55,8 +56,13 @@ pub(crate) fn read(
 
 /// An id for a session, that no other one of this machine has.
 pub(crate) fn session_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    format!("{time:x}-{:x}", std::process::id())
+    let process = std::process::id();
+    match COUNT.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("{time:x}-{process:x}"),
+        count => format!("{time:x}.{count:x}-{process:x}"),
+    }
 }
 
 /// Says what hooks in the background had to say so far.

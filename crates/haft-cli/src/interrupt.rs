@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haft::{Cause, TurnHandle};
+use haft::{Cancel, Cause, TurnHandle};
 use haft_provider::run::Handle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -34,6 +34,7 @@ struct State {
 enum Whom {
     Turn(TurnHandle),
     Run(Handle),
+    Server(Cancel),
 }
 
 impl Interrupts {
@@ -57,6 +58,11 @@ impl Interrupts {
         self.state(|state| state.whom = run.map(Whom::Run));
     }
 
+    /// The same for a server, which ends by this: the first time it lets what is under way come to its end.
+    pub(crate) fn tell_server(&self, stop: Option<Cancel>) {
+        self.state(|state| state.whom = stop.map(Whom::Server));
+    }
+
     /// Whether the user interrupted.
     pub(crate) fn any(&self) -> bool {
         self.state(|state| state.heard > 0)
@@ -71,6 +77,8 @@ impl Interrupts {
             (state.heard, state.whom.clone())
         });
         match (heard, whom) {
+            (_, Some(Whom::Server(stop))) if !stop.is_cancelled() => stop.cancel(Cause::Shutdown),
+            (_, Some(Whom::Server(_))) => end(),
             (1, Some(Whom::Run(run))) => run.interrupt(),
             (1, Some(Whom::Turn(turn))) => {
                 let going_on = turn.interrupt();
@@ -83,6 +91,7 @@ impl Interrupts {
                 match whom {
                     Whom::Turn(turn) => turn.cancel(Cause::User),
                     Whom::Run(run) => run.force(),
+                    Whom::Server(_) => {}
                 }
                 let late = || {
                     std::thread::sleep(GRACE);

@@ -20,6 +20,7 @@ mod output;
 mod processes;
 mod run;
 mod script;
+mod serve;
 mod session;
 mod settings;
 mod terminal;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Mcp(args) => mcp::run(&args, &cli.common),
         Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
         Command::Script(args) => script::run(&args),
+        Command::Serve(args) => serve::run(&args, &cli.common.with(args.common.clone())),
         Command::Settings(args) => settings::run(&args, &cli.common),
         Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),

@@ -1,5 +1,6 @@
 //! From flags and environment to an engine that is ready for calls.
 
+mod base;
 mod confine;
 mod pool;
 mod said;
@@ -7,43 +8,39 @@ mod servers;
 mod tools;
 mod workspace;
 
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::{Asker, Processes};
-use haft::{Engine, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup};
+use haft::ports::Asker;
+use haft::{Engine, Gates, Registry, TaskTable, Workspace};
+use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
 
-use self::confine::{children, surroundings};
-use self::said::Warnings;
-use self::tools::{bash, readers, warn_of_clashes, with_scripts};
-use self::workspace::{real, with_directories, workspace};
+use self::tools::{bash, warn_of_clashes};
 use crate::Usage;
 use crate::args::Common;
-use crate::given::{self, Given};
+use crate::given::Given;
 use crate::hooks;
 use crate::output;
-use crate::processes::{self, Starter};
+use crate::processes::Starter;
 use crate::terminal::Terminal;
 
+pub(crate) use self::base::{Base, Ground, Joining, Member};
 pub(crate) use self::pool::{Lent, Links, Pool, Said};
-pub(crate) use self::said::report_tasks;
+pub(crate) use self::said::{Warnings, report_tasks};
 pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The children of this program, of which nothing may be left when it ends.
-static PROCESSES: OnceLock<Arc<Starter>> = OnceLock::new();
+static PROCESSES: Mutex<Vec<Arc<Starter>>> = Mutex::new(Vec::new());
 
 /// Ends what was started. To be called before the program ends.
 pub(crate) fn close() {
-    if let Some(processes) = PROCESSES.get() {
-        processes.shutdown();
-    }
+    let processes = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    processes.iter().for_each(|processes| processes.shutdown());
 }
 
 /// An engine, the rules that it asks, and where they come from.
@@ -86,6 +83,21 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
     make(common, &|name| std::env::var_os(name), Purpose::Look)
 }
 
+/// What all sessions of a server stand on.
+pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
+    let lookup: Lookup<'_> = &|name| std::env::var_os(name);
+    Ground::read(|given| core(given, lookup), common, lookup)
+}
+
+/// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
+pub(crate) fn base(ground: Ground, tell: impl Fn(String) -> String) -> Result<Base, Usage> {
+    let (base, _, findings) = Base::new(ground, Purpose::Run, &hooks::session_id())?;
+    let lints = findings.lints.iter().map(ToString::to_string);
+    let words = base.ground.given.warnings().into_iter().chain(lints).chain(findings.notices);
+    words.for_each(|words| output::warning(&output::one_line(&tell(words))));
+    Ok(base)
+}
+
 /// What a session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -102,11 +114,13 @@ fn said(session: Session) -> Result<Session, Usage> {
 }
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session, Usage> {
-    let tools = |given: &Given| {
-        let tools = haft_tools::core_with(&bash(lookup, given)?);
-        Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
-    };
-    assemble(tools, common, lookup, purpose)
+    assemble(|given| core(given, lookup), common, lookup, purpose)
+}
+
+/// The tools that are built in.
+fn core(given: &Given, lookup: Lookup<'_>) -> Result<Registry, Usage> {
+    let tools = haft_tools::core_with(&bash(lookup, given)?);
+    Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }
 
 fn assemble(
@@ -115,74 +129,12 @@ fn assemble(
     lookup: Lookup<'_>,
     purpose: Purpose,
 ) -> Result<Session, Usage> {
-    let from_environment = || haft::env::max_concurrency(lookup).map_err(|error| Usage(error.to_string()));
-    let max_concurrency = match common.max_concurrency {
-        Some(calls) => Some(calls),
-        None => from_environment()?,
-    };
-    let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
-    let config = haft::env::config_dir(lookup).map(|dir| real(&dir));
-
-    let mut workspace = workspace(common)?;
-    let given = given::load(common, workspace.cwd(), lookup)?;
-    workspace = with_directories(workspace, &given);
-    let registry = with_scripts(tools(&given)?, common, config.as_deref(), &given)?;
-    let usual = given.places.usual.iter().map(|dir| real(dir));
-    for dir in [&state, &config].into_iter().flatten().cloned().chain(usual) {
-        workspace = workspace.with_protected(dir);
-    }
-    // Costs nothing until something is started.
-    let wanted = &given.loaded.settings.sandbox;
-    let confined = processes::is_wanted(common.no_sandbox, wanted);
-    let starter = if confined { Starter::confined() } else { Starter::unconfined() };
-    let starter = PROCESSES.get_or_init(|| Arc::new(starter));
-    let must =
-        wanted.fail_if_unavailable.as_ref().filter(|must| must.value && confined && purpose == Purpose::Run);
-    let processes: Arc<dyn Processes> = Arc::new(children(starter, &given));
-    let (full, misses): (IsFull, Misses) = match purpose {
-        Purpose::Run => {
-            let (full, misses) = (starter.clone(), starter.clone());
-            (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
-        }
-        Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open)),
-    };
-    let (policy, findings) = policy(common, &given, &workspace, &registry, (full, misses), &processes)?;
-    let readers = readers(&registry);
-    let asker = if common.non_interactive { None } else { Terminal::open(workspace.cwd()) };
-
-    let id = hooks::session_id();
-    let plan =
-        processes::sandbox(wanted, policy.walls(), surroundings(common, &given, &workspace, &state, &id))?;
-    starter.plan(plan);
-    if let Some(must) = must
-        && let Err(words) = starter.sandbox()
-    {
-        return Err(Usage(format!("{words} (`failIfUnavailable`, {})", must.source)));
-    }
-    let tasks = Arc::new(TaskTable::new());
-    let base = registry.clone();
-    let mut engine =
-        Engine::new(registry).workspace(workspace.clone()).permissions(policy.clone()).events(Warnings);
-    engine = engine.session_id(id.as_str()).ports(|ports| {
-        ports.processes = Some(processes.clone());
-        ports.mode = Some(Arc::new(policy.clone()));
-        ports.tasks = Some(tasks.clone());
-    });
-    if let Some(calls) = max_concurrency {
-        engine = engine.max_concurrency(calls.get());
-    }
-    if let Some(schedule) = common.schedule {
-        engine = engine.schedule(schedule.into());
-    }
-    let results = || Some(OffloadStore::at(state.as_ref()?.join("results")).with_readers(readers.clone()));
-    if let Some(results) = results() {
-        engine = engine.results_in(results);
-    }
+    let ground = Ground::read(tools, common, lookup)?;
+    let asker = if common.non_interactive { None } else { Terminal::open(ground.workspace.cwd()) };
     let asker = asker.map(|asker| Arc::new(asker) as Arc<dyn Asker>);
-    if let Some(asker) = asker.clone() {
-        engine = engine.ports(|ports| ports.asker = Some(asker));
-    }
-    let search = given.loaded.settings.tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
+    let id = hooks::session_id();
+    let (base, policy, findings) = Base::new(ground, purpose, &id)?;
+    let search = base.ground.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
     let mut gates = Gates::default();
     if let Some(above) = search.above {
         gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
@@ -190,50 +142,34 @@ fn assemble(
     if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
         gates.defer_above_percent = percent;
     }
-    engine = engine.gates(gates);
-    let confined = processes.confines();
-    let links = Links {
-        planned: servers::plan(&given.loaded.settings, &given.places, lookup),
-        asker,
-        registry: base,
-        bare: engine.clone(),
-        processes: processes.clone(),
-        cwd: workspace.cwd().to_owned(),
-        roots: workspace.dirs().map(Path::to_owned).collect(),
-        state: state.clone(),
-        searches: search.enabled != Some(false),
+    let joining = Joining {
+        id: id.clone(),
+        policy: policy.clone(),
+        asker: asker.clone(),
+        events: Warnings,
+        gates,
+        results: base.ground.results().zip(base.ground.results()),
     };
-    let hooks = hooks::read(&given, &engine, &id, &policy, processes, results())?;
-    let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
-
-    let lints = findings.lints.iter().map(ToString::to_string);
-    let of_hooks = hooks.warnings().iter().map(ToString::to_string);
-    let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks);
-    let warnings = warnings.collect();
+    let Member { engine, bare, hooks, tasks } = base.join(joining)?;
+    let links = base.links(asker, bare, search.enabled != Some(false));
+    let confined = base.processes.confines();
+    let warnings = warnings(&base.ground.given, findings, &hooks);
+    let Ground { workspace, given, .. } = base.ground;
     Ok(Session { id, workspace, engine, policy, given, hooks, tasks, confined, warnings, links })
 }
 
-/// Rules, mode and answers, and what is doubtful about them.
-fn policy(
-    common: &Common,
-    given: &Given,
-    workspace: &Workspace,
-    registry: &Registry,
-    (full, misses): (IsFull, Misses),
-    processes: &Arc<dyn Processes>,
-) -> Result<(Policy, Findings), Usage> {
-    let setup = Setup {
-        no_sandbox: common.no_sandbox,
-        confined: processes.confines(),
-        full_sandbox: Some(full),
-        sandbox_misses: Some(misses),
-        non_interactive: common.non_interactive,
-        tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
-        scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
-        processes: Some(processes.clone()),
-        ..Setup::new(&given.places, workspace)
-    };
-    Policy::new(&given.loaded, setup).map_err(|error| Usage(error.to_string()))
+/// What is doubtful about settings, rules, trust and hooks, in words.
+fn warnings(given: &Given, findings: Findings, hooks: &Hooks) -> Vec<String> {
+    let lints = findings.lints.iter().map(ToString::to_string);
+    let of_hooks = hooks.warnings().iter().map(ToString::to_string);
+    given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks).collect()
+}
+
+/// Remembers who starts children, so that none is left when this program ends.
+fn started_by(starter: Starter) -> Arc<Starter> {
+    let starter = Arc::new(starter);
+    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(starter.clone());
+    starter
 }
 
 #[cfg(test)]

@@ -144,6 +144,11 @@ impl Reply {
 
 /// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
 fn question(approval: &Approval, cwd: &Path) -> String {
+    shown(approval, cwd, "always")
+}
+
+/// The same where the answer that makes rules is called otherwise.
+pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
     if approval.again {
@@ -165,7 +170,7 @@ fn question(approval: &Approval, cwd: &Path) -> String {
     }
     row("why", &approval.reason);
     for (at, rule) in approval.lasting_rules.iter().enumerate() {
-        row(if at == 0 { "always" } else { "" }, rule);
+        row(if at == 0 { lasting } else { "" }, rule);
     }
     if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
         row("to allow", words);

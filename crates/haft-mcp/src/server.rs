@@ -5,6 +5,7 @@
 //! | `offer.rs` | the seam: what is offered to one client, and who decides that |
 //! | `who.rs` | clients: revision, way, principal, abilities |
 //! | `reply.rs` | results and refusals, and how they are written |
+//! | `passed.rs` | what another server sent, as a reply of this one |
 //! | `peer.rs` | the client as an offer sees it: told of progress, asked for what only it knows |
 //! | `message.rs` | JSON-RPC, in and out |
 //! | `wish.rs` | methods and their parameters |
@@ -25,6 +26,7 @@ pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
 pub(crate) mod offer;
+pub(crate) mod passed;
 pub(crate) mod peer;
 pub(crate) mod reply;
 pub(crate) mod rounds;
@@ -50,7 +52,8 @@ pub use peer::{Ask, Elicited, Level, Needs, NotAnswered, Peer};
 pub use reply::{
     Block, Body, Completion, Contents, Freshness, PromptReply, Refusal, RefusalKind, Reply, Role,
 };
-pub use tokens::{Introspection, TokenCheck, Tokens};
+pub use tokens::{Introspection, TokenCheck, Tokens, secret};
+pub use url::Url;
 pub use who::{Abilities, Client, Principal, Revision, Way};
 
 use crate::limits;

@@ -26,6 +26,7 @@ mod raw;
 mod run;
 mod sandbox;
 mod schema;
+mod serve;
 mod servers;
 
 pub use hook::{Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, OnFailure, Shell};
@@ -43,6 +44,7 @@ pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use run::{Prices, Provider, RunSettings};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;
+pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
 pub use servers::{McpOptions, ServerOptions, ToolSearchSettings};
 
 pub(crate) use places::lexical;

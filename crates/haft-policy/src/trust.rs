@@ -40,7 +40,7 @@ use crate::settings::{Flags, Layers, Places, Settings, SettingsError, Standing};
 use crate::source::{Scope, WrittenRule};
 
 /// Settings, and how they came about.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Loaded {
     /// What all files and flags say together.
     pub settings: Settings,

@@ -149,6 +149,11 @@ impl Pool {
         &self.servers
     }
 
+    /// The tools as they are now, those of servers too.
+    pub(crate) fn registry(&self) -> Option<Registry> {
+        self.servers.registry(&self.base).ok()
+    }
+
     /// Brings in what changed since it was last asked for, from the next turn on.
     pub(crate) fn refresh(&self) {
         let version = self.servers.version();

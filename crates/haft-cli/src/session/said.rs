@@ -22,7 +22,7 @@ pub(crate) fn report_tasks(tasks: &TaskTable) {
 }
 
 /// Says warnings of the engine, and how far a call is.
-pub(super) struct Warnings;
+pub(crate) struct Warnings;
 
 impl EventSink for Warnings {
     fn send(&self, event: Event) {

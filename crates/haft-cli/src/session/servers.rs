@@ -19,7 +19,7 @@ use crate::output::one_line;
 use crate::run::proxy;
 
 /// The servers that settings name.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Planned {
     /// All of them, those that may be used first; of those no two have one name.
     pub(crate) servers: Vec<PlannedServer>,

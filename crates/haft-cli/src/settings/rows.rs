@@ -30,6 +30,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         repetition_guard,
         run,
         tool_search,
+        serve,
         warnings: _,
     } = &loaded.settings;
     let mut rows = Rows(Vec::new());
@@ -81,6 +82,9 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
     }
     for (key, At { value, source }) in run.each() {
         rows.add(&key, value, &source);
+    }
+    for (key, At { value, source }) in serve.each() {
+        rows.add(key, value, &source);
     }
     rows.0
 }

@@ -23,6 +23,8 @@ mod run_session;
 mod run_tour;
 mod sandbox;
 mod scripts;
+mod serve;
+mod serve_peers;
 mod settings;
 #[expect(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../haft-terminal/tests/it/stage.rs"]

@@ -8,14 +8,24 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::BoxFuture;
 use ring::hmac;
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::who::Principal;
 use crate::limits::{TOKEN_ANSWER_BYTES_MAX, TOKEN_BELIEVED, TOKEN_CHECK_TIMEOUT, TOKENS_REMEMBERED};
+
+/// A text that nobody can guess, of so many random bytes; nothing where the system has no random numbers. Good as a token from
+/// 32 bytes on.
+pub fn secret(bytes: usize) -> Option<String> {
+    let mut random = vec![0; bytes];
+    SystemRandom::new().fill(&mut random).ok()?;
+    Some(BASE64_URL_SAFE_NO_PAD.encode(random))
+}
 
 /// Says whom a token stands for. Called with each request, from many tasks.
 pub trait TokenCheck: Send + Sync + 'static {
@@ -47,20 +57,32 @@ impl Tokens {
 
     /// And this one. Of two that are the same the first counts.
     #[must_use]
-    pub fn with(mut self, token: &str, principal: Principal) -> Tokens {
+    pub fn with(self, token: &str, principal: Principal) -> Tokens {
+        self.with_digest(Sha256::digest(token).into(), principal)
+    }
+
+    /// And the one that has this SHA-256.
+    #[must_use]
+    pub fn with_digest(mut self, digest: [u8; 32], principal: Principal) -> Tokens {
         // Without random numbers there is no key, and then no token is good.
         if let Some(key) = &self.key {
-            self.known.push((hmac::sign(key, token.as_bytes()), principal));
+            self.known.push((hmac::sign(key, &digest), principal));
         }
         self
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     fn find(&self, token: &str) -> Option<&Principal> {
         let key = self.key.as_ref()?;
+        let digest = Sha256::digest(token);
         // All are looked at, each in a time that says nothing of how much was right.
         let mut found = None;
         for (tag, principal) in &self.known {
-            if hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok() {
+            if hmac::verify(key, &digest, tag.as_ref()).is_ok() {
                 found = found.or(Some(principal));
             }
         }
@@ -211,6 +233,10 @@ mod tests {
         for wrong in ["", "aa", "aaaa", "AAA", "ccc"] {
             assert_eq!(tokens.find(wrong), None, "{wrong}");
         }
+        let hashed = Tokens::new().with_digest(Sha256::digest("ccc").into(), Principal::new("c"));
+        assert_eq!(hashed.find("ccc").unwrap().name, "c".into());
+        assert!(!hashed.is_empty() && Tokens::new().is_empty());
+        assert_ne!(secret(32), secret(32));
     }
 
     #[test]

@@ -533,6 +533,9 @@ fn check(raw: &RawSettings) -> Result<(), Fault> {
     if let Some(mcp) = &raw.mcp {
         mcp.value.check(mcp.at)?;
     }
+    if let Some(serve) = &raw.serve {
+        serve.value.check(serve.at)?;
+    }
     raw.tool_search.as_ref().map_or(Ok(()), ToolSearchSettings::check)?;
     Ok(())
 }

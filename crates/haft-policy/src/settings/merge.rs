@@ -16,6 +16,7 @@ use super::places::lexical;
 use super::raw::{Classifier, DeclaredEffects, RawServerMatch, RepetitionGuard};
 use super::run::RunSettings;
 use super::sandbox::{May, RawSandbox, Sandbox};
+use super::serve::ServeSettings;
 use super::servers::{McpOptions, ToolSearchSettings};
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub run: RunSettings,
     /// When a model is given only the names of tools.
     pub tool_search: Option<At<ToolSearchSettings>>,
+    /// Who may use `haft serve`.
+    pub serve: ServeSettings,
     /// What a person should know.
     pub warnings: Vec<Warning>,
 }
@@ -237,6 +240,7 @@ impl Layers {
         settings.run = merge.run();
         settings.mcp.options = merge.mcp_options();
         settings.tool_search = merge.tool_search();
+        settings.serve = merge.serve();
         settings.warnings.append(&mut merge.warnings);
         bound(&mut settings.warnings);
         settings
@@ -617,6 +621,22 @@ impl<'a> Merge<'a> {
             }
         }
         options
+    }
+
+    /// A workspace has no say in it: it would let others in.
+    fn serve(&mut self) -> ServeSettings {
+        let mut serve = ServeSettings::default();
+        for layer in self.all() {
+            let Some(given) = &layer.raw.serve else { continue };
+            match layer.is_workspaces() {
+                true => {
+                    let words = "`serve` counts in your own settings only: it says who may use your tools";
+                    self.warn(layer.source(given.at), words);
+                }
+                false => serve.add(&given.value, |at| layer.source(at)),
+            }
+        }
+        serve
     }
 
     /// Loosens nothing, so anybody may set it.

@@ -15,6 +15,7 @@ use super::hook::RawGroup;
 use super::jsonc::Spot;
 use super::run::RawRun;
 use super::sandbox::RawSandbox;
+use super::serve::RawServe;
 use super::servers::{RawMcp, ToolSearchSettings};
 use haft::PermissionMode;
 
@@ -65,6 +66,8 @@ pub(crate) struct RawSettings {
     pub(crate) mcp: Option<Spanned<RawMcp>>,
     /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
     pub(crate) tool_search: Option<Spanned<ToolSearchSettings>>,
+    /// Who may use `haft serve`, and for what. Not from a workspace.
+    pub(crate) serve: Option<Spanned<RawServe>>,
 }
 
 /// Rules about calls, and the mode.

@@ -1,0 +1,134 @@
+//! `haft serve`: all tools of a session as one MCP server, with rules, hooks and sandbox in between.
+//!
+//! | file | knows |
+//! |---|---|
+//! | [`args`] | what can be said |
+//! | [`door`] | who may come in over HTTP |
+//! | [`views`] | which tools somebody is offered, under which rules and mode |
+//! | [`desk`] | which client a request belongs to, and that servers come and go |
+//! | [`client`] | one client: its engine, its calls, its results |
+//! | [`calls`], [`asking`] | the calls under way, and how their users are asked |
+//! | [`listing`], [`results`] | tools and whole results as the protocol has them |
+//! | [`pass`] | resources and prompts of connected servers |
+//!
+//! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers connect in the
+//! background, and clients are told when tools come.
+
+pub(crate) mod args;
+mod asking;
+mod calls;
+mod client;
+mod desk;
+mod door;
+mod listing;
+mod pass;
+mod results;
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::ports::Asker;
+use haft::{Cancel, Gates};
+use haft_mcp::limits::SHUTDOWN_GRACE;
+use haft_mcp::server::Server;
+use tokio::net::TcpListener;
+
+use self::args::ServeArgs;
+use self::asking::OfServers;
+use self::calls::Calls;
+use self::client::Common as Shared;
+use self::desk::{Desk, Open};
+use self::pass::Passed;
+use self::views::{View, Views};
+use crate::args::Common;
+use crate::interrupt::Interrupts;
+use crate::session::{self, Joining, Lent, Pool, Warnings};
+use crate::{Exit, Usage, hooks, output, turn};
+
+/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills.
+const STDIO_GRACE: Duration = Duration::from_millis(1_500);
+
+pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
+    let interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    let ground = session::ground(common)?;
+    let views = Views::new(&ground, args.view.as_deref(), &args.tools)?;
+    let stop = Cancel::new();
+    let runtime = turn::runtime(usize::MAX - 1)?;
+    let served = runtime.block_on(async {
+        let calls = Calls::default();
+        let pool = pool(views.default(), &calls, common.non_interactive)?;
+        let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
+        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed });
+        let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
+        let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
+        interrupts.tell_server(Some(stop.clone()));
+        let server = Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
+        let served = serve(args, &ground, &server, &stop).await;
+        desk.close();
+        if let Some(following) = following {
+            following.abort();
+        }
+        if let Some(pool) = pool {
+            pool.close().await;
+        }
+        served
+    });
+    // A thread that a tool keeps busy is not waited for.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Done)
+}
+
+/// How long calls may take once the server has to end.
+fn grace(args: &ServeArgs) -> Duration {
+    match args.grace {
+        Some(seconds) => Duration::from_secs(seconds),
+        None if args.http.is_some() || args.unix.is_some() => SHUTDOWN_GRACE,
+        None => STDIO_GRACE,
+    }
+}
+
+/// The servers of the settings, if there are any.
+fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<Pool>>, Usage> {
+    let (policy, _) = view.base.policy(true)?;
+    let joining = Joining {
+        id: hooks::session_id(),
+        policy,
+        asker: None,
+        events: Warnings,
+        gates: Gates::default(),
+        results: None,
+    };
+    // It makes no calls: it is what servers are started beside.
+    let member = view.base.join(joining)?;
+    let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
+    let links = view.base.links(asker.clone(), member.bare, false);
+    match links.planned.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?))),
+    }
+}
+
+async fn serve(args: &ServeArgs, ground: &session::Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {
+    if let Some(given) = &args.http {
+        let address = door::address(given, args.allow_remote)?;
+        let (http, made) = door::http(args, ground)?;
+        let failed = |error: std::io::Error| Usage(format!("{address} can't be listened on: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        output::say(&format!("listening on http://{address}/mcp"));
+        if let Some(token) = made {
+            output::say(&format!("token, shown only now: {token}"));
+        }
+        return server.serve_http(listener, http, stop).await.map_err(failed);
+    }
+    if let Some(path) = &args.unix {
+        let shown = output::one_line(&path.display().to_string());
+        let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
+        output::say(&format!("listening on {shown}"));
+        return server.serve_unix(path, door::plain(args, ground), stop).await.map_err(failed);
+    }
+    server.serve_stdio(stop).await;
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Asking through the client: its user is shown a form, and only what they clearly said counts.
+//!
+//! A client may fill a form by itself, take the first choice, or say yes with an empty form. So no choice is preset, the first
+//! one is no, and anything that isn't one of the choices is a no as well.
+
+use std::path::PathBuf;
+
+use haft::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft_mcp::server::{Elicited, Peer};
+use serde_json::{Map, Value, json};
+
+use super::calls::Calls;
+use crate::output::one_line;
+use crate::terminal;
+
+/// How many characters of a reason the model is told.
+const REASON_CHARS_MAX: usize = 1_000;
+/// How many characters of an answer are taken.
+const ANSWER_CHARS_MAX: usize = 20_000;
+
+const DENY: &str = "deny";
+const ONCE: &str = "allow once";
+const SESSION: &str = "allow for this session";
+
+/// The user of one client.
+pub(super) struct OfClient {
+    pub(super) calls: Calls,
+    pub(super) client: u64,
+    pub(super) cwd: PathBuf,
+}
+
+impl Asker for OfClient {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let Some(peer) = self.calls.peer(&approval.call_id) else {
+                return Answer::NoBecause("nobody waits for this call any more".to_owned());
+            };
+            let lasting = !approval.lasting_rules.is_empty();
+            let message = terminal::shown(approval, &self.cwd, "session");
+            match peer.elicit(&message, approval_form(lasting)).await {
+                Ok(said) => answer(said, lasting),
+                Err(why) => Answer::NoBecause(format!("the question got no answer, {why}")),
+            }
+        })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move { put(&self.calls.of_client(self.client)?, question).await })
+    }
+}
+
+/// Whoever waits for what servers work on: servers belong to all clients, and their questions to the one that made the call.
+pub(super) struct OfServers(pub(super) Calls);
+
+impl Asker for OfServers {
+    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::No))
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move { put(&self.0.of_servers()?, question).await })
+    }
+}
+
+fn approval_form(lasting: bool) -> Value {
+    let choices: &[&str] = if lasting { &[DENY, ONCE, SESSION] } else { &[DENY, ONCE] };
+    json!({"type": "object", "required": ["decision"], "properties": {
+        "decision": {"type": "string", "title": "Allow this call?", "enum": choices},
+        "reason": {"type": "string", "title": "Reason", "maxLength": REASON_CHARS_MAX,
+            "description": "If you deny: what the model is told. May be left empty."},
+    }})
+}
+
+/// What an answer means. Only a clear yes is one.
+fn answer(said: Elicited, lasting: bool) -> Answer {
+    let fields = match said {
+        Elicited::Accepted(fields) => fields,
+        Elicited::Declined => return Answer::No,
+        Elicited::Dismissed => return Answer::NoBecause("they put the question away".to_owned()),
+    };
+    let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().trim();
+    match text("decision") {
+        ONCE => Answer::Once,
+        SESSION if lasting => Answer::Session,
+        _ => match text("reason") {
+            "" => Answer::No,
+            reason => Answer::NoBecause(one_line(&reason.chars().take(REASON_CHARS_MAX).collect::<String>())),
+        },
+    }
+}
+
+/// Puts a question of a tool or a server to the user of a client.
+async fn put(peer: &Peer, question: &UserQuestion) -> Option<Vec<String>> {
+    let mut message = question.text.clone();
+    for choice in question.choices.iter().filter(|choice| choice.description.is_some()) {
+        let about = choice.description.as_deref().unwrap_or_default();
+        message.push_str(&format!("\n- {}: {}", one_line(&choice.label), one_line(about)));
+    }
+    match peer.elicit(&message, question_form(question)).await {
+        Ok(Elicited::Accepted(fields)) => chosen(question, &fields),
+        _ => None,
+    }
+}
+
+fn question_form(question: &UserQuestion) -> Value {
+    let labels: Vec<&str> = question.choices.iter().map(|choice| choice.label.as_str()).collect();
+    if question.several {
+        // A list of choices is younger than most clients; every one of them can show a box to tick.
+        let boxes = labels.iter().enumerate().map(|(at, label)| {
+            (format!("choice_{}", at + 1), json!({"type": "boolean", "title": label}))
+        });
+        return json!({"type": "object", "properties": boxes.collect::<Map<_, _>>()});
+    }
+    let field = match labels.is_empty() {
+        true => json!({"type": "string", "title": "Answer", "maxLength": ANSWER_CHARS_MAX}),
+        false => json!({"type": "string", "title": "Choice", "enum": labels}),
+    };
+    json!({"type": "object", "required": ["answer"], "properties": {"answer": field}})
+}
+
+/// The texts chosen or typed; nothing for what isn't among the choices.
+fn chosen(question: &UserQuestion, fields: &Map<String, Value>) -> Option<Vec<String>> {
+    let labels = question.choices.iter().map(|choice| choice.label.clone());
+    if question.several {
+        let ticked = |at: usize| fields.get(&format!("choice_{}", at + 1)) == Some(&Value::Bool(true));
+        return Some(labels.enumerate().filter(|(at, _)| ticked(*at)).map(|(_, label)| label).collect());
+    }
+    let answer = fields.get("answer")?.as_str()?;
+    let known = question.choices.is_empty() || question.choices.iter().any(|choice| choice.label == answer);
+    known.then(|| vec![answer.chars().take(ANSWER_CHARS_MAX).collect()])
+}
+
+#[cfg(test)]
+mod tests {
+    use haft::ports::Choice;
+
+    use super::*;
+
+    fn accepted(fields: Value) -> Elicited {
+        Elicited::Accepted(fields.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        let of = |fields: Value| answer(accepted(fields), true);
+        assert_eq!(of(json!({"decision": ONCE})), Answer::Once);
+        assert_eq!(of(json!({"decision": SESSION, "reason": "x"})), Answer::Session);
+        assert_eq!(of(json!({"decision": DENY, "reason": " too\nbold "})), Answer::NoBecause("too\\nbold".into()));
+        for unclear in
+            [json!({}), json!({"decision": "yes"}), json!({"decision": true}), json!({"decision": "Allow once"})]
+        {
+            assert_eq!(of(unclear.clone()), Answer::No, "{unclear}");
+        }
+        assert_eq!(answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");
+        assert_eq!(answer(Elicited::Declined, true), Answer::No);
+        assert!(matches!(answer(Elicited::Dismissed, true), Answer::NoBecause(_)));
+    }
+
+    #[test]
+    fn a_form_presets_nothing_and_begins_with_no() {
+        let form = approval_form(true);
+        assert_eq!(form["properties"]["decision"]["enum"][0], DENY);
+        assert!(!form.to_string().contains("default"));
+        assert_eq!(approval_form(false)["properties"]["decision"]["enum"], json!([DENY, ONCE]));
+    }
+
+    #[test]
+    fn questions_take_what_was_offered() {
+        let choice = |label: &str| Choice { label: label.into(), description: None };
+        let mut question =
+            UserQuestion { text: "?".into(), choices: vec![choice("a"), choice("b")], several: false };
+        let of = |question: &UserQuestion, fields: Value| chosen(question, fields.as_object().unwrap());
+        assert_eq!(of(&question, json!({"answer": "b"})), Some(vec!["b".to_owned()]));
+        assert_eq!(of(&question, json!({"answer": "c"})), None);
+        question.several = true;
+        assert_eq!(of(&question, json!({"choice_1": true, "choice_2": "true"})), Some(vec!["a".to_owned()]));
+        let open = UserQuestion { text: "?".into(), choices: Vec::new(), several: false };
+        assert_eq!(of(&open, json!({"answer": "free"})), Some(vec!["free".to_owned()]));
+        assert_eq!(of(&open, json!({})), None);
+    }
+}

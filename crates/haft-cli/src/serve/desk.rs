@@ -1,0 +1,112 @@
+//! Who gets which client: one for each session of the revisions that have them, one for each principal in the newest, where
+//! requests stand alone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use haft::BoxFuture;
+use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
+
+use super::client::{self, Client, Common};
+use super::views::Views;
+use crate::session::{Pool, Said};
+use crate::{Usage, output};
+
+/// How many principals without sessions are remembered; the one that was away for longest goes first.
+const PRINCIPALS_MAX: usize = 256;
+
+/// Gives out clients.
+pub(super) struct Desk {
+    common: Arc<Common>,
+    views: Views,
+    non_interactive: bool,
+    /// All that are there.
+    there: Mutex<Vec<Weak<Client>>>,
+    /// Those whose requests stand alone.
+    alone: Mutex<Alone>,
+}
+
+#[derive(Default)]
+struct Alone {
+    clients: HashMap<Key, (u64, Arc<Client>)>,
+    clock: u64,
+}
+
+/// Whose requests belong together: those of one principal, that can be asked or can't.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    principal: Option<Arc<str>>,
+    can_ask: bool,
+}
+
+impl Desk {
+    pub(super) fn new(common: Arc<Common>, views: Views, non_interactive: bool) -> Desk {
+        Desk { common, views, non_interactive, there: Mutex::default(), alone: Mutex::default() }
+    }
+
+    fn client(&self, of: &server::Client) -> Result<Arc<Client>, Usage> {
+        let can_ask = client::can_ask(of, self.non_interactive);
+        let view = self.views.of(of.principal.as_ref()).clone();
+        if !of.revision.is_stateless() || of.way == Way::Stdio {
+            return self.admit(Client::new(self.common.clone(), view, can_ask)?);
+        }
+        let principal = of.principal.as_ref().map(|principal| principal.name.clone());
+        let key = Key { principal, can_ask };
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        alone.clock += 1;
+        let now = alone.clock;
+        if let Some((used, client)) = alone.clients.get_mut(&key) {
+            *used = now;
+            return Ok(client.clone());
+        }
+        if alone.clients.len() >= PRINCIPALS_MAX {
+            let oldest = alone.clients.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| alone.clients.remove(&oldest));
+        }
+        let client = self.admit(Client::new(self.common.clone(), view, can_ask)?)?;
+        alone.clients.insert(key, (now, client.clone()));
+        Ok(client)
+    }
+
+    fn admit(&self, client: Client) -> Result<Arc<Client>, Usage> {
+        let client = Arc::new(client);
+        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        there.retain(|client| client.strong_count() > 0);
+        there.push(Arc::downgrade(&client));
+        Ok(client)
+    }
+
+    /// Brings what servers offer to all clients, whenever it changes. Ends with the pool's last change.
+    pub(super) async fn follow(self: Arc<Desk>, pool: Arc<Pool>) {
+        let mut version = 0;
+        loop {
+            pool.servers().changed_since(version).await;
+            version = pool.servers().version();
+            pool.say(Said::NeedsYou);
+            let Some(registry) = pool.registry() else { continue };
+            let there: Vec<Arc<Client>> = {
+                let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+                there.iter().filter_map(Weak::upgrade).collect()
+            };
+            there.iter().for_each(|client| client.refresh(&registry));
+        }
+    }
+
+    /// Lets all clients go.
+    pub(super) fn close(&self) {
+        self.alone.lock().unwrap_or_else(PoisonError::into_inner).clients.clear();
+    }
+}
+
+/// The desk as the server asks it.
+pub(super) struct Open(pub(super) Arc<Desk>);
+
+impl Offers for Open {
+    fn offer<'a>(&'a self, client: &'a server::Client) -> BoxFuture<'a, Result<Arc<dyn Offer>, Refusal>> {
+        let made = self.0.client(client).map(|client| client as Arc<dyn Offer>).map_err(|Usage(words)| {
+            output::warning(&output::one_line(&words));
+            Refusal::internal("nothing can be offered; the server says why where it was started")
+        });
+        Box::pin(std::future::ready(made))
+    }
+}

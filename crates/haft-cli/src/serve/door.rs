@@ -1,0 +1,208 @@
+//! Who may come in over HTTP: addresses, hosts, origins, tokens.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use haft::BoxFuture;
+use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
+use haft_policy::settings::{At, ServeOauth};
+
+use super::args::ServeArgs;
+use super::views::{BY_OAUTH, DEFAULT};
+use crate::Usage;
+use crate::output::one_line;
+use crate::session::Ground;
+
+/// How many random bytes a token has that is made here.
+const TOKEN_BYTES: usize = 32;
+/// The longest file with a token.
+const TOKEN_FILE_BYTES_MAX: u64 = 8 * 1024;
+/// The shortest token that is taken from a file: what is shorter could be guessed.
+const TOKEN_CHARS_MIN: usize = 16;
+
+/// The address to listen on.
+pub(super) fn address(given: &str, allow_remote: bool) -> Result<SocketAddr, Usage> {
+    let whole = if given.parse::<u16>().is_ok() { format!("127.0.0.1:{given}") } else { given.to_owned() };
+    let wrong = |why: &str| {
+        Usage(format!("--http `{}`: {why}; give an address and port such as 127.0.0.1:7070, or a port", one_line(given)))
+    };
+    let mut found = whole.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
+    let address = found.next().ok_or_else(|| wrong("it leads nowhere"))?;
+    if !address.ip().is_loopback() && !allow_remote {
+        return Err(Usage(format!(
+            "--http `{}`: other machines can reach {}; add --allow-remote if that is what you want, and put something with TLS before it",
+            one_line(given),
+            address.ip()
+        )));
+    }
+    Ok(address)
+}
+
+/// How the server is reached, and the token that was made because nobody gave one.
+pub(super) fn http(args: &ServeArgs, ground: &Ground) -> Result<(Http, Option<String>), Usage> {
+    let serve = &ground.settings().serve;
+    let home = ground.given.places.home.as_deref();
+    let mut tokens = Tokens::new();
+    if let Some(file) = &args.token_file {
+        tokens = tokens.with(&token(file, "--token-file")?, Principal::new(DEFAULT));
+    }
+    for At { value, source } in &serve.clients {
+        let principal = Principal::new(value.name.as_str());
+        if let Some(digest) = value.digest() {
+            tokens = tokens.with_digest(digest, principal);
+        } else if let Some(file) = &value.token_file {
+            let at = source.to_string();
+            tokens = tokens.with(&token(&at_home(home, file, &at)?, &at)?, principal);
+        }
+    }
+    let oauth = serve.oauth.as_ref().map(|at| introspection(at, home)).transpose()?;
+    let mut made = None;
+    if tokens.is_empty() && oauth.is_none() {
+        let token = secret(TOKEN_BYTES).ok_or_else(|| Usage("this system has no random numbers".to_owned()))?;
+        tokens = tokens.with(&token, Principal::new(DEFAULT));
+        made = Some(token);
+    }
+    let mut http = plain(args, ground);
+    if let Some((_, resource)) = &oauth {
+        http = http.with_resource(resource.clone());
+    }
+    Ok((http.with_check(Check { tokens, oauth: oauth.map(|(check, _)| check) }), made))
+}
+
+/// The same without tokens, for sockets that only their owner opens.
+pub(super) fn plain(args: &ServeArgs, ground: &Ground) -> Http {
+    let serve = &ground.settings().serve;
+    let all = |given: &[String], settings: &[At<String>]| {
+        given.iter().cloned().chain(settings.iter().map(|at| at.value.clone())).collect::<Vec<_>>()
+    };
+    Http::new().with_hosts(all(&args.host, &serve.hosts)).with_origins(all(&args.origin, &serve.origins))
+}
+
+/// Tokens that are known, then those of an authorization server.
+struct Check {
+    tokens: Tokens,
+    oauth: Option<Introspection>,
+}
+
+impl TokenCheck for Check {
+    fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
+        Box::pin(async move {
+            let known = self.tokens.check(token).await?;
+            match &self.oauth {
+                Some(oauth) if known.is_none() => {
+                    let found = oauth.check(token).await?;
+                    // Its names are not ours: nobody gets a client's view by being called as it is.
+                    Ok(found.map(|mut principal| {
+                        principal.name = format!("{BY_OAUTH}{}", principal.name).into();
+                        principal
+                    }))
+                }
+                _ => Ok(known),
+            }
+        })
+    }
+}
+
+fn introspection(at: &At<ServeOauth>, home: Option<&Path>) -> Result<(Introspection, Resource), Usage> {
+    let At { value, source } = at;
+    let url = |key: &str, text: &str| {
+        let parsed = text.parse::<haft_mcp::server::Url>();
+        parsed.map_err(|error| Usage(format!("{source}: `{key}` is no address: {error}")))
+    };
+    let at = source.to_string();
+    let secret = match &value.client_secret_file {
+        Some(file) => token(&at_home(home, file, &at)?, &at)?,
+        None => String::new(),
+    };
+    let endpoint = url("introspection", &value.introspection)?;
+    let local = endpoint.host_str().is_some_and(|host| host == "localhost" || host == "127.0.0.1" || host == "[::1]");
+    if endpoint.scheme() != "https" && !(endpoint.scheme() == "http" && local) {
+        return Err(Usage(format!("{source}: `introspection` has to be an address with https: tokens are sent there")));
+    }
+    let check = Introspection::new(endpoint, value.client_id.as_str(), secret, value.resource.as_str())
+        .map_err(|words| Usage(format!("{source}: {words}")))?
+        .with_required_scopes(value.scopes.iter().cloned());
+    let mut resource = Resource::new(url("resource", &value.resource)?, value.authorization_servers.iter().cloned());
+    resource.scopes = value.scopes.clone();
+    Ok((check, resource))
+}
+
+fn at_home(home: Option<&Path>, file: &str, source: &str) -> Result<PathBuf, Usage> {
+    let path = match (file.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(file),
+    };
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(Usage(format!("{source}: `{}` has to be absolute or begin with `~/`", one_line(file)))),
+    }
+}
+
+/// The token in a file that nobody else can read.
+fn token(file: &Path, source: &str) -> Result<String, Usage> {
+    let shown = one_line(&file.display().to_string());
+    let wrong = |why: &str| Usage(format!("{source}: the token in `{shown}` can't be used: {why}"));
+    let unreadable = |error: std::io::Error| wrong(&error.to_string());
+    let open = std::fs::File::open(file).map_err(unreadable)?;
+    let found = open.metadata().map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(wrong("it is no file"));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(wrong(&format!("others can read the file; `chmod 600 {shown}`")));
+    }
+    let mut text = String::new();
+    open.take(TOKEN_FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    let token = text.trim();
+    if text.len() as u64 > TOKEN_FILE_BYTES_MAX || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong("a token is one line of printable ASCII without spaces"));
+    }
+    match token.len() < TOKEN_CHARS_MIN {
+        true => Err(wrong(&format!("it has fewer than {TOKEN_CHARS_MIN} characters"))),
+        false => Ok(token.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_listened_on_unless_asked_for() {
+        for (given, expected) in [
+            ("7070", Some("127.0.0.1:7070")),
+            ("127.0.0.1:0", Some("127.0.0.1:0")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("0.0.0.0:80", None),
+            ("[::]:80", None),
+            ("192.0.2.1:80", None),
+            ("7070x", None),
+            ("127.0.0.1", None),
+            ("", None),
+        ] {
+            let found = address(given, false).ok().map(|address| address.to_string());
+            assert_eq!(found.as_deref(), expected, "{given}");
+        }
+        assert_eq!(address("0.0.0.0:80", true).unwrap().to_string(), "0.0.0.0:80");
+    }
+
+    #[test]
+    fn a_file_with_a_token_is_the_users_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let of = |text: &str, mode: u32| {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            token(&file, "--token-file").map_err(|Usage(words)| words)
+        };
+        assert_eq!(of("0123456789abcdef\n", 0o600).as_deref(), Ok("0123456789abcdef"));
+        assert!(of("0123456789abcdef\n", 0o640).unwrap_err().contains("chmod 600"));
+        assert!(of("short\n", 0o600).unwrap_err().contains("fewer than 16"));
+        assert!(of("0123456789 abcdef\n", 0o600).is_err());
+        assert!(token(dir.path(), "--token-file").is_err());
+    }
+}

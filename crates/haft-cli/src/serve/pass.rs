@@ -1,0 +1,166 @@
+//! Resources and prompts of connected servers, passed on to a client.
+//!
+//! They are read through the same pipeline as calls: by tools that are called as the model's own for it are, so that rules and
+//! hooks about `ReadMcpResource` and `GetMcpPrompt` hold here too. Only what comes back is other: what the server sent, as it
+//! sent it.
+//!
+//! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called by its server
+//! and its own name, and a table leads back: names are never taken apart.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
+use haft_mcp::Server;
+use haft_mcp::server::Refusal;
+use serde_json::{Map, Value, json};
+
+use crate::session::Pool;
+
+/// The tool by which a resource is read.
+pub(super) const READ: &str = "ReadMcpResource";
+/// The tool by which a prompt is had.
+pub(super) const GET: &str = "GetMcpPrompt";
+
+/// What connected servers have beside tools.
+pub(super) struct Passed {
+    pool: Arc<Pool>,
+    /// Which prompt of which server a name is.
+    prompts: Mutex<HashMap<String, (String, String)>>,
+    /// Which server has an address.
+    resources: Mutex<HashMap<String, String>>,
+}
+
+impl Passed {
+    pub(super) fn new(pool: Arc<Pool>) -> Passed {
+        Passed { pool, prompts: Mutex::default(), resources: Mutex::default() }
+    }
+
+    /// An engine like this one whose only tools are the two that pass on.
+    ///
+    /// # Errors
+    /// They can't be registered, in words.
+    pub(super) fn engine(&self, like: &Engine, id: &str) -> Result<Engine, String> {
+        let text = json!({"type": "string"});
+        let server = |input: &Value| format!("mcp:{}", input["server"].as_str().unwrap_or_default());
+        let pool = self.pool.clone();
+        let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
+        let read = dynamic_tool(READ, "Reads a resource.", schema, move |input: Value, _| {
+            let server = found(&pool, &input);
+            async move { server?.resource(input["uri"].as_str().unwrap_or_default()).await }
+        });
+        let pool = self.pool.clone();
+        let schema = json!({"type": "object", "properties": {"server": text, "name": text, "arguments": {"type": "object"}}, "required": ["server", "name"]});
+        let get = dynamic_tool(GET, "Gets a prompt.", schema, move |input: Value, _| {
+            let server = found(&pool, &input);
+            async move {
+                let none = Map::new();
+                let arguments = input["arguments"].as_object().unwrap_or(&none);
+                server?.prompt(input["name"].as_str().unwrap_or_default(), arguments).await
+            }
+        });
+        let read = read.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
+        let get = get.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
+        let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
+        let registry = registry.map_err(|error| error.to_string())?;
+        let engine = like.clone().session_id(id).turn_budget(usize::MAX);
+        engine.refresh_with(registry);
+        Ok(engine)
+    }
+
+    /// The prompts of all servers. One that fails has none.
+    pub(super) async fn prompts(&self) -> Vec<Value> {
+        let (mut listed, mut names) = (Vec::new(), HashMap::new());
+        for server in self.pool.servers().iter() {
+            let of = &server.config().name;
+            for mut prompt in server.prompts().await.unwrap_or_default() {
+                let Some(own) = prompt["name"].as_str().map(str::to_owned) else { continue };
+                let name = format!("{of}__{own}");
+                if names.contains_key(&name) {
+                    continue;
+                }
+                if prompt.get("title").is_none() {
+                    prompt["title"] = format!("{own} ({of})").into();
+                }
+                prompt["name"] = name.clone().into();
+                names.insert(name, (of.clone(), own));
+                listed.push(prompt);
+            }
+        }
+        *self.prompts.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        listed
+    }
+
+    /// The input of the call that gets a prompt.
+    pub(super) async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, Refusal> {
+        let find = || self.prompts.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let mut found = find();
+        if found.is_none() {
+            self.prompts().await;
+            found = find();
+        }
+        let (server, own) = found.ok_or_else(|| Refusal::unknown_prompt(name))?;
+        Ok(json!({"server": server, "name": own, "arguments": arguments}))
+    }
+
+    /// The resources of all servers.
+    pub(super) async fn resources(&self) -> Vec<Value> {
+        let (mut listed, mut owners) = (Vec::new(), HashMap::new());
+        for server in self.pool.servers().iter() {
+            for resource in server.resources().await.unwrap_or_default() {
+                let Some(uri) = resource["uri"].as_str().map(str::to_owned) else { continue };
+                if owners.contains_key(&uri) {
+                    continue;
+                }
+                owners.insert(uri, server.config().name.clone());
+                listed.push(resource);
+            }
+        }
+        *self.resources.lock().unwrap_or_else(PoisonError::into_inner) = owners;
+        listed
+    }
+
+    /// The templates of all servers.
+    pub(super) async fn templates(&self) -> Vec<Value> {
+        let mut listed = Vec::new();
+        for server in self.pool.servers().iter() {
+            listed.extend(server.resource_templates().await);
+        }
+        listed
+    }
+
+    /// The input of the call that reads a resource.
+    pub(super) async fn resource(&self, uri: &str) -> Result<Value, Refusal> {
+        let find = || self.resources.lock().unwrap_or_else(PoisonError::into_inner).get(uri).cloned();
+        let mut server = find();
+        if server.is_none() {
+            self.resources().await;
+            server = find();
+        }
+        if server.is_none() {
+            server = self.by_template(uri).await;
+        }
+        let server = server.ok_or_else(|| Refusal::unknown_resource(uri))?;
+        Ok(json!({"server": server, "uri": uri}))
+    }
+
+    /// The server of the template that begins as the address does, with the longest beginning.
+    async fn by_template(&self, uri: &str) -> Option<String> {
+        let mut best: Option<(usize, String)> = None;
+        for server in self.pool.servers().iter() {
+            for template in server.resource_templates().await {
+                let begin = template["uriTemplate"].as_str().and_then(|template| template.split('{').next());
+                let Some(begin) = begin.filter(|begin| !begin.is_empty() && uri.starts_with(begin)) else { continue };
+                if best.as_ref().is_none_or(|(length, _)| begin.len() > *length) {
+                    best = Some((begin.len(), server.config().name.clone()));
+                }
+            }
+        }
+        best.map(|(_, server)| server)
+    }
+}
+
+fn found(pool: &Pool, input: &Value) -> Result<Server, ToolError> {
+    let name = input["server"].as_str().unwrap_or_default();
+    pool.servers().get(name).cloned().ok_or_else(|| ToolError::new("this server is no longer there"))
+}

@@ -1,0 +1,210 @@
+//! Whole results of one client, as resources: where its calls got only a part, the rest is read by an address that nobody can
+//! guess, page by page if it is long.
+//!
+//! The files are the engine's, in a folder of this client alone. An address says nothing of them; what isn't in this table
+//! isn't there.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use haft_mcp::server::{Block, Contents, ReadReply, Refusal, secret};
+use serde_json::{Value, json};
+
+/// How many results of a client are kept; the oldest goes first.
+pub(super) const RESULTS_MAX: usize = 1_000;
+/// How many bytes a client gets at once; what is longer comes in pages.
+pub(super) const PAGE_BYTES: u64 = 4 * 1024 * 1024;
+/// The largest structured result that goes out whole beside its preview.
+const STRUCTURED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+const ADDRESS: &str = "haft://results/";
+/// Where the address of the next page stands.
+const NEXT: &str = "haft/next";
+
+/// The results of one client that are kept.
+#[derive(Default)]
+pub(super) struct Results(Mutex<VecDeque<Kept>>);
+
+#[derive(Clone)]
+struct Kept {
+    uri: String,
+    path: PathBuf,
+    tool: String,
+    bytes: u64,
+}
+
+impl Kept {
+    fn media_type(&self) -> &'static str {
+        match self.path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => "application/json",
+            _ => "text/plain",
+        }
+    }
+
+    fn definition(&self) -> Value {
+        let Kept { uri, tool, bytes, .. } = self;
+        let about = match *bytes > PAGE_BYTES {
+            true => format!(
+                "All {bytes} bytes of what {tool} gave back, in pages: each says in `_meta` under `{NEXT}` where the next one is."
+            ),
+            false => format!("All {bytes} bytes of what {tool} gave back."),
+        };
+        json!({"uri": uri, "name": format!("{tool} result"), "description": about,
+            "mimeType": self.media_type(), "size": bytes})
+    }
+}
+
+impl Results {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any more.
+    pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<Block> {
+        let bytes = std::fs::metadata(path).ok()?.len();
+        let uri = format!("{ADDRESS}{}", secret(16)?);
+        let kept = Kept { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
+        let block = match takes_links {
+            true => {
+                let mut link = kept.definition();
+                link["type"] = "resource_link".into();
+                Block::raw(&link)
+            }
+            false => Block::text(format!("The whole result is the resource `{}`.", kept.uri)),
+        };
+        let mut all = self.lock();
+        all.push_back(kept);
+        if all.len() > RESULTS_MAX
+            && let Some(oldest) = all.pop_front()
+        {
+            let _ = std::fs::remove_file(oldest.path);
+        }
+        Some(block)
+    }
+
+    /// The value of a structured result that was kept, if it isn't too large to go out whole.
+    pub(super) fn structured(path: &Path) -> Option<Value> {
+        let size = std::fs::metadata(path).ok()?.len();
+        let text = (size <= STRUCTURED_BYTES_MAX).then(|| std::fs::read(path).ok()).flatten()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// All of them, as they are listed.
+    pub(super) fn definitions(&self) -> Vec<Value> {
+        self.lock().iter().map(Kept::definition).collect()
+    }
+
+    /// Whether an address is one of these, known or not.
+    pub(super) fn has_form(uri: &str) -> bool {
+        uri.starts_with(ADDRESS)
+    }
+
+    /// What a result holds, or a page of it.
+    pub(super) fn read(&self, uri: &str) -> Result<ReadReply, Refusal> {
+        let unknown = || Refusal::unknown_resource(uri);
+        let (address, from) = match uri.split_once("?from=") {
+            Some((address, from)) => (address, from.parse().map_err(|_| unknown())?),
+            None => (uri, 0),
+        };
+        let kept = self.lock().iter().find(|kept| kept.uri == address).cloned().ok_or_else(unknown)?;
+        let (bytes, next) = page(&kept.path, from).map_err(|_| unknown())?;
+        let mut contents = match String::from_utf8(bytes) {
+            Ok(text) => Contents::text(uri, kept.media_type(), text),
+            Err(error) => Contents::bytes(uri, "application/octet-stream", error.into_bytes()),
+        };
+        if let Some(next) = next {
+            let next = json!(format!("{address}?from={next}"));
+            contents.meta = Some([(NEXT.to_owned(), next), ("haft/bytes".to_owned(), json!(kept.bytes))].into_iter().collect());
+        }
+        Ok(ReadReply::new([contents]))
+    }
+}
+
+/// A page of a file, and where the next one begins. A page ends with a line if it has any, else between two characters.
+fn page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(PAGE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 <= PAGE_BYTES {
+        return Ok((bytes, None));
+    }
+    bytes.pop();
+    let line = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+    let end = line.unwrap_or_else(|| match std::str::from_utf8(&bytes) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
+        _ => bytes.len(),
+    });
+    bytes.truncate(end);
+    Ok((bytes, Some(from + end as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_mcp::server::Body;
+
+    use super::*;
+
+    fn uri(results: &Results) -> String {
+        results.definitions().last().unwrap()["uri"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn pages_make_the_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["short".to_owned(), "ü line\n".repeat(1_500_000), "€".repeat(3_000_000)] {
+            let path = dir.path().join("a.txt");
+            std::fs::write(&path, &text).unwrap();
+            let results = Results::default();
+            assert!(results.keep(&path, "Bash", true).is_some());
+            let (mut whole, mut next) = (String::new(), Some(uri(&results)));
+            while let Some(address) = next {
+                let read = results.read(&address).unwrap();
+                let [contents] = &read.contents[..] else { panic!() };
+                let Body::Text(page) = &contents.body else { panic!("a page is text") };
+                assert!(page.len() as u64 <= PAGE_BYTES);
+                whole.push_str(page);
+                let meta = contents.meta.as_ref();
+                next = meta.and_then(|meta| meta[NEXT].as_str()).map(str::to_owned);
+            }
+            assert!(whole == text, "{} of {}", whole.len(), text.len());
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        std::fs::write(&path, "{\"a\":1}").unwrap();
+        let (mine, others) = (Results::default(), Results::default());
+        assert!(mine.keep(&path, "t", true).is_some());
+        let address = uri(&mine);
+        assert!(mine.read(&address).is_ok() && others.read(&address).is_err());
+        for wrong in [
+            format!("{address}x"),
+            format!("{address}?from=x"),
+            format!("{ADDRESS}../a.json"),
+            format!("file://{}", path.display()),
+            String::new(),
+        ] {
+            assert!(mine.read(&wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Results::structured(&path), Some(json!({"a": 1})));
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = Results::default();
+        for number in 0..=RESULTS_MAX {
+            let path = dir.path().join(number.to_string());
+            std::fs::write(&path, "x").unwrap();
+            assert!(results.keep(&path, "t", false).is_some());
+        }
+        assert_eq!(results.definitions().len(), RESULTS_MAX);
+        assert!(!dir.path().join("0").exists() && dir.path().join("1").exists());
+    }
+}

@@ -1,0 +1,566 @@
+//! `haft serve` as a client sees it: what it offers, what stays denied, how it asks, what ends with whom.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::mcp::faulty;
+use crate::room::{PATH, Room};
+
+/// How long anything may take before the test fails.
+const LONG: Duration = Duration::from_secs(60);
+
+#[track_caller]
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < LONG, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// `haft serve` with flags, programs to be found.
+pub(crate) fn serve(room: &Room, flags: &[&str]) -> Command {
+    let mut command = room.haft([&["serve"], flags].concat());
+    command.env(PATH, std::env::var_os(PATH).unwrap());
+    command
+}
+
+/// A client over standard input and output.
+pub(crate) struct Stdio1 {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next: u64,
+    /// What came that answers nothing.
+    heard: Vec<Value>,
+    /// What is said to questions.
+    answers: Vec<Value>,
+    asked: Vec<Value>,
+}
+
+impl Stdio1 {
+    /// A client that can be asked.
+    pub(crate) fn new(room: &Room, flags: &[&str]) -> Stdio1 {
+        Stdio1::with(room, flags, &json!({"elicitation": {}}))
+    }
+
+    fn with(room: &Room, flags: &[&str], can: &Value) -> Stdio1 {
+        let mut child = serve(room, flags).stdin(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let (heard, answers, asked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut client = Stdio1 { child, input, output, next: 0, heard, answers, asked };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": {"name": "t", "version": "1"}});
+        let begun = client.request("initialize", hello);
+        assert_eq!(begun["result"]["serverInfo"]["name"], "haft", "{begun}");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{message}").unwrap();
+        input.flush().unwrap();
+    }
+
+    /// The next message. Everything on standard output is one.
+    fn receive(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}")))
+    }
+
+    fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.answer(id)
+    }
+
+    fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.receive().expect("an answer");
+            if message["method"] == "elicitation/create" {
+                self.asked.push(message["params"].clone());
+                let said = self.answers.remove(0);
+                self.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": said}));
+            } else if message["id"] == id {
+                return message;
+            } else {
+                self.heard.push(message);
+            }
+        }
+    }
+
+    /// Calls a tool: the text of its result, and whether it failed.
+    pub(crate) fn call(&mut self, name: &str, arguments: Value) -> (String, bool) {
+        let answer = self.request("tools/call", json!({"name": name, "arguments": arguments}));
+        outcome(&answer)
+    }
+
+    pub(crate) fn tools(&mut self) -> Vec<String> {
+        names(&self.request("tools/list", json!({})))
+    }
+
+    /// Waits for a notification.
+    pub(crate) fn hear(&mut self, method: &str) {
+        loop {
+            if let Some(at) = self.heard.iter().position(|message| message["method"] == method) {
+                self.heard.remove(at);
+                return;
+            }
+            let message = self.receive().expect("a notification");
+            self.heard.push(message);
+        }
+    }
+
+    /// Goes away; how the server ended.
+    fn leave(mut self) -> Option<i32> {
+        self.input.take();
+        assert!(self.receive().is_none(), "nothing comes after the end");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Stdio1 {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn names(listed: &Value) -> Vec<String> {
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn outcome(answer: &Value) -> (String, bool) {
+    let result = &answer["result"];
+    let blocks = result["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    (text, result["isError"] == true)
+}
+
+fn said(decision: &str) -> Value {
+    json!({"action": "accept", "content": {"decision": decision}})
+}
+
+const NEW: &str = "new.txt";
+
+fn write_new() -> Value {
+    json!({"file_path": NEW, "content": "words\n"})
+}
+
+#[test]
+fn all_tools_are_offered_and_the_end_of_input_is_the_end() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &[]);
+    let listed = client.request("tools/list", json!({}));
+    let names = names(&listed);
+    for name in ["Bash", "Edit", "Glob", "Grep", "Read", "Write"] {
+        assert!(names.iter().any(|known| known == name), "{names:?}");
+    }
+    assert!(!names.iter().any(|name| name == "ToolSearch"));
+    let of = |name: &str| {
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().find(|tool| tool["name"] == name).unwrap()["annotations"].clone()
+    };
+    assert_eq!((&of("Read")["readOnlyHint"], &of("Read")["openWorldHint"]), (&json!(true), &json!(false)));
+    assert_eq!((&of("Bash")["readOnlyHint"], &of("Bash")["destructiveHint"]), (&json!(false), &json!(true)));
+    let read = client.call("Read", json!({"file_path": "notes.txt", "limit": 1}));
+    assert!(read.0.starts_with("1\tone") && !read.1, "{read:?}");
+    let wrong = client.call("Read", json!({"file_path": 7}));
+    assert!(wrong.1 && wrong.0.contains("a string is accepted"), "{wrong:?}");
+    let unknown = client.request("tools/call", json!({"name": "read_fil", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("Read"), "{unknown}");
+    assert_eq!(client.leave(), Some(0));
+}
+
+#[test]
+fn what_is_denied_stays_denied() {
+    let room = Room::new();
+    room.write("work/secret.txt", "key");
+    let flags = ["--deny", "Write", "--deny", "Read(secret.txt)", "--permission-mode", "bypassPermissions"];
+    let mut client = Stdio1::new(&room, &flags);
+    assert!(!client.tools().iter().any(|name| name == "Write"));
+    for (tool, input) in [("Write", write_new()), ("Read", json!({"file_path": "secret.txt"}))] {
+        let denied = client.call(tool, input);
+        assert!(denied.1 && denied.0.contains("denied"), "{denied:?}");
+    }
+    let shown = client.call("Bash", json!({"command": "cat secret.txt"}));
+    assert!(shown.1 && !shown.0.contains("key"), "{shown:?}");
+    assert!(client.asked.is_empty() && !room.path("work/new.txt").exists());
+}
+
+#[test]
+fn who_cannot_be_asked_is_told_what_would_allow_it() {
+    let room = Room::new();
+    for (flags, can) in
+        [(&[][..], json!({})), (&["--non-interactive"][..], json!({"elicitation": {}})), (&[][..], json!({"elicitation": {"url": {}}}))]
+    {
+        let mut client = Stdio1::with(&room, flags, &can);
+        let denied = client.call("Write", write_new());
+        assert!(denied.1 && denied.0.contains("Edit(") && denied.0.contains("nobody can be asked"), "{denied:?}");
+        assert!(client.asked.is_empty() && !room.path("work/new.txt").exists());
+    }
+}
+
+#[test]
+fn only_a_clear_yes_lets_it_run() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &[]);
+    for no in [
+        json!({"action": "decline"}),
+        json!({"action": "cancel"}),
+        json!({"action": "accept", "content": {}}),
+        json!({"action": "accept"}),
+        json!({"action": "accept", "content": {"decision": true}}),
+        json!({"odd": 1}),
+        said("deny"),
+        json!({"action": "accept", "content": {"decision": "deny", "reason": "use another name"}}),
+    ] {
+        client.answers.push(no.clone());
+        let denied = client.call("Write", write_new());
+        assert!(denied.1 && !room.path("work/new.txt").exists(), "{no}: {denied:?}");
+        if no.to_string().contains("another name") {
+            assert!(denied.0.contains("use another name"), "{denied:?}");
+        }
+    }
+    let message = client.asked[0]["message"].as_str().unwrap();
+    assert!(message.contains("Write") && message.contains("writes new.txt") && message.contains("words"), "{message}");
+    client.answers.push(said("allow once"));
+    assert!(!client.call("Write", write_new()).1);
+    assert_eq!(fs::read_to_string(room.path("work/new.txt")).unwrap(), "words\n");
+    // Once is once; for the session is until the client goes, and for this client.
+    client.answers.push(said("allow for this session"));
+    let again = json!({"file_path": NEW, "content": "more\n"});
+    assert!(!client.call("Write", again.clone()).1);
+    assert!(!client.call("Write", json!({"file_path": NEW, "content": "most\n"})).1);
+    assert_eq!(client.asked.len(), 10);
+    let mut other = Stdio1::new(&room, &[]);
+    other.answers.push(said("deny"));
+    assert!(other.call("Write", again).1);
+    assert_eq!(other.asked.len(), 1);
+}
+
+/// The process that wrote its number into a file, once it has.
+fn number_in(file: &Path) -> i32 {
+    let mut number = None;
+    until("a number in the file", || {
+        number = fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
+        number.is_some()
+    });
+    number.unwrap()
+}
+
+fn is_there(process: i32) -> bool {
+    // One that ended and wasn't waited for is no longer there.
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+const SLEEPS: &str = "echo $$ > pid; exec sleep 1000";
+const FREE: [&str; 3] = ["--no-sandbox", "--permission-mode", "bypassPermissions"];
+
+#[test]
+fn cancelling_stops_the_command() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &FREE);
+    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
+    let process = number_in(&room.path("work/pid"));
+    assert!(is_there(process));
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    until("the command ends", || !is_there(process));
+    assert!(!client.call("Read", json!({"file_path": "notes.txt"})).1, "the client goes on");
+    assert_eq!(client.leave(), Some(0));
+}
+
+#[test]
+fn nothing_outlives_the_client() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &FREE);
+    let behind = "echo $$ > behind; exec sleep 1000";
+    client.call("Bash", json!({"command": behind, "run_in_background": true}));
+    let behind = number_in(&room.path("work/behind"));
+    client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
+    let process = number_in(&room.path("work/pid"));
+    assert!(is_there(process) && is_there(behind));
+    drop(client.input.take());
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+    assert!(!is_there(process) && !is_there(behind));
+}
+
+#[test]
+fn being_told_to_end_lets_what_is_under_way_finish() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "60"]].concat());
+    let waits = "echo $$ > pid; while [ ! -e go ]; do :; done; echo done";
+    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": waits, "timeout": 600_000}}));
+    number_in(&room.path("work/pid"));
+    kill_process(Pid::from_child(&client.child), Signal::TERM).unwrap();
+    room.write("work/go", "");
+    let answer = client.answer(id);
+    assert_eq!(outcome(&answer).0.trim(), "done", "{answer}");
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+}
+
+/// The link in a result that was too large.
+fn link(answer: &Value) -> String {
+    let blocks = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let link = blocks.iter().find(|block| block["type"] == "resource_link").unwrap_or_else(|| panic!("{answer}"));
+    link["uri"].as_str().unwrap().to_owned()
+}
+
+const LARGE: &str = "seq 1 1500000";
+
+/// Reads all pages of a resource.
+fn read_whole(mut ask: impl FnMut(Value) -> Value, uri: &str) -> String {
+    let (mut whole, mut next) = (String::new(), Some(uri.to_owned()));
+    while let Some(uri) = next {
+        let read = ask(json!({"uri": uri}));
+        let contents = &read["result"]["contents"][0];
+        whole.push_str(contents["text"].as_str().unwrap_or_else(|| panic!("{read}")));
+        next = contents["_meta"]["haft/next"].as_str().map(str::to_owned);
+    }
+    whole
+}
+
+#[test]
+fn a_large_result_is_read_back_whole() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &FREE);
+    let answer = client.request("tools/call", json!({"name": "Bash", "arguments": {"command": LARGE}}));
+    assert!(outcome(&answer).0.len() < 100_000);
+    let uri = link(&answer);
+    let listed = client.request("resources/list", json!({}));
+    assert_eq!(listed["result"]["resources"][0]["uri"], uri.as_str(), "{listed}");
+    let whole = read_whole(|params| client.request("resources/read", params), &uri);
+    let expected: String = (1..=1_500_000).map(|number| format!("{number}\n")).collect();
+    assert!(whole == expected, "{} of {}", whole.len(), expected.len());
+    let mut other = Stdio1::new(&room, &FREE);
+    assert!(other.request("resources/read", json!({"uri": uri}))["error"].is_object());
+}
+
+/// A server over HTTP, ended with this.
+pub(crate) struct Http {
+    child: Child,
+    pub(crate) url: String,
+    pub(crate) token: Option<String>,
+}
+
+impl Http {
+    pub(crate) fn start(room: &Room, flags: &[&str]) -> Http {
+        let mut child = serve(room, &[&["--http", "127.0.0.1:0"], flags].concat()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut url = None;
+        let mut token = None;
+        for line in lines.by_ref().map_while(Result::ok) {
+            if let Some(found) = line.strip_prefix("listening on ") {
+                url = Some(found.to_owned());
+                if flags.iter().any(|flag| *flag == "--settings") {
+                    break;
+                }
+            } else if let Some(found) = line.strip_prefix("token, shown only now: ") {
+                token = Some(found.to_owned());
+                break;
+            }
+        }
+        // What it says later is read, so that it never waits for us.
+        std::thread::spawn(move || lines.for_each(drop));
+        Http { child, url: url.expect("it listens"), token }
+    }
+
+    fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap()
+    }
+
+    /// A request that stands alone, as the newest revision has them: the status, and the message.
+    fn post(&self, token: Option<&str>, headers: &str, method: &str, mut params: Value) -> (u16, Value) {
+        params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).map(|name| format!("Mcp-Name: {name}\r\n"));
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address()) };
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\n{host}{headers}{token}{}Mcp-Method: {method}\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            name.unwrap_or_default(),
+            body.len()
+        );
+        exchange(TcpStream::connect(self.address()).unwrap(), &request)
+    }
+
+    fn call(&self, token: &str, name: &str, arguments: Value) -> Value {
+        self.post(Some(token), "", "tools/call", json!({"name": name, "arguments": arguments})).1
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request and reads all that comes: the status, and the last message.
+fn exchange(mut stream: impl std::io::Read + std::io::Write, request: &str) -> (u16, Value) {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer}"));
+    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
+    let messages = body.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data:").unwrap_or(line).trim()).ok());
+    (status, messages.last().unwrap_or(Value::Null))
+}
+
+fn unchunked(body: &str) -> String {
+    let (mut whole, mut rest) = (String::new(), body);
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        if size == 0 {
+            break;
+        }
+        whole.push_str(&after[..size]);
+        rest = after[size..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+#[test]
+fn only_who_has_the_token_and_names_a_known_host_comes_in() {
+    let room = Room::new();
+    let served = Http::start(&room, &[]);
+    let token = served.token.clone().unwrap();
+    let (status, listed) = served.post(Some(&token), "", "tools/list", json!({}));
+    assert!(status == 200 && names(&listed).contains(&"Read".to_owned()), "{status} {listed}");
+    for (token, headers, expected) in [
+        (None, "", 401),
+        (Some("wrong"), "", 401),
+        (Some(&*token), "Host: evil.example\r\n", 403),
+        (Some(&*token), "Host: localhost.evil.example\r\n", 403),
+        (Some(&*token), "Origin: https://evil.example\r\n", 403),
+        (Some(&*token), "Origin: null\r\n", 403),
+        (Some(&*token), "Origin: http://localhost:3000\r\n", 200),
+    ] {
+        let (status, message) = served.post(token, headers, "tools/list", json!({}));
+        assert_eq!(status, expected, "{headers:?} {message}");
+        assert_eq!(message["result"]["tools"].is_array(), expected == 200, "{message}");
+    }
+    let open = Http::start(&room, &["--host", "haft.example", "--origin", "https://app.example"]);
+    let headers = "Host: haft.example\r\nOrigin: https://app.example\r\n";
+    assert_eq!(open.post(open.token.as_deref(), headers, "tools/list", json!({})).0, 200);
+    let refused = room.say(&["serve", "--http", "0.0.0.0:0"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--allow-remote") && refused.stdout.is_empty(), "{refused:?}");
+}
+
+/// A token, and its SHA-256.
+const ALICE: (&str, &str) =
+    ("alice-0123456789abcdef", "08de70070336baac3db11e5cca05f85f86ebd13d9ba9b67a357084e7fa43532d");
+
+#[test]
+fn each_token_has_its_own_view_mode_and_results() {
+    let room = Room::new();
+    room.write("home/bob.token", "bob-0123456789abcdef\n");
+    fs::set_permissions(room.path("home/bob.token"), fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = json!({"serve": {"clients": [
+        {"name": "alice", "tokenSha256": ALICE.1, "mode": "bypassPermissions", "deny": ["Bash(touch *)"]},
+        {"name": "bob", "tokenFile": "~/bob.token", "tools": ["Re*", "mcp__none__*", "Write"]},
+    ]}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    let served = Http::start(&room, &["--settings", "{}", "--no-sandbox"]);
+    assert_eq!(served.token, None, "no other token is made");
+    let bob = "bob-0123456789abcdef";
+    let listed = |token: &str| names(&served.post(Some(token), "", "tools/list", json!({})).1);
+    assert_eq!(listed(bob), ["Read", "Write"]);
+    assert!(listed(ALICE.0).contains(&"Bash".to_owned()));
+    assert!(outcome(&served.call(bob, "Write", write_new())).1, "bob is not asked, so it is denied");
+    assert!(!outcome(&served.call(ALICE.0, "Write", write_new())).1);
+    let touched = outcome(&served.call(ALICE.0, "Bash", json!({"command": "touch x"})));
+    assert!(touched.1 && touched.0.contains("settings.json"), "{touched:?}");
+    let unknown = served.call(bob, "Bash", json!({"command": "true"}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+
+    let uri = link(&served.call(ALICE.0, "Bash", json!({"command": "seq 1 100000"})));
+    let read = |token: &str| served.post(Some(token), "", "resources/read", json!({"uri": uri})).1;
+    assert_eq!(read(ALICE.0)["result"]["contents"][0]["text"].as_str().unwrap().lines().count(), 100_000);
+    assert!(read(bob)["error"].is_object());
+    let resources = |token: &str| served.post(Some(token), "", "resources/list", json!({})).1["result"]["resources"].clone();
+    assert_eq!((resources(ALICE.0).as_array().unwrap().len(), resources(bob)), (1, json!([])));
+}
+
+#[test]
+fn a_workspace_has_no_say_in_who_comes() {
+    let room = Room::new();
+    let settings = json!({"serve": {"clients": [{"name": "x", "tokenSha256": ALICE.1}]}});
+    room.write("work/.haft/settings.json", &settings.to_string());
+    let served = Http::start(&room, &[]);
+    assert!(served.token.is_some(), "the workspace's token doesn't count");
+    assert_eq!(served.post(Some(ALICE.0), "", "tools/list", json!({})).0, 401);
+    room.write("home/token", "0123456789abcdef");
+    let refused = room.say(&["serve", "--http", "0", "--token-file", room.path("home/token").to_str().unwrap()]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("chmod 600"), "{refused:?}");
+    let refused = room.say(&["serve", "--view", "nobody"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("no client is called that"), "{refused:?}");
+}
+
+#[test]
+fn a_socket_is_its_owners() {
+    let room = Room::new();
+    let path = room.path("home/haft.sock");
+    let mut child = serve(&room, &["--unix", path.to_str().unwrap()]).spawn().unwrap();
+    until("the socket is there", || path.exists());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Method: tools/list\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let (status, listed) = exchange(UnixStream::connect(&path).unwrap(), &request);
+    assert!(status == 200 && names(&listed).contains(&"Read".to_owned()), "{status} {listed}");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!path.exists());
+}
+
+/// A server that begins to answer once a file is there.
+fn late(room: &Room) {
+    let server = faulty(room, "");
+    let args: Vec<String> = server["args"].as_array().unwrap().iter().map(|arg| format!("'{}'", arg.as_str().unwrap())).collect();
+    let waits = format!("while [ ! -e go ]; do :; done; exec python3 {}", args.join(" "));
+    room.write("servers.json", &json!({"mcpServers": {"f": {"command": "sh", "args": ["-c", waits]}}}).to_string());
+}
+
+#[test]
+fn servers_come_later_and_clients_are_told() {
+    let room = Room::new();
+    late(&room);
+    let mut client = Stdio1::new(&room, &["--mcp-config", "../servers.json", "--allow", "mcp__f"]);
+    assert!(!client.tools().iter().any(|name| name.starts_with("mcp__f__")), "nothing waits for a server");
+    room.write("work/go", "");
+    until("the tools are there", || {
+        client.hear("notifications/tools/list_changed");
+        client.tools().iter().any(|name| name == "mcp__f__echo")
+    });
+    assert_eq!(client.call("mcp__f__echo", json!({"text": "hi"})), ("hi".to_owned(), false));
+    assert_eq!(client.leave(), Some(0));
+}
