@@ -64,7 +64,8 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
-        let server = Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
+        let server =
+            Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
         let served = serve(args, &ground, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
@@ -110,7 +111,12 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
     }
 }
 
-async fn serve(args: &ServeArgs, ground: &session::Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {
+async fn serve(
+    args: &ServeArgs,
+    ground: &session::Ground,
+    server: &Server,
+    stop: &Cancel,
+) -> Result<(), Usage> {
     if let Some(given) = &args.http {
         let address = door::address(given, args.allow_remote)?;
         let (http, made) = door::http(args, ground)?;

@@ -107,9 +107,10 @@ fn question_form(question: &UserQuestion) -> Value {
     let labels: Vec<&str> = question.choices.iter().map(|choice| choice.label.as_str()).collect();
     if question.several {
         // A list of choices is younger than most clients; every one of them can show a box to tick.
-        let boxes = labels.iter().enumerate().map(|(at, label)| {
-            (format!("choice_{}", at + 1), json!({"type": "boolean", "title": label}))
-        });
+        let boxes = labels
+            .iter()
+            .enumerate()
+            .map(|(at, label)| (format!("choice_{}", at + 1), json!({"type": "boolean", "title": label})));
         return json!({"type": "object", "properties": boxes.collect::<Map<_, _>>()});
     }
     let field = match labels.is_empty() {
@@ -146,10 +147,16 @@ mod tests {
         let of = |fields: Value| answer(accepted(fields), true);
         assert_eq!(of(json!({"decision": ONCE})), Answer::Once);
         assert_eq!(of(json!({"decision": SESSION, "reason": "x"})), Answer::Session);
-        assert_eq!(of(json!({"decision": DENY, "reason": " too\nbold "})), Answer::NoBecause("too\\nbold".into()));
-        for unclear in
-            [json!({}), json!({"decision": "yes"}), json!({"decision": true}), json!({"decision": "Allow once"})]
-        {
+        assert_eq!(
+            of(json!({"decision": DENY, "reason": " too\nbold "})),
+            Answer::NoBecause("too\\nbold".into())
+        );
+        for unclear in [
+            json!({}),
+            json!({"decision": "yes"}),
+            json!({"decision": true}),
+            json!({"decision": "Allow once"}),
+        ] {
             assert_eq!(of(unclear.clone()), Answer::No, "{unclear}");
         }
         assert_eq!(answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");

@@ -16,10 +16,10 @@ use tokio::sync::broadcast;
 
 use super::asking::OfClient;
 use super::calls::{Calls, Told};
+use super::listing;
 use super::pass::{self, Passed};
 use super::results::Results;
 use super::views::View;
-use super::listing;
 use crate::session::{Joining, Member, Pool};
 use crate::{Usage, hooks};
 
@@ -56,7 +56,8 @@ impl Client {
         let (policy, _) = base.policy(!can_ask)?;
         let asker = can_ask.then(|| {
             let cwd = base.ground.workspace.cwd().to_owned();
-            Arc::new(OfClient { calls: common.calls.clone(), client: number, cwd }) as Arc<dyn haft::ports::Asker>
+            Arc::new(OfClient { calls: common.calls.clone(), client: number, cwd })
+                as Arc<dyn haft::ports::Asker>
         });
         let id = hooks::session_id();
         let store = base.ground.own_store();
@@ -156,7 +157,8 @@ impl Client {
     fn reply(&self, result: &ToolResult, promises: bool, revision: Revision) -> Reply {
         let mut reply = Reply::from(result);
         if let Some(error) = result.error() {
-            reply = reply.with_meta("haft/error", json!({"kind": error.kind(), "retryable": error.is_retryable()}));
+            reply = reply
+                .with_meta("haft/error", json!({"kind": error.kind(), "retryable": error.is_retryable()}));
         }
         let Some(path) = result.offloaded_to() else { return reply };
         if promises && !reply.is_error && reply.structured.is_none() {
@@ -164,7 +166,10 @@ impl Client {
             if reply.structured.is_none() {
                 // A result without what was promised would be refused by the client, and nobody would read it.
                 reply.is_error = true;
-                reply.content.insert(0, Block::text("The call succeeded; its result is too large to be sent as a value."));
+                reply.content.insert(
+                    0,
+                    Block::text("The call succeeded; its result is too large to be sent as a value."),
+                );
             }
         }
         reply.content.extend(self.results.keep(path, result.tool_name(), revision >= Revision::V2025_06_18));
@@ -179,7 +184,14 @@ impl Client {
     }
 
     /// What a server sent, through the pipeline.
-    async fn pass(&self, engine: &Engine, tool: &str, input: Value, peer: &Peer, cancel: &Cancel) -> Result<Value, Refusal> {
+    async fn pass(
+        &self,
+        engine: &Engine,
+        tool: &str,
+        input: Value,
+        peer: &Peer,
+        cancel: &Cancel,
+    ) -> Result<Value, Refusal> {
         let result = self.run(engine, tool, input, true, peer, cancel).await;
         let result = result.ok_or_else(|| Refusal::internal("the call has no result"))?;
         match result.outcome() {
@@ -195,7 +207,8 @@ impl Client {
         if Results::has_form(&read.uri) {
             return self.results.read(&read.uri);
         }
-        let (engine, passed) = self.passing(pass::READ).ok_or_else(|| Refusal::unknown_resource(&read.uri))?;
+        let (engine, passed) =
+            self.passing(pass::READ).ok_or_else(|| Refusal::unknown_resource(&read.uri))?;
         let input = passed.resource(&read.uri).await?;
         let value = self.pass(engine, pass::READ, input, &read.peer, &read.cancel).await?;
         Ok(ReadReply::passed(&value))
@@ -220,7 +233,10 @@ impl Client {
                 && let Some(own) = facts.instructions
             {
                 let own = haft_mcp::text::shown(&own, INSTRUCTIONS_CHARS_MAX);
-                words.push_str(&format!("\n\nThe server `{}` says how to use its tools: {own}", server.config().name));
+                words.push_str(&format!(
+                    "\n\nThe server `{}` says how to use its tools: {own}",
+                    server.config().name
+                ));
             }
         }
         words
@@ -237,7 +253,9 @@ fn unknown(name: &str, closest: &[String]) -> Refusal {
 
 impl Offer for Client {
     fn about(&self) -> About {
-        About::new("haft", env!("CARGO_PKG_VERSION")).with_title("haft").with_instructions(self.instructions())
+        About::new("haft", env!("CARGO_PKG_VERSION"))
+            .with_title("haft")
+            .with_instructions(self.instructions())
     }
 
     fn features(&self) -> Features {

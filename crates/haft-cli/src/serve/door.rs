@@ -26,7 +26,10 @@ const TOKEN_CHARS_MIN: usize = 16;
 pub(super) fn address(given: &str, allow_remote: bool) -> Result<SocketAddr, Usage> {
     let whole = if given.parse::<u16>().is_ok() { format!("127.0.0.1:{given}") } else { given.to_owned() };
     let wrong = |why: &str| {
-        Usage(format!("--http `{}`: {why}; give an address and port such as 127.0.0.1:7070, or a port", one_line(given)))
+        Usage(format!(
+            "--http `{}`: {why}; give an address and port such as 127.0.0.1:7070, or a port",
+            one_line(given)
+        ))
     };
     let mut found = whole.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
     let address = found.next().ok_or_else(|| wrong("it leads nowhere"))?;
@@ -60,7 +63,8 @@ pub(super) fn http(args: &ServeArgs, ground: &Ground) -> Result<(Http, Option<St
     let oauth = serve.oauth.as_ref().map(|at| introspection(at, home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
-        let token = secret(TOKEN_BYTES).ok_or_else(|| Usage("this system has no random numbers".to_owned()))?;
+        let token =
+            secret(TOKEN_BYTES).ok_or_else(|| Usage("this system has no random numbers".to_owned()))?;
         tokens = tokens.with(&token, Principal::new(DEFAULT));
         made = Some(token);
     }
@@ -117,14 +121,18 @@ fn introspection(at: &At<ServeOauth>, home: Option<&Path>) -> Result<(Introspect
         None => String::new(),
     };
     let endpoint = url("introspection", &value.introspection)?;
-    let local = endpoint.host_str().is_some_and(|host| host == "localhost" || host == "127.0.0.1" || host == "[::1]");
+    let local =
+        endpoint.host_str().is_some_and(|host| host == "localhost" || host == "127.0.0.1" || host == "[::1]");
     if endpoint.scheme() != "https" && !(endpoint.scheme() == "http" && local) {
-        return Err(Usage(format!("{source}: `introspection` has to be an address with https: tokens are sent there")));
+        return Err(Usage(format!(
+            "{source}: `introspection` has to be an address with https: tokens are sent there"
+        )));
     }
     let check = Introspection::new(endpoint, value.client_id.as_str(), secret, value.resource.as_str())
         .map_err(|words| Usage(format!("{source}: {words}")))?
         .with_required_scopes(value.scopes.iter().cloned());
-    let mut resource = Resource::new(url("resource", &value.resource)?, value.authorization_servers.iter().cloned());
+    let mut resource =
+        Resource::new(url("resource", &value.resource)?, value.authorization_servers.iter().cloned());
     resource.scopes = value.scopes.clone();
     Ok((check, resource))
 }

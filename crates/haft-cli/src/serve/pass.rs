@@ -150,7 +150,9 @@ impl Passed {
         for server in self.pool.servers().iter() {
             for template in server.resource_templates().await {
                 let begin = template["uriTemplate"].as_str().and_then(|template| template.split('{').next());
-                let Some(begin) = begin.filter(|begin| !begin.is_empty() && uri.starts_with(begin)) else { continue };
+                let Some(begin) = begin.filter(|begin| !begin.is_empty() && uri.starts_with(begin)) else {
+                    continue;
+                };
                 if best.as_ref().is_none_or(|(length, _)| begin.len() > *length) {
                     best = Some((begin.len(), server.config().name.clone()));
                 }

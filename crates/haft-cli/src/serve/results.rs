@@ -117,7 +117,9 @@ impl Results {
         };
         if let Some(next) = next {
             let next = json!(format!("{address}?from={next}"));
-            contents.meta = Some([(NEXT.to_owned(), next), ("haft/bytes".to_owned(), json!(kept.bytes))].into_iter().collect());
+            contents.meta = Some(
+                [(NEXT.to_owned(), next), ("haft/bytes".to_owned(), json!(kept.bytes))].into_iter().collect(),
+            );
         }
         Ok(ReadReply::new([contents]))
     }

@@ -84,11 +84,7 @@ fn unknown(name: &str, clients: &[At<ServeClient>]) -> Usage {
     Usage(format!("--view `{}`: no client is called that; {there}", output::one_line(name)))
 }
 
-fn view(
-    ground: &Ground,
-    client: Option<&At<ServeClient>>,
-    tools: &[String],
-) -> Result<Arc<View>, Usage> {
+fn view(ground: &Ground, client: Option<&At<ServeClient>>, tools: &[String]) -> Result<Arc<View>, Usage> {
     let mut lists: Vec<Vec<String>> = Vec::new();
     if !tools.is_empty() {
         lists.push(tools.to_vec());
@@ -121,8 +117,7 @@ fn change(settings: &mut Settings, client: Option<&At<ServeClient>>) {
         permissions.default_mode = Some(At { value: mode, source: source.clone() });
     }
     let may_allow = permissions.managed_rules_only.is_none();
-    for (list, rules) in
-        [(List::Deny, &client.deny), (List::Ask, &client.ask), (List::Allow, &client.allow)]
+    for (list, rules) in [(List::Deny, &client.deny), (List::Ask, &client.ask), (List::Allow, &client.allow)]
     {
         if list != List::Allow || may_allow {
             let written = rules.iter().map(|rule| WrittenRule::plain(rule, list, source.clone()));

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
+use super::workspace::real;
 use super::*;
 
 /// A session in a folder of its own: `work` to work in, `real` for state and settings, `link` to get there.

@@ -75,7 +75,8 @@ impl Stdio1 {
     fn receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}")))
+        (!line.is_empty())
+            .then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}")))
     }
 
     fn begin(&mut self, method: &str, params: Value) -> u64 {
@@ -209,12 +210,17 @@ fn what_is_denied_stays_denied() {
 #[test]
 fn who_cannot_be_asked_is_told_what_would_allow_it() {
     let room = Room::new();
-    for (flags, can) in
-        [(&[][..], json!({})), (&["--non-interactive"][..], json!({"elicitation": {}})), (&[][..], json!({"elicitation": {"url": {}}}))]
-    {
+    for (flags, can) in [
+        (&[][..], json!({})),
+        (&["--non-interactive"][..], json!({"elicitation": {}})),
+        (&[][..], json!({"elicitation": {"url": {}}})),
+    ] {
         let mut client = Stdio1::with(&room, flags, &can);
         let denied = client.call("Write", write_new());
-        assert!(denied.1 && denied.0.contains("Edit(") && denied.0.contains("nobody can be asked"), "{denied:?}");
+        assert!(
+            denied.1 && denied.0.contains("Edit(") && denied.0.contains("nobody can be asked"),
+            "{denied:?}"
+        );
         assert!(client.asked.is_empty() && !room.path("work/new.txt").exists());
     }
 }
@@ -241,7 +247,10 @@ fn only_a_clear_yes_lets_it_run() {
         }
     }
     let message = client.asked[0]["message"].as_str().unwrap();
-    assert!(message.contains("Write") && message.contains("writes new.txt") && message.contains("words"), "{message}");
+    assert!(
+        message.contains("Write") && message.contains("writes new.txt") && message.contains("words"),
+        "{message}"
+    );
     client.answers.push(said("allow once"));
     assert!(!client.call("Write", write_new()).1);
     assert_eq!(fs::read_to_string(room.path("work/new.txt")).unwrap(), "words\n");
@@ -280,7 +289,8 @@ const FREE: [&str; 3] = ["--no-sandbox", "--permission-mode", "bypassPermissions
 fn cancelling_stops_the_command() {
     let room = Room::new();
     let mut client = Stdio1::new(&room, &FREE);
-    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
+    let id = client
+        .begin("tools/call", json!({"name": "Bash", "arguments": {"command": SLEEPS, "timeout": 600_000}}));
     let process = number_in(&room.path("work/pid"));
     assert!(is_there(process));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
@@ -309,7 +319,8 @@ fn being_told_to_end_lets_what_is_under_way_finish() {
     let room = Room::new();
     let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "60"]].concat());
     let waits = "echo $$ > pid; while [ ! -e go ]; do :; done; echo done";
-    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": {"command": waits, "timeout": 600_000}}));
+    let id = client
+        .begin("tools/call", json!({"name": "Bash", "arguments": {"command": waits, "timeout": 600_000}}));
     number_in(&room.path("work/pid"));
     kill_process(Pid::from_child(&client.child), Signal::TERM).unwrap();
     room.write("work/go", "");
@@ -321,7 +332,8 @@ fn being_told_to_end_lets_what_is_under_way_finish() {
 /// The link in a result that was too large.
 fn link(answer: &Value) -> String {
     let blocks = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
-    let link = blocks.iter().find(|block| block["type"] == "resource_link").unwrap_or_else(|| panic!("{answer}"));
+    let link =
+        blocks.iter().find(|block| block["type"] == "resource_link").unwrap_or_else(|| panic!("{answer}"));
     link["uri"].as_str().unwrap().to_owned()
 }
 
@@ -392,9 +404,13 @@ impl Http {
     fn post(&self, token: Option<&str>, headers: &str, method: &str, mut params: Value) -> (u16, Value) {
         params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}});
-        let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).map(|name| format!("Mcp-Name: {name}\r\n"));
+        let name = ["name", "uri"]
+            .iter()
+            .find_map(|key| params[*key].as_str())
+            .map(|name| format!("Mcp-Name: {name}\r\n"));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address()) };
+        let host =
+            if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address()) };
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let request = format!(
             "POST /mcp HTTP/1.1\r\n{host}{headers}{token}{}Mcp-Method: {method}\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Type: application/json\r\n\
@@ -425,8 +441,14 @@ fn exchange(mut stream: impl std::io::Read + std::io::Write, request: &str) -> (
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer}"));
-    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
-    let messages = body.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data:").unwrap_or(line).trim()).ok());
+    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        unchunked(body)
+    } else {
+        body.to_owned()
+    };
+    let messages = body
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.strip_prefix("data:").unwrap_or(line).trim()).ok());
     (status, messages.last().unwrap_or(Value::Null))
 }
 
@@ -502,7 +524,9 @@ fn each_token_has_its_own_view_mode_and_results() {
     let read = |token: &str| served.post(Some(token), "", "resources/read", json!({"uri": uri})).1;
     assert_eq!(read(ALICE.0)["result"]["contents"][0]["text"].as_str().unwrap().lines().count(), 100_000);
     assert!(read(bob)["error"].is_object());
-    let resources = |token: &str| served.post(Some(token), "", "resources/list", json!({})).1["result"]["resources"].clone();
+    let resources = |token: &str| {
+        served.post(Some(token), "", "resources/list", json!({})).1["result"]["resources"].clone()
+    };
     assert_eq!((resources(ALICE.0).as_array().unwrap().len(), resources(bob)), (1, json!([])));
 }
 
@@ -515,7 +539,8 @@ fn a_workspace_has_no_say_in_who_comes() {
     assert!(served.token.is_some(), "the workspace's token doesn't count");
     assert_eq!(served.post(Some(ALICE.0), "", "tools/list", json!({})).0, 401);
     room.write("home/token", "0123456789abcdef");
-    let refused = room.say(&["serve", "--http", "0", "--token-file", room.path("home/token").to_str().unwrap()]);
+    let refused =
+        room.say(&["serve", "--http", "0", "--token-file", room.path("home/token").to_str().unwrap()]);
     assert!(refused.code == Some(2) && refused.stderr.contains("chmod 600"), "{refused:?}");
     let refused = room.say(&["serve", "--view", "nobody"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("no client is called that"), "{refused:?}");
@@ -529,7 +554,8 @@ fn a_socket_is_its_owners() {
     until("the socket is there", || path.exists());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).to_string();
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).to_string();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Method: tools/list\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -545,9 +571,13 @@ fn a_socket_is_its_owners() {
 /// A server that begins to answer once a file is there.
 fn late(room: &Room) {
     let server = faulty(room, "");
-    let args: Vec<String> = server["args"].as_array().unwrap().iter().map(|arg| format!("'{}'", arg.as_str().unwrap())).collect();
+    let args: Vec<String> =
+        server["args"].as_array().unwrap().iter().map(|arg| format!("'{}'", arg.as_str().unwrap())).collect();
     let waits = format!("while [ ! -e go ]; do :; done; exec python3 {}", args.join(" "));
-    room.write("servers.json", &json!({"mcpServers": {"f": {"command": "sh", "args": ["-c", waits]}}}).to_string());
+    room.write(
+        "servers.json",
+        &json!({"mcpServers": {"f": {"command": "sh", "args": ["-c", waits]}}}).to_string(),
+    );
 }
 
 #[test]

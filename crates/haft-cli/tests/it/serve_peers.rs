@@ -28,7 +28,8 @@ fn modules(package: &str) -> Option<PathBuf> {
 /// A room with a script tool that says how far it is.
 fn room() -> Room {
     let room = Room::new();
-    let body = r#"echo '{"progress": 0.25, "message": "a quarter"}' >&3; echo '{"progress": 0.5}' >&3; echo there"#;
+    let body =
+        r#"echo '{"progress": 0.25, "message": "a quarter"}' >&3; echo '{"progress": 0.5}' >&3; echo there"#;
     room.script("tools/far", "far", body, r#", "effects": {}"#);
     room
 }
@@ -44,7 +45,8 @@ fn run(room: &Room, program: &std::path::Path, args: &[&str]) -> Value {
     let ran = room.run(command, "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let last = ran.stdout.trim_end();
-    let json = serde_json::from_str(last).or_else(|_| serde_json::from_str(last.lines().last().unwrap_or_default()));
+    let json =
+        serde_json::from_str(last).or_else(|_| serde_json::from_str(last.lines().last().unwrap_or_default()));
     json.unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
@@ -156,7 +158,8 @@ fn what_servers_have_is_passed_on() {
     let echoed = client.call("mcp__all__echo", json!({"message": "hi"}));
     assert!(!echoed.1 && echoed.0.contains("hi"), "{echoed:?}");
     let listed = client.request("resources/list", json!({}));
-    let first = listed["result"]["resources"][0]["uri"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    let first =
+        listed["result"]["resources"][0]["uri"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
     let read = client.request("resources/read", json!({"uri": first}));
     assert_eq!(read["result"]["contents"][0]["uri"], first.as_str(), "{read}");
     let templates = client.request("resources/templates/list", json!({}));
@@ -175,7 +178,9 @@ fn what_servers_have_is_passed_on() {
         denied.hear("notifications/tools/list_changed");
         denied.tools().iter().any(|name| name == "mcp__all__echo")
     });
-    for (method, params) in [("resources/read", json!({"uri": first})), ("prompts/get", json!({"name": name}))] {
+    for (method, params) in
+        [("resources/read", json!({"uri": first})), ("prompts/get", json!({"name": name}))]
+    {
         let refused = denied.request(method, params);
         assert!(refused["error"].is_object(), "{refused}");
     }

@@ -107,7 +107,9 @@ mod tests {
         let kept = named(entries, "name", 10);
         assert_eq!(
             kept,
-            [json!({"name": "a", "description": "x\\u{202e}y", "arguments": [{"name": "n", "description": "\\u{200b}"}]})]
+            [
+                json!({"name": "a", "description": "x\\u{202e}y", "arguments": [{"name": "n", "description": "\\u{200b}"}]})
+            ]
         );
     }
 }

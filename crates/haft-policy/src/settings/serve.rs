@@ -99,7 +99,9 @@ impl RawServe {
         }
         match &self.oauth {
             Some(Spanned { value, at })
-                if [&value.resource, &value.introspection, &value.client_id].iter().any(|text| text.is_empty()) =>
+                if [&value.resource, &value.introspection, &value.client_id]
+                    .iter()
+                    .any(|text| text.is_empty()) =>
             {
                 Err(Fault::new(*at, "`resource`, `introspection` and `clientId` are needed"))
             }
@@ -169,7 +171,8 @@ impl ServeSettings {
         };
         self.hosts.extend(texts(&raw.hosts));
         self.origins.extend(texts(&raw.origins));
-        let oauth = || raw.oauth.as_ref().map(|given| At { value: given.value.clone(), source: source(given.at) });
+        let oauth =
+            || raw.oauth.as_ref().map(|given| At { value: given.value.clone(), source: source(given.at) });
         self.oauth = self.oauth.take().or_else(oauth);
     }
 
@@ -181,8 +184,14 @@ impl ServeSettings {
             put("serve.clients", value.shown(), source);
         }
         if let Some(At { value, source }) = &self.oauth {
-            let ServeOauth { resource, authorization_servers, introspection, client_id, client_secret_file, scopes } =
-                value;
+            let ServeOauth {
+                resource,
+                authorization_servers,
+                introspection,
+                client_id,
+                client_secret_file,
+                scopes,
+            } = value;
             let mut shown = json!({"resource": resource, "authorizationServers": authorization_servers,
                 "introspection": introspection, "clientId": client_id, "scopes": scopes});
             if let Some(file) = client_secret_file {
