@@ -258,7 +258,7 @@ mod tests {
             journal.left(look).unwrap();
             seen
         };
-        assert_eq!(looked(false), [known.clone()]);
+        assert_eq!(looked(false), std::slice::from_ref(&known));
         assert_eq!(looked(true), [known]);
         assert_eq!(looked(true), []);
     }

@@ -328,15 +328,15 @@ mod tests {
         assert!(nested.look().repositories.is_empty());
         // However quickly it follows.
         fs::write(work.join(".git/config"), "one").unwrap();
-        assert_eq!(nested.look().repositories, [work.clone()]);
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
         let stamps = Stamps::of(&work);
         fs::write(work.join(".git/config"), "two").unwrap();
         nested.checked(&work, Some(stamps));
-        assert_eq!(nested.look().repositories, [work.clone()]);
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
         // What is not as it should be is not the user's for that.
         nested.checked(&work, None);
         nested.begin();
-        assert_eq!(nested.look().repositories, [work.clone()]);
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
         nested.checked(&work, Some(Stamps::of(&work)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
