@@ -176,7 +176,7 @@ pub(crate) struct TrustArgs {
     /// Trust it without a question. `--trust-hash HASH` does so too, if the hash is that of the workspace.
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Take the trust back, and forget what you answered with "always" there.
+    /// Take the trust back, and forget what you answered with "always" and approved of servers there.
     #[arg(long, conflicts_with = "yes")]
     pub(crate) forget: bool,
     /// Form of what is shown: lines for people, or one JSON object on one line, which never asks.

@@ -133,7 +133,7 @@ pub(crate) fn show(words: &str) {
 
 /// The text on one line, with nothing in it that a terminal obeys.
 pub(crate) fn one_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+    haft::view::visible_line(text)
 }
 
 /// Says a panic in one line: its result says the rest, and a backtrace helps nobody who can't build the program.

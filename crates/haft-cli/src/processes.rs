@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::gate::Walls;
+use haft_policy::gate::{DeniedReads, Open, Walls};
 use haft_policy::settings::{At, Sandbox as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
-use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of};
+use haft_sandbox::{
+    DeniedRead, LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of,
+};
 
 use crate::{Usage, output};
 
@@ -81,10 +83,14 @@ impl Starter {
             && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
     }
 
-    /// Whether what rules deny may be left open: the sandbox could not look at everything, or has no mounts that mask it.
-    pub(crate) fn misses(&self) -> bool {
-        let open = |sandbox: Arc<Sandbox>| sandbox.is_incomplete() || sandbox.stack() != Stack::Full;
-        self.plan.is_some() && self.sandbox().is_ok_and(open)
+    /// What of that which rules deny may be left open: the sandbox could not look at everything, or has no mounts that
+    /// mask it.
+    pub(crate) fn misses(&self) -> Open {
+        match self.plan.as_ref().and_then(|_| self.sandbox().ok()) {
+            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != Stack::Full => Open::Anything,
+            Some(sandbox) if sandbox.misses_elsewhere() => Open::Elsewhere,
+            _ => Open::Nothing,
+        }
     }
 
     /// Ends every child.
@@ -196,6 +202,7 @@ pub(crate) fn sandbox(
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
     profile.deny_read = walls.unreadable;
+    profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();
     profile.deny_read_paths = paths(&wanted.files.deny_read);
     profile.deny_read_paths.extend(paths(&wanted.files.hidden));
     profile.deny_write = walls.unwritable;
@@ -215,6 +222,12 @@ pub(crate) fn sandbox(
     let hidden = |name: &OsString| wanted.hidden_variables.iter().any(|hidden| *name == *hidden.value);
     let variables = std::env::vars_os().filter(|(name, _)| !hidden(name));
     Ok(SandboxConfig::new(profile).with_network(network).with_variables(variables))
+}
+
+fn denied_read(denied: DeniedReads) -> DeniedRead {
+    let DeniedReads { rule, path, whole, covers } = denied;
+    let read = DeniedRead::new(rule, path, covers);
+    if whole { read } else { read.with_pattern() }
 }
 
 fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, Usage> {
@@ -242,6 +255,11 @@ fn at_home(home: Option<&Path>, cwd: &Path, text: &str) -> PathBuf {
 pub(crate) fn can_be_full() -> bool {
     static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == Stack::Full);
     *FULL
+}
+
+/// What a sandbox would leave open here of that which rules deny, as far as that is known without one.
+pub(crate) fn may_leave_open() -> Open {
+    if can_be_full() { Open::Nothing } else { Open::Anything }
 }
 
 /// Whether the user wants commands in a sandbox.

@@ -241,7 +241,10 @@ fn short(text: &str) -> String {
 }
 
 fn choices(question: &UserQuestion) -> String {
-    let mut shown = format!("? {}\n", one_line(&question.text));
+    let mut shown = String::new();
+    for (at, line) in question.text.lines().enumerate() {
+        shown.push_str(&format!("{} {}\n", if at == 0 { "?" } else { "   " }, one_line(line)));
+    }
     for (at, choice) in question.choices.iter().enumerate() {
         let what = choice.description.as_deref().map(|text| format!("   {}", one_line(text)));
         shown.push_str(&format!("    {} {}{}\n", at + 1, one_line(&choice.label), what.unwrap_or_default()));

@@ -13,6 +13,7 @@ use haft_policy::trust::{self, Inventory, Judgement, Kind, Remembered, TrustStor
 use serde::Serialize;
 
 use crate::args::{Common, Form, TrustArgs};
+use crate::mcp::approvals;
 use crate::output::{self, Reader, one_line};
 use crate::run::memory;
 use crate::{Exit, Usage, given, terminal};
@@ -94,12 +95,19 @@ fn forget(dir: &Path) -> Result<Exit, Usage> {
     let state = places.state_dir.as_deref().expect("there is a store, so there is its folder");
     let answers = Remembered::at(state, &dir).forget();
     let answers = answers.map_err(|error| Usage(format!("your answers can't be forgotten: {error}")))?;
+    let approvals = approvals::forget(state, &dir);
+    let approvals =
+        approvals.map_err(|error| Usage(format!("your approvals can't be forgotten: {error}")))?;
     let trust = if forgotten { "no longer trusted" } else { "it was not trusted" };
-    output::say(&match answers {
+    let mut words = match answers {
         0 => trust.to_owned(),
         1 => format!("{trust}; 1 answer forgotten"),
         more => format!("{trust}; {more} answers forgotten"),
-    });
+    };
+    if approvals {
+        words.push_str("; no server of it is approved any more");
+    }
+    output::say(&words);
     Ok(Exit::Done)
 }
 

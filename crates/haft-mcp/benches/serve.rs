@@ -51,7 +51,7 @@ fn main() {
     row("one at a time over HTTP", "≤ 1.3", || bare.calls(), || ours.calls());
 }
 
-/// One line of the table: the best round of each, as the time of one call.
+/// One line of the table: the middle round of each, as the time of one call.
 fn row(what: &str, goal: &str, mut bare: impl FnMut() -> Duration, mut ours: impl FnMut() -> Duration) {
     let (mut theirs, mut mine) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -170,8 +170,8 @@ pub const CHALLENGE_CHARS_MAX: usize = 8 * 1024;
 pub const SCOPES_MAX: usize = 200;
 /// The longest token, in characters.
 pub const TOKEN_CHARS_MAX: usize = 32 * 1024;
-/// How often one request is sent again with another token or proof.
-pub const REFUSALS_MAX: usize = 2;
+/// How often one request is sent again because the server wants another number in its proof.
+pub const PROOFS_MAX: usize = 2;
 /// How long before its end a token is renewed.
 pub const RENEW_BEFORE: Duration = Duration::from_secs(30);
 /// How long a signed statement of a client is good.

@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use haft::{Cancel, Cause};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
 
 pub use http::{Http, Resource};
 pub use offer::{
@@ -108,6 +109,15 @@ impl Core {
     }
 }
 
+/// Ends everything when serving ends, also where it was dropped.
+pub(crate) struct Ends(pub(crate) Arc<Core>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.end(Cause::Shutdown);
+    }
+}
+
 impl Server {
     /// A server that offers what these say, to whom they say it.
     pub fn new(offers: impl Offers) -> Server {
@@ -137,11 +147,16 @@ impl Server {
     }
 
     /// Serves one client over a connection that carries one message a line. Ends when the client is gone as well.
+    ///
+    /// Dropping the future ends the connection at once.
     pub async fn serve_lines<R, W>(&self, reader: R, writer: W, stop: &Cancel)
     where
-        R: AsyncRead + Send + Unpin,
-        W: AsyncWrite + Send + Unpin,
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
     {
-        lines::serve(self.core(stop), reader, writer).await;
+        // In a task, because whoever waits here may do so on a thread that would have to be woken for each message.
+        let mut task = JoinSet::new();
+        task.spawn(lines::serve(self.core(stop), reader, writer));
+        task.join_next().await;
     }
 }

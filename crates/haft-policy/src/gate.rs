@@ -46,7 +46,8 @@ pub use meaning::Meaning;
 pub use unasked::IsFull;
 use unasked::Unasked;
 use verdict::Outcome;
-pub use walls::Walls;
+pub use verdict::{Misses, Open};
+pub use walls::{DeniedReads, Walls};
 
 /// How many rules a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;
@@ -63,9 +64,8 @@ pub struct Setup<'a> {
     pub confined: bool,
     /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
     pub full_sandbox: Option<IsFull>,
-    /// Says whether the sandbox masks nothing or could not look at everything, so that files may be left open to commands
-    /// that rules stop; then commands ask that no rule allows. Asked only where such rules exist.
-    pub sandbox_misses: Option<IsFull>,
+    /// Says what of the files that rules stop the sandbox may leave open to commands. Asked only where such rules exist.
+    pub sandbox_misses: Option<Misses>,
     /// Nobody can be asked.
     pub non_interactive: bool,
     /// The names of the tools that there are, for findings about rules.
@@ -109,7 +109,7 @@ struct Inner {
     effects: effects::Given,
     guard: repeat::Guard,
     unasked: Unasked,
-    misses: Option<IsFull>,
+    misses: Option<Misses>,
     classifier: Option<Arc<dyn Classifier>>,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,

@@ -8,6 +8,7 @@
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
 //! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
 //!   enters by itself, `nested` which came to be since.
+//! - `denied` finds what rules deny to read in what is shown beside them.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
 //!   takes back, and `journal` keeps what is needed for that, should this program be killed.
@@ -22,6 +23,7 @@
 
 mod caches;
 mod compare;
+mod denied;
 mod gitconfig;
 mod gitlinks;
 mod grants;
@@ -56,6 +58,8 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
 use caches::Caches;
+use denied::Denied;
+pub use denied::DeniedRead;
 use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
@@ -99,6 +103,8 @@ pub struct ProfileConfig {
     pub caches: PathBuf,
     /// Says what may not be read. Looked for in the working directories once.
     pub deny_read: Option<Hidden>,
+    /// The rules among these that deny, for what commands see outside of the working directories.
+    pub denied_reads: Vec<DeniedRead>,
     /// Paths that may not be read. Looked for before each command.
     pub deny_read_paths: Vec<PathBuf>,
     /// Says what may not be written. Looked for in the working directories once.
@@ -127,6 +133,7 @@ impl ProfileConfig {
             temp: temp.into(),
             caches: caches.into(),
             deny_read: None,
+            denied_reads: Vec::new(),
             deny_read_paths: Vec::new(),
             deny_write: None,
             deny_write_paths: Vec::new(),
@@ -172,6 +179,8 @@ pub(crate) struct Profile {
     masks: Vec<PathBuf>,
     guard: Guard,
     incomplete: bool,
+    /// What rules deny to read outside of the working directories.
+    denied: Denied,
     stand_ins: StandIns,
 }
 
@@ -201,17 +210,17 @@ impl Profile {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
                      project (`--cwd`, `--add-dir`)",
-                    path.display()
+                    shown(&path)
                 ));
             }
             let held = hold(path).map_err(|error| {
-                format!("the working directory `{}` can't be opened: {error}", path.display())
+                format!("the working directory `{}` can't be opened: {error}", shown(&path))
             })?;
             let wide = is_too_wide(path, config.home.as_deref());
             if let Some(why) = wide {
                 notes.push(format!(
                     "commands can't write `{}`: {why}; start in a folder of one project",
-                    path.display()
+                    shown(&path)
                 ));
             }
             workspaces.push(Workspace { path: path.clone(), held: Arc::new(held), writable: wide.is_none() });
@@ -257,7 +266,7 @@ impl Profile {
         let mut caches = None;
         if let Some(home) = &config.home {
             let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-                format!("private copies of caches can't be kept in `{}`: {error}", config.caches.display())
+                format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
             })?;
             notes.extend(said);
             for cache in home::caches(&session, home, &opened)? {
@@ -269,6 +278,16 @@ impl Profile {
         if let Some(at) = resolver() {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
         }
+        let denied = denied::find(&config, &session)?;
+        for places in [&mut session, &mut read_only] {
+            places.take_copies(&denied.copies);
+        }
+        notes.extend(denied.missed.iter().map(|why| {
+            format!(
+                "not all that rules deny to read outside of the working directories can be hidden from commands: {why}; so \
+                 those ask of which nobody knows what they read, unless a rule names them"
+            )
+        }));
         let incomplete = found.missed.is_some();
         let listening = listening::listening().into_iter().filter(|path| session.shows(path));
         let listening = listening.take(limits::MASKS_MAX);
@@ -276,7 +295,7 @@ impl Profile {
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
         let rlimits = rlimits();
         let (stand_ins, recovered) = StandIns::open(&config.caches).map_err(|error| {
-            format!("no folders for what is granted can be made in `{}`: {error}", config.caches.display())
+            format!("no folders for what is granted can be made in `{}`: {error}", shown(&config.caches))
         })?;
         notes.extend(recovered);
         let mut profile = Profile {
@@ -288,6 +307,7 @@ impl Profile {
             masks,
             guard,
             incomplete,
+            denied,
             stand_ins,
         };
         profile.hide_always(&mut session);
@@ -305,6 +325,11 @@ impl Profile {
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.incomplete || self.guard.gave_up()
+    }
+
+    /// Whether something may be seen that a rule denies to read outside of the working directories.
+    pub(crate) fn misses_elsewhere(&self) -> bool {
+        self.denied.missed.is_some()
     }
 
     /// What the child of a request sees.
@@ -326,8 +351,7 @@ impl Profile {
         if by_name {
             self.widen(&mut places, request)?;
         }
-        self.hide(&mut places, &self.config.deny_read_paths);
-        self.hide(&mut places, &self.masks);
+        self.hide_denied(&mut places);
         if writable || by_name {
             self.guard.hold(&mut places, request)?;
         }
@@ -335,8 +359,7 @@ impl Profile {
         if !by_name {
             places.mark();
             if self.widen(&mut places, request)? {
-                self.hide(&mut places, &self.config.deny_read_paths);
-                self.hide(&mut places, &self.masks);
+                self.hide_denied(&mut places);
                 if !request.access.write.is_empty() {
                     self.guard.hold(&mut places, request)?;
                 }
@@ -398,7 +421,20 @@ impl Profile {
         self.hide(places, &always);
     }
 
+    /// Hides what rules and settings deny to read, and sockets.
+    fn hide_denied(&self, places: &mut Places) {
+        let denied = &self.denied;
+        for paths in [&self.config.deny_read_paths, &denied.named, &denied.found, &self.masks] {
+            self.hide_but(places, paths, &self.config.allow_read);
+        }
+    }
+
     fn hide(&self, places: &mut Places, paths: &[PathBuf]) {
+        self.hide_but(places, paths, &[]);
+    }
+
+    /// The same without what is open although a wider path is hidden.
+    fn hide_but(&self, places: &mut Places, paths: &[PathBuf], opened: &[PathBuf]) {
         if paths.is_empty() {
             return;
         }
@@ -408,6 +444,8 @@ impl Profile {
             if !found.is_symlink() {
                 // By another name it would be seen.
                 places.pin_above(&path);
+                let opened = opened.iter().filter(|opened| beneath(opened, &path));
+                let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
                 places.hide(&path, &kept);
                 continue;
             }
@@ -428,12 +466,17 @@ impl Profile {
             let inside = path.strip_prefix("/tmp").unwrap_or(&path);
             let is_file = places.is_file(&path);
             make_room(&self.config.temp, inside, is_file).map_err(|error| {
-                format!("there is no room for `{}` in the temporary folder: {error}", path.display())
+                format!("there is no room for `{}` in the temporary folder: {error}", shown(&path))
             })?;
             places.pin_in(Path::new("/tmp"), &path);
         }
         Ok(())
     }
+}
+
+/// Whether a path lies in a folder, and isn't that.
+fn beneath(path: &Path, folder: &Path) -> bool {
+    path != folder && path.starts_with(folder)
 }
 
 /// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
@@ -443,6 +486,11 @@ pub(crate) fn reaches(request: &ProcessRequest) -> bool {
         Confinement::Session => true,
         Confinement::Outside => false,
     }
+}
+
+/// A path in words of ours: a command may have given it a name that is a line of its own, or moves the cursor.
+pub(crate) fn shown(path: &(impl AsRef<Path> + ?Sized)) -> String {
+    haft::view::visible_line(&path.as_ref().to_string_lossy())
 }
 
 /// What tells requests apart whose children run at once.
@@ -600,11 +648,11 @@ fn rlimits() -> Vec<Rlimit> {
 /// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
 fn make_private(folder: &Path) -> Result<PathBuf, String> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", folder.display());
+    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", shown(&folder));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let found = folder.symlink_metadata().map_err(failed)?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("the folder `{}` of this session isn't a folder of this user", folder.display()));
+        return Err(format!("the folder `{}` of this session isn't a folder of this user", shown(&folder)));
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
+use crate::profile::shown;
 use crate::start::{Locks, Plan, Step};
 
 /// Where programs are looked for if the child has no `PATH`.
@@ -82,7 +83,7 @@ fn find(program: &OsStr, cwd: &Path, path: &OsStr) -> Result<PathBuf, String> {
     }
     Err(match seen {
         Some(file) => not_executable(&file),
-        None => format!("`{}` is not there: no folder of PATH has a program of this name", program.display()),
+        None => format!("`{}` is not there: no folder of PATH has a program of this name", shown(&program)),
     })
 }
 
@@ -91,7 +92,7 @@ fn may_run(file: &Path) -> bool {
 }
 
 fn not_executable(file: &Path) -> String {
-    format!("`{0}` is not executable; `chmod +x {0}` makes it so", file.display())
+    format!("`{0}` is not executable; `chmod +x {0}` makes it so", shown(&file))
 }
 
 /// Why a child could not be started, and what can be done.
@@ -104,15 +105,15 @@ pub(crate) fn explain(plan: &Plan, step: Step, errno: Errno) -> String {
         (Step::Clone, _) => format!("no process can be started: {because}"),
         (Step::SetUp | Step::Lock, _) => format!("a process could not be set up: {because}"),
         (Step::Enter, Errno::NOENT) => {
-            format!("the working directory `{}` does not exist any more", cwd.display())
+            format!("the working directory `{}` does not exist any more", shown(&cwd))
         }
-        (Step::Enter, _) => format!("the working directory `{}` can't be entered: {because}", cwd.display()),
+        (Step::Enter, _) => format!("the working directory `{}` can't be entered: {because}", shown(&cwd)),
         (Step::Exec, errno) => not_run(&program, errno, &because),
     }
 }
 
 fn not_run(program: &Path, errno: Errno, because: &str) -> String {
-    let shown = program.display();
+    let shown = shown(&program);
     match errno {
         Errno::NOENT | Errno::NOTDIR => match interpreter(program) {
             Some(name) if name.ends_with('\r') => format!(

@@ -50,6 +50,11 @@ pub(crate) trait Scenes: Send + Sync {
 
     /// Whether something could be seen or changed that a rule denies.
     fn is_incomplete(&self) -> bool;
+
+    /// Whether something outside of the working directories could be read that a rule denies.
+    fn misses_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 impl Scenes for Profile {
@@ -75,6 +80,10 @@ impl Scenes for Profile {
 
     fn is_incomplete(&self) -> bool {
         Profile::is_incomplete(self)
+    }
+
+    fn misses_elsewhere(&self) -> bool {
+        Profile::misses_elsewhere(self)
     }
 }
 
@@ -361,6 +370,12 @@ impl Sandbox {
     /// ask, however harmless they look.
     pub fn is_incomplete(&self) -> bool {
         self.inner.scenes.is_incomplete()
+    }
+
+    /// Whether something may be seen outside of the working directories that rules deny to read, because there was too much
+    /// to look at; [`Sandbox::notes`] say what.
+    pub fn misses_elsewhere(&self) -> bool {
+        self.inner.scenes.misses_elsewhere()
     }
 
     /// Hosts that were asked for by somebody of whom it isn't known which call they belong to.

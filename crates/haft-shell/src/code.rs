@@ -4,8 +4,9 @@
 //! other: whoever hides the name gets past, and the sandbox is what holds then. A plain command in it is found, so that
 //! a rule which denies it does. `awk` is so common that the signs which start something are told from patterns.
 
-use super::Word;
+use super::scripted::{self, From};
 use super::told::Told;
+use super::{Word, streams};
 
 /// An interpreter and the options that give it code.
 struct Language {
@@ -58,6 +59,7 @@ const NODE: &[&str] = &[
 const PHP: &[&str] =
     &["system", "exec", "passthru", "popen", "proc_open", "`", "eval", "pcntl", "assert", "dl("];
 const LUA: &[&str] = &["execute", "popen", "load", "dofile", "require"];
+const TCL: &[&str] = &["exec", "open", "eval", "source", "load", "subst"];
 const OTHER: &[&str] =
     &["system", "shell", "exec", "run", "spawn", "popen", "eval", "process", "Command", "`"];
 
@@ -75,6 +77,7 @@ const LANGUAGES: &[Language] = &[
     Language { name: "julia", letters: "eE", long: &["eval", "print"], valued: "LJptH", starts: OTHER },
     Language { name: "groovy", letters: "e", long: &[], valued: "c", starts: OTHER },
     Language { name: "elixir", letters: "e", long: &["eval"], valued: "rS", starts: OTHER },
+    Language { name: "tclsh", letters: "", long: &[], valued: "", starts: TCL },
     Language { name: "guile", letters: "c", long: &[], valued: "Ll", starts: OTHER },
 ];
 
@@ -83,7 +86,7 @@ const CODE: &str = "has code that is known only when it runs";
 /// What code in the arguments starts, as far as it can be seen.
 pub(super) fn told(name: &str, arguments: &[Word], input: Option<&str>, told: &mut Told) {
     match name {
-        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => return awk(arguments, told),
+        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => return awk(arguments, input, told),
         "sqlite3" | "sqlite" => return sqlite(arguments, input, told),
         "psql" | "mysql" | "mariadb" => return client(arguments, input, told),
         _ => {}
@@ -96,9 +99,19 @@ pub(super) fn told(name: &str, arguments: &[Word], input: Option<&str>, told: &m
     let Some(language) = LANGUAGES.iter().find(versioned) else { return };
     let mut at = 0;
     let mut file = false;
+    // A script comes in from elsewhere than a file: because it is said so, or because nothing else is.
+    let mut comes_in = arguments.is_empty();
     while let Some(word) = arguments.get(at) {
         at += 1;
         let text = word.prefix();
+        match scripted::from(word) {
+            From::Input => {
+                comes_in = true;
+                break;
+            }
+            From::Unknown => return told.unknown(),
+            From::File => {}
+        }
         if text == "-" || text == "--" && word.literal().is_some() {
             continue;
         }
@@ -142,13 +155,19 @@ pub(super) fn told(name: &str, arguments: &[Word], input: Option<&str>, told: &m
             }
             if language.valued.contains(letter) {
                 file |= language.letters == "c" && letter == 'm';
+                let value = if rest.is_empty() { arguments.get(at).map(Word::plain) } else { Some(rest) };
+                if value.is_some_and(|value| streams::descriptor(value).is_some()) {
+                    told.unknown();
+                }
                 at += usize::from(rest.is_empty());
                 break;
             }
         }
     }
-    if let Some(input) = input.filter(|_| !file) {
-        code(language, input, told);
+    match input.filter(|_| !file) {
+        Some(input) => code(language, input, told),
+        None if comes_in && !file => told.unknown(),
+        None => {}
     }
 }
 
@@ -198,7 +217,15 @@ fn strings(text: &str) -> Vec<&str> {
     found
 }
 
-fn awk(arguments: &[Word], told: &mut Told) {
+fn awk(arguments: &[Word], input: Option<&str>, told: &mut Told) {
+    for file in scripted::named(arguments, "FvfeiElWD", "fE", &["file", "exec"]) {
+        if let Some(script) = scripted::text(&file, input) {
+            match script {
+                Some(text) => program(Some(&Word::Literal(text.to_owned())), told),
+                None => told.unknown(),
+            }
+        }
+    }
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.prefix() {
@@ -210,7 +237,7 @@ fn awk(arguments: &[Word], told: &mut Told) {
             "-e" | "--source" => return program(words.next(), told),
             "-i" | "--include" | "-l" | "--load" => return told.unknown(),
             "--" => return program(words.next(), told),
-            text if text.starts_with("-f") => return,
+            text if ["-f", "-E", "--file=", "--exec="].iter().any(|begin| text.starts_with(begin)) => return,
             text if text.starts_with("--source=") || text.starts_with("-e") => return told.unknown(),
             text if text.len() > 1 && text.starts_with('-') => {}
             _ => return program(Some(word), told),

@@ -248,7 +248,7 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         "bisect" if arguments.first().and_then(Word::literal) == Some("run") => {
             told.words(arguments[1..].to_vec())
         }
-        "submodule" => submodule(arguments, told),
+        "submodule" | "submodule--helper" => submodule(arguments, told),
         "filter-branch" => {
             let filters = arguments.iter().enumerate().filter(|(_, word)| {
                 word.prefix().starts_with("--") && word.prefix().contains("-filter")
@@ -282,6 +282,8 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
             addresses(arguments, told);
         }
         "archive" => each(&["--exec"], told, false),
+        "daemon" => each(&["--access-hook"], told, false),
+        "svn" => each(&["--authors-prog"], told, false),
         "remote" => addresses(arguments, told),
         "grep" => {
             let attached = |word: &Word| {
@@ -304,9 +306,9 @@ pub(super) fn by(argv: &[Word], told: &mut Told) {
         }
         "hook" if arguments.first().and_then(Word::literal) == Some("run") => told.unknown(),
         "for-each-repo" => told.words([&[Word::Literal("git".to_owned())], arguments].concat()),
-        "credential" | "web--browse" | "instaweb" | "mergetool" => {
-            told.exact = Some("starts another command")
-        }
+        "instaweb" => each(&["-d", "--httpd", "-b", "--browser"], told, false),
+        "web--browse" => each(&["-b", "--browser", "-t", "--tool"], told, false),
+        "credential" | "mergetool" => told.exact = Some("starts another command"),
         // What a remote helper is given it runs.
         "remote-ext" => told.unknown(),
         _ => {}

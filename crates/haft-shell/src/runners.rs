@@ -172,8 +172,17 @@ const RUNNERS: &[Runner] = &[
 
 /// What a runner starts, if the program is one and is told to.
 pub(super) fn inner(name: &str, argv: &[Word]) -> Inner {
-    if matches!(name, "ip" | "perf") {
-        return by_verb(name, argv);
+    match name {
+        "ip" | "perf" => return by_verb(name, argv),
+        "cmake" => return cmake(argv),
+        "corepack" => return corepack(argv),
+        "npm" | "just" => {
+            let found = after_a_name(name, argv);
+            if !matches!(found, Inner::Nothing) {
+                return found;
+            }
+        }
+        _ => {}
     }
     let Ok(at) = RUNNERS.binary_search_by(|runner| runner.name.cmp(name)) else { return Inner::Nothing };
     let runner = &RUNNERS[at];
@@ -314,6 +323,62 @@ fn package(text: &str) -> Option<&str> {
     };
     let name = name.split(['@', '=', '[']).next()?;
     (!name.is_empty() && name != text).then_some(name)
+}
+
+fn launched(argv: &[Word], from: usize) -> Inner {
+    match argv.get(from) {
+        None => Inner::Nothing,
+        Some(Word::Dynamic(_)) => Inner::Unknown,
+        Some(_) => Inner::Words { from, started: Started::Launched, moved: true },
+    }
+}
+
+/// `cmake -E env A=1 command`, `cmake -E time command`, `cmake -E chdir FOLDER command`.
+fn cmake(argv: &[Word]) -> Inner {
+    let Some(at) = argv.iter().position(|word| word.literal() == Some("-E")) else { return Inner::Nothing };
+    match argv.get(at + 1).map(|word| word.literal()) {
+        Some(None) => Inner::Unknown,
+        Some(Some("env")) => {
+            let option = |word: &Word| word.prefix().starts_with('-') || word.prefix().contains('=');
+            launched(argv, (at + 2..argv.len()).find(|at| !option(&argv[*at])).unwrap_or(argv.len()))
+        }
+        Some(Some("time")) => launched(argv, at + 2),
+        Some(Some("chdir")) => launched(argv, at + 3),
+        _ => Inner::Nothing,
+    }
+}
+
+/// `corepack yarn@4 exec command`: a manager of packages, perhaps with a version.
+fn corepack(argv: &[Word]) -> Inner {
+    const MANAGERS: &[&str] = &["npm", "npx", "pnpm", "pnpx", "yarn", "yarnpkg"];
+    let Some(at) = (1..argv.len()).find(|at| !argv[*at].prefix().starts_with('-')) else {
+        return Inner::Nothing;
+    };
+    let Some(text) = argv[at].literal() else { return Inner::Unknown };
+    let manager = package(text).unwrap_or(text);
+    if !MANAGERS.contains(&manager) {
+        return Inner::Nothing;
+    }
+    let mut words = argv[at..].to_vec();
+    words[0] = Word::Literal(manager.to_owned());
+    Inner::Given { argv: words, from: at, started: Started::Launched }
+}
+
+/// `npm explore PACKAGE -- command` and `just --command command`.
+fn after_a_name(name: &str, argv: &[Word]) -> Inner {
+    if name == "just" {
+        let at = argv.iter().position(|word| matches!(word.literal(), Some("-c" | "--command")));
+        return at.map_or(Inner::Nothing, |at| launched(argv, at + 1));
+    }
+    let Some(verb) = globals::verb(argv, 1) else { return Inner::Nothing };
+    if argv[verb].literal() != Some("explore") {
+        return Inner::Nothing;
+    }
+    let operand = |at: &usize| !argv[*at].prefix().starts_with('-');
+    let Some(package) = (verb + 1..argv.len()).find(operand) else { return Inner::Nothing };
+    let after = (package + 1..argv.len()).find(|at| argv[*at].literal() != Some("--"));
+    // Words are joined for a shell.
+    after.map_or(Inner::Nothing, |at| joined(&argv[at..], false))
 }
 
 /// `ip netns exec NAME command` and `perf stat command`.

@@ -5,7 +5,7 @@
 //! understood.
 
 use super::told::Told;
-use super::{Word, marks};
+use super::{Word, marks, scripted};
 
 /// What a script does.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -204,7 +204,7 @@ pub(super) struct Arguments<'w> {
     pub(super) files: Vec<&'w Word>,
     pub(super) in_place: bool,
     /// Files with scripts.
-    pub(super) scripts: Vec<&'w Word>,
+    pub(super) scripts: Vec<Word>,
     /// An option isn't known.
     pub(super) unknown: bool,
 }
@@ -248,7 +248,8 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
             } else if name.len() > 1 && is("file") {
                 given = true;
                 found.open = true;
-                found.scripts.extend(if value.is_some() { None } else { rest.next() });
+                let value = value.map(|value| if_known(word, value));
+                found.scripts.extend(value.or_else(|| rest.next().cloned()));
             } else if is("in-place") {
                 found.in_place = true;
             } else if is("line-length") {
@@ -293,9 +294,8 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
                 'f' => {
                     given = true;
                     found.open = true;
-                    if attached.is_empty() {
-                        found.scripts.extend(rest.next());
-                    }
+                    let value = (!attached.is_empty()).then(|| if_known(word, attached));
+                    found.scripts.extend(value.or_else(|| rest.next().cloned()));
                 }
                 'l' => {
                     if attached.is_empty() {
@@ -315,9 +315,27 @@ pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
     found
 }
 
-/// What `sed` with these arguments runs.
-pub(super) fn told(words: &[Word], told: &mut Told) {
-    let arguments = arguments(words);
+/// A part of a word, if all of that is known.
+fn if_known(word: &Word, part: &str) -> Word {
+    match word {
+        Word::Literal(_) => Word::Literal(part.to_owned()),
+        Word::Dynamic(_) => Word::anything(),
+    }
+}
+
+/// What `sed` with these arguments runs, and with what comes in.
+pub(super) fn told(words: &[Word], input: Option<&str>, told: &mut Told) {
+    let mut arguments = arguments(words);
+    for file in &arguments.scripts {
+        match scripted::text(file, input) {
+            None => {}
+            Some(None) => told.unknown(),
+            Some(Some(text)) => {
+                arguments.script.push('\n');
+                arguments.script.push_str(text);
+            }
+        }
+    }
     let script = read(&arguments.script);
     for command in &script.runs {
         if command.is_empty() {

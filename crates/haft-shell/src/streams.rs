@@ -21,6 +21,24 @@ pub(super) fn is_stream(text: &str) -> bool {
     DEVICES.contains(&text) || text.strip_prefix("/dev/fd/").is_some_and(descriptor)
 }
 
+/// The number of the descriptor that a path stands for, by each of its names.
+pub(super) fn descriptor(text: &str) -> Option<u32> {
+    let path = super::normal(Path::new(text));
+    let path = path.to_str().filter(|_| text.starts_with('/'))?;
+    match path {
+        "/dev/stdin" => return Some(0),
+        "/dev/stdout" => return Some(1),
+        "/dev/stderr" => return Some(2),
+        _ => {}
+    }
+    let of_process = || {
+        let (process, number) = path.strip_prefix("/proc/")?.split_once("/fd/")?;
+        let own = matches!(process, "self" | "thread-self") || process.bytes().all(|b| b.is_ascii_digit());
+        own.then_some(number)
+    };
+    path.strip_prefix("/dev/fd/").or_else(of_process)?.parse().ok()
+}
+
 /// The same for a path, also where a copy would make an entry below it (`cp x /dev/null`).
 pub(super) fn is_stream_path(path: &Path) -> bool {
     let named = |path: &Path| path.to_str().is_some_and(is_stream);

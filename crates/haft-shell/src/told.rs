@@ -5,7 +5,7 @@
 //! program can have more ways to run another than are listed here; the list holds those that are known to be used.
 
 use super::wrap::{plain_words, stands_for_others};
-use super::{Word, base_name, code, git_starts, marks, script};
+use super::{Word, base_name, code, git_starts, marks, script, scripted};
 
 /// What a command is told to run.
 #[derive(Debug, Default)]
@@ -86,6 +86,8 @@ struct Tells {
     dashed: &'static [&'static str],
     /// Whether a shell reads the value.
     shell: bool,
+    /// Whether the value of a long option with one dash may follow at once.
+    attached: bool,
 }
 
 const fn tells(
@@ -96,7 +98,7 @@ const fn tells(
     dashed: &'static [&'static str],
     shell: bool,
 ) -> Tells {
-    Tells { name, valued, letters, long, dashed, shell }
+    Tells { name, valued, letters, long, dashed, shell, attached: matches!(name.as_bytes(), b"zip") }
 }
 
 const TAR: &[&str] = &[
@@ -109,28 +111,59 @@ const TAR: &[&str] = &[
     "new-volume-script",
 ];
 const CC: &[&str] = &["-wrapper"];
+const YT: &[&str] = &["exec", "exec-before-download", "downloader", "external-downloader"];
 
 const TABLE: &[Tells] = &[
+    tells("ack", "ABCfgmx", "", &["pager"], &[], true),
+    tells("ag", "ABCGgmpW", "", &["pager"], &[], true),
+    tells(
+        "aria2c",
+        "",
+        "",
+        &[
+            "on-bt-download-complete",
+            "on-download-complete",
+            "on-download-error",
+            "on-download-pause",
+            "on-download-start",
+            "on-download-stop",
+        ],
+        &[],
+        false,
+    ),
     tells("bat", "lrHm", "", &["pager"], &[], false),
+    tells("bazel", "", "", &["run_under"], &[], true),
     tells("bsdtar", "bCfgHIKLNTVXFs", "", &["use-compress-program"], &[], false),
-    tells("cc", "", "", &[], CC, false),
-    tells("clang", "", "", &[], CC, false),
+    tells("chokidar", "cdtpi", "c", &["command"], &[], true),
     tells("cpio", "CDEFHIMORW", "", &["rsh-command"], &[], false),
+    tells("ctest", "", "", &["test-command", "build-makeprogram"], &[], false),
+    tells("delta", "", "", &["pager"], &[], true),
+    tells("diff3", "L", "", &["diff-program"], &[], false),
     tells("dpkg", "D", "", &["pre-invoke", "post-invoke", "status-logger"], &[], true),
     tells("fzf", "", "", &["preview"], &[], true),
-    tells("g++", "", "", &[], CC, false),
     tells("gcc", "", "", &[], CC, false),
     tells("gnome-terminal", "e", "e", &["command"], &[], true),
     tells("go", "", "", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"], false),
+    tells("gpg", "", "", &["photo-viewer", "agent-program", "dirmngr-program", "keyboxd-program"], &[], true),
     tells("gsort", "kStTo", "", &["compress-program"], &[], false),
     tells("gtar", "bCfgHIKLNTVXF", "IF", TAR, &[], true),
-    tells("man", "CLMPRSersHTX", "P", &["pager", "html"], &[], true),
+    tells("install", "gmotS", "", &["strip-program"], &[], false),
+    tells("java", "", "", &[], &["-XX:OnError", "-XX:OnOutOfMemoryError"], true),
+    tells("man", "CLMPRSersHTX", "PH", &["pager", "html"], &[], true),
+    tells("mt", "f", "", &["rsh-command"], &[], false),
+    tells("nano", "CJQTXYors", "s", &["speller"], &[], false),
     tells("nc", "cegGiIkmMoOpPqsTVwWxX", "ec", &[], &[], true),
     tells("ncat", "ceEdgGiopstwxm", "ec", &["exec", "sh-exec", "lua-exec"], &[], true),
     tells("netcat", "cegGiIkmMoOpPqsTVwWxX", "ec", &[], &[], true),
+    tells("nodemon", "ewxCdI", "x", &["exec"], &[], true),
+    tells("pandoc", "FfotrwDMVHBALTc", "FL", &["filter", "lua-filter", "pdf-engine"], &[], false),
+    tells("rclone", "", "", &["password-command"], &[], true),
+    tells("restic", "prof", "", &["password-command"], &[], true),
     tells("rg", "ABCEMTdefgjmrt", "", &["pre", "hostname-bin"], &[], false),
+    tells("rpm", "DEr", "", &["pipe"], &[], true),
     tells("rsync", "BMTef@", "e", &["rsh", "rsync-path"], &[], false),
     tells("scp", "DFJPSXciloS", "S", &[], &[], false),
+    tells("sdiff", "IWo", "", &["diff-program"], &[], false),
     tells("sftp", "BDFJPRSXbcilosS", "SD", &[], &[], true),
     tells("sort", "kStTo", "", &["compress-program"], &[], false),
     tells("split", "abCln", "", &["filter"], &[], true),
@@ -138,11 +171,21 @@ const TABLE: &[Tells] = &[
     tells("tcpdump", "BcCEFGijmMQrsTVwWyz", "z", &[], &[], false),
     tells("wget", "aABDeGiIlloOPQRtTUwX", "", &["use-askpass"], &[], false),
     tells("xterm", "", "", &[], &[], true),
+    tells("youtube-dl", "aforpu", "", YT, &[], true),
+    tells("yt-dlp", "aforpuP", "", YT, &[], true),
     tells("zip", "", "", &["unzip-command"], &["-TT"], true),
 ];
 
 fn entry(name: &str) -> Option<&'static Tells> {
+    let name = compiler(name).unwrap_or(name);
     TABLE.binary_search_by(|tells| tells.name.cmp(name)).ok().map(|at| &TABLE[at])
+}
+
+/// The usual name of a compiler that is named with its version or for another machine: `gcc-12`, `x86_64-linux-gnu-g++`.
+fn compiler(name: &str) -> Option<&'static str> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
+    let last = if plain.contains("-linux-") { plain.rsplit('-').next().unwrap_or(plain) } else { plain };
+    matches!(last, "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++").then_some("gcc")
 }
 
 /// What a command is told to run by its words, and by what comes in from a here-document.
@@ -152,7 +195,7 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
     let arguments = &argv[1..];
     match name {
         "git" => git_starts::by(argv, &mut told),
-        "sed" | "gsed" => script::told(arguments, &mut told),
+        "sed" | "gsed" => script::told(arguments, input, &mut told),
         "find" | "gfind" => {
             if arguments.iter().any(|word| word.literal() == Some("-delete")) {
                 told.exact = Some("removes what it finds");
@@ -180,8 +223,15 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
         "fzf" => flagged(arguments, &["--bind"], &mut told),
         "wget" => flagged(arguments, &["-e", "--execute", "--config"], &mut told),
         "curl" => flagged(arguments, &["-K", "--config"], &mut told),
+        "rpm" | "rpmbuild" => flagged(arguments, &["-D", "-E", "--define", "--eval"], &mut told),
+        "ghc" => flagged(arguments, &["-F"], &mut told),
+        "rustc" => linker(arguments, &mut told),
+        "pdflatex" | "latex" | "xelatex" | "lualatex" | "tex" | "pdftex" => {
+            flagged(arguments, &["-shell-escape", "--shell-escape", "-enable-write18"], &mut told)
+        }
         _ => code::told(name, arguments, input, &mut told),
     }
+    scripted::told(name, arguments, input, &mut told);
     if let Some(entry) = entry(name) {
         by_options(entry, arguments, &mut told);
         if name == "tar" {
@@ -237,9 +287,21 @@ fn by_options(entry: &Tells, arguments: &[Word], told: &mut Told) {
         if text == "--" && !dynamic {
             return;
         }
-        if entry.dashed.contains(&text) && !dynamic {
-            following(entry, arguments.get(at), told);
-            at += 1;
+        if let Some((option, rest)) =
+            entry.dashed.iter().find_map(|option| Some((*option, text.strip_prefix(option)?)))
+        {
+            match rest.strip_prefix('=').or((!rest.is_empty() && entry.attached).then_some(rest)) {
+                _ if dynamic => told.unknown(),
+                Some(value) => action(option, Some(value), entry.shell, told),
+                None if rest.is_empty() => {
+                    match arguments.get(at) {
+                        Some(Word::Literal(value)) => action(option, Some(value), entry.shell, told),
+                        other => told.value(other, entry.shell),
+                    }
+                    at += 1;
+                }
+                None => {}
+            }
             continue;
         }
         if let Some(long) = text.strip_prefix("--") {
@@ -269,6 +331,11 @@ fn by_options(entry: &Tells, arguments: &[Word], told: &mut Told) {
         let letter = &letters[first..=first];
         let rest = &letters[first + 1..];
         let tells = entry.letters.contains(letter);
+        // Of `man` it has a value only in the same word.
+        if rest.is_empty() && entry.name == "man" && letter == "H" {
+            told.exact = Some(TELLS);
+            continue;
+        }
         match (rest.is_empty(), dynamic) {
             (_, true) if tells => told.unknown(),
             (false, _) if tells => action("", Some(rest), entry.shell, told),
@@ -295,6 +362,8 @@ fn following(entry: &Tells, word: Option<&Word>, told: &mut Told) {
 fn action(option: &str, value: Option<&str>, shell: bool, told: &mut Told) {
     let Some(value) = value else { return told.value(None, shell) };
     match option {
+        // Its words are told apart by commas.
+        "-wrapper" => told.program(&value.replace(',', " ")),
         // Of the actions at a checkpoint one runs.
         "checkpoint-action" => match value.strip_prefix("exec=") {
             Some(text) => told.text(text),
@@ -333,6 +402,21 @@ fn flagged(arguments: &[Word], options: &[&str], told: &mut Told) {
     };
     if arguments.iter().any(tells) {
         told.unknown();
+    }
+}
+
+/// `rustc -C linker=x`.
+fn linker(arguments: &[Word], told: &mut Told) {
+    for word in arguments {
+        let text = word.prefix();
+        let setting =
+            ["-C", "--codegen="].iter().find_map(|option| text.strip_prefix(option)).unwrap_or(text);
+        if let Some(value) = setting.strip_prefix("linker=") {
+            match word.literal() {
+                Some(_) => told.program(value),
+                None => told.unknown(),
+            }
+        }
     }
 }
 

@@ -14,7 +14,10 @@ use super::readers::{Reads, Rule};
 use super::walk::Here;
 use super::wrap::Inner;
 use super::writes::{self, Named};
-use super::{Analysis, FileAccess, Layer, Place, Word, base_name, hosts, marks, programs, script, streams};
+use super::{
+    Analysis, FileAccess, Layer, Place, Word, base_name, hosts, marks, programs, reader_files, script,
+    streams,
+};
 
 /// What a command touches.
 pub(super) struct Touched {
@@ -264,13 +267,24 @@ impl At<'_> {
         let arguments = &argv[1..];
         let has = |letters: &[char], names: &[&str]| {
             arguments.iter().any(|word| match word.prefix().strip_prefix("--") {
-                Some(long) => names.iter().any(|name| long.starts_with(name)),
+                // Any beginning of a name is that name.
+                Some(long) => {
+                    let long = long.split('=').next().unwrap_or(long);
+                    !long.is_empty()
+                        && names.iter().any(|name| long.starts_with(name) || name.starts_with(long))
+                }
                 None => word.prefix().starts_with('-') && word.prefix().contains(letters),
             })
         };
         if matches!(reader.rule, Rule::Git) {
             self.read(&mut effects, self.here.join(Path::new(".")), true);
         }
+        for (word, below) in reader_files::named(name, arguments) {
+            if word.literal() != Some("-") {
+                self.read(&mut effects, self.paths(&word), below);
+            }
+        }
+        effects.unknown |= reader_files::loads(name, arguments);
         if reader.reads == Reads::Nothing {
             return effects;
         }
@@ -333,7 +347,7 @@ impl At<'_> {
 
     fn read(&self, effects: &mut Effects, paths: Option<Vec<PathBuf>>, below: bool) {
         match paths {
-            Some(paths) => add(&mut effects.reads, paths, below),
+            Some(paths) => add_new(&mut effects.reads, paths, below),
             None => effects.unknown = true,
         }
     }
@@ -495,8 +509,12 @@ impl At<'_> {
         let arguments = script::arguments(words);
         let script = script::read(&arguments.script);
         let mut effects = Effects::none();
-        for word in
-            arguments.files.iter().chain(&arguments.scripts).filter(|word| word.literal() != Some("-"))
+        for word in arguments
+            .files
+            .iter()
+            .copied()
+            .chain(&arguments.scripts)
+            .filter(|word| word.literal() != Some("-"))
         {
             match pattern_folder(word) {
                 Some(folder) => self.read(&mut effects, self.here.join(&folder), true),

@@ -6,7 +6,7 @@
 
 use super::options::Found;
 use super::wrappers::{self, BWRAP_PAIRS, Wrapper};
-use super::{Open, Started, Word, base_name, marks, runners};
+use super::{Open, Started, Word, base_name, marks, runners, streams};
 
 /// What a command starts in turn.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub(super) fn inner(argv: &[Word]) -> Inner {
         "shopt" => shopt(arguments),
         "set" => set(arguments),
         "mapfile" | "readarray" if mentions(arguments, 'C') => Inner::Unknown,
-        "compgen" if mentions(arguments, 'C') || mentions(arguments, 'F') => Inner::Unknown,
+        "compgen" | "complete" => completions(arguments),
         "trap" => trap(arguments),
         "find" => find(arguments),
         "command"
@@ -133,6 +133,12 @@ pub(super) fn inner(argv: &[Word]) -> Inner {
             Some("-") | None if arguments.len() < 2 => Inner::Input,
             _ => Inner::Elsewhere,
         },
+        _ if own_verb(name).is_some() => {
+            let mut words = vec![Word::Literal("git".to_owned())];
+            words.extend(own_verb(name).map(|verb| Word::Literal(verb.to_owned())));
+            words.extend_from_slice(arguments);
+            Inner::Given { argv: words, from: 0, started: Started::Launched }
+        }
         _ if SHELLS.contains(&name) => shell(arguments),
         _ if UNREAD.contains(&name) => unread(name, arguments),
         _ => match wrappers::find(name) {
@@ -140,6 +146,12 @@ pub(super) fn inner(argv: &[Word]) -> Inner {
             None => runners::inner(name, argv),
         },
     }
+}
+
+/// The sub-command of git that a program of its own is: `git-push`.
+fn own_verb(name: &str) -> Option<&str> {
+    let verb = name.strip_prefix("git-")?;
+    (!verb.is_empty() && verb.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')).then_some(verb)
 }
 
 /// What is expanded here may vanish, become two words, or be an option.
@@ -568,8 +580,11 @@ pub(super) fn shell(arguments: &[Word]) -> Inner {
         (true, _) => Inner::Unknown,
         (false, None) => Inner::Input,
         (false, Some(Word::Dynamic(_))) => Inner::Unknown,
-        (false, Some(Word::Literal(file))) if input || matches!(&**file, "/dev/stdin" | "/dev/fd/0") => {
-            Inner::Input
+        (false, Some(Word::Literal(file))) if input || streams::descriptor(file).is_some() => {
+            match streams::descriptor(file) {
+                Some(1..) if !input => Inner::Unknown,
+                _ => Inner::Input,
+            }
         }
         // A file is a program like any other.
         (false, Some(Word::Literal(_))) => Inner::Nothing,
@@ -672,6 +687,44 @@ fn set(arguments: &[Word]) -> Inner {
         }
     }
     Inner::Nothing
+}
+
+/// `compgen -W WORDS` expands its words once more; `-C` and `-F` run something.
+fn completions(arguments: &[Word]) -> Inner {
+    const VALUED: &str = "oAGWFCXPSV";
+    let mut expanded = String::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.literal() else {
+            // What is expanded may be an option.
+            if matches!(word, Word::Dynamic(open) if open.splits)
+                || word.prefix().is_empty()
+                || word.prefix().starts_with('-')
+            {
+                return Inner::Unknown;
+            }
+            continue;
+        };
+        if text == "--" {
+            break;
+        }
+        let Some(letters) = text.strip_prefix('-') else { continue };
+        let Some(at) = letters.find(|letter| VALUED.contains(letter)) else { continue };
+        let rest = &letters[at + 1..];
+        let value = if rest.is_empty() { words.next().map(Word::literal) } else { Some(Some(rest)) };
+        match (&letters[at..=at], value) {
+            ("C" | "F", _) | ("W", Some(None)) => return Inner::Unknown,
+            ("W", Some(Some(list))) => {
+                expanded.push(' ');
+                expanded.push_str(list);
+            }
+            _ => {}
+        }
+    }
+    match expanded.contains(['$', '`', '<', '>']) {
+        true => Inner::Text { text: format!(":{expanded}"), here: false },
+        false => Inner::Nothing,
+    }
 }
 
 /// Whether a short option is among the words, or may be.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use haft::view::visible;
+use haft::view::visible_line;
 use haft::{Context, ToolError};
 
 /// A path in the order of a walk: what is in a directory stands together, before what begins with its name.
@@ -62,7 +62,7 @@ pub(crate) fn tidy(path: &Path, cx: &Context) -> PathBuf {
 /// A path as a result has it: from the working directory where it lies there, else whole; always on one line.
 pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
     let inside = path.strip_prefix(cwd).ok().filter(|rest| !rest.as_os_str().is_empty());
-    visible(&inside.unwrap_or(path).to_string_lossy()).replace('\n', "\\n").replace('\t', "\\t")
+    visible_line(&inside.unwrap_or(path).to_string_lossy())
 }
 
 /// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 
 use haft::files::OpenFile;
-use haft::view::visible;
+use haft::view::visible_line;
 use haft::{Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec, Unlimited, View};
 use memchr::memchr;
 use schemars::JsonSchema;
@@ -102,7 +102,7 @@ impl Tool for Read {
         let first = u64::from(input.offset.unwrap_or(1)).max(1);
         let limit = input.limit.map_or(LINES, u64::from).max(1);
         let mut reader = Reader::new(file);
-        let shown = visible(&path.display().to_string()).replace('\n', "\\n");
+        let shown = visible_line(&path.to_string_lossy());
         let page = page(&mut reader, &shown, first, limit).await?;
         let content = reader.is_over.then(|| reader.hash.content());
         let next = page.next;

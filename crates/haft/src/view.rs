@@ -246,6 +246,15 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
+/// The same on one line: for names of files and whatever else comes from outside and stands in a sentence.
+///
+/// ```
+/// assert_eq!(haft::view::visible_line("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+/// ```
+pub fn visible_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 fn one_line(text: &str) -> String {
     let mut line = visible(text).replace(['\n', '\t'], " ");
     bound(&mut line, limits::VIEW_TITLE_CHARS_MAX);

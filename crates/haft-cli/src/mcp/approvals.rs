@@ -57,7 +57,7 @@ impl FileApprovals {
         enabled: impl IntoIterator<Item = String>,
     ) -> FileApprovals {
         FileApprovals {
-            file: state_dir.map(|state| StateFile::of_workspace(state, "mcp-approvals", workspace, "json")),
+            file: state_dir.map(|state| self::file(state, workspace)),
             workspace: workspace.display().to_string(),
             enabled: enabled.into_iter().collect(),
             state: Mutex::default(),
@@ -125,6 +125,15 @@ impl FileApprovals {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Forgets what was approved in a workspace; says whether there was something.
+pub(crate) fn forget(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
+    file(state_dir, workspace).forget()
+}
+
+fn file(state_dir: &Path, workspace: &Path) -> StateFile {
+    StateFile::of_workspace(state_dir, "mcp-approvals", workspace, "json")
 }
 
 fn entries(bytes: &[u8]) -> Result<Kept, String> {

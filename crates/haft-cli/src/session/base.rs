@@ -11,7 +11,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
 use haft::{Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Policy, Setup};
+use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 
@@ -150,12 +150,12 @@ impl Base {
 
     /// Rules, mode and answers, and what is doubtful about them. Answers are those of whoever gets it.
     pub(crate) fn policy(&self, non_interactive: bool) -> Result<(Policy, Findings), Usage> {
-        let (full, misses): (IsFull, IsFull) = match self.purpose {
+        let (full, misses): (IsFull, Misses) = match self.purpose {
             Purpose::Run => {
                 let (full, misses) = (self.starter.clone(), self.starter.clone());
                 (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
             }
-            Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(|| !processes::can_be_full())),
+            Purpose::Look => (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open)),
         };
         let Ground { common, given, workspace, registry, .. } = &self.ground;
         let setup = Setup {

@@ -208,6 +208,8 @@ impl Pool {
             }
         }
         self.refresh();
+        // What is offered may depend on how servers are.
+        self.engines.iter().for_each(Engine::refresh);
     }
 
     /// Says what there is to say about servers, each thing once.

@@ -277,6 +277,8 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     assert!(echo().stderr.contains("has changed since it was trusted"));
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
     assert!(echo().stderr.contains("is not started: it is not what you approved"));
+    let forgotten = room.say(&["trust", "--forget"]);
+    assert_eq!(forgotten.stderr, "no longer trusted; no server of it is approved any more\n");
 }
 
 #[test]

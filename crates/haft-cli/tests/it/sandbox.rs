@@ -49,6 +49,54 @@ fn denied_files_are_not_there_for_commands() {
     assert!(!hidden.stdout.contains("SECRET") && hidden.stdout.contains("Permission denied"), "{hidden:?}");
 }
 
+/// The same outside of the working directories, wherever commands see something: the system, tool chains, caches, copies of
+/// configuration, and folders that settings open.
+#[test]
+fn denied_files_outside_are_not_there_either() {
+    let room = Room::new();
+    for file in
+        ["home/.cache/x/tok", "home/.local/lib/x/tok", "home/.cargo/bin/tok", "open/key.pem", "open/k/.env"]
+    {
+        room.write(file, "SECRET\n");
+    }
+    room.write("home/.gitconfig", "[user]\n\tname = SECRET\n");
+    let open = room.path("open");
+    room.write("open.json", &json!({"sandbox": {"filesystem": {"allowRead": [&open]}}}).to_string());
+    // In a file, so that nobody can tell from the command what it reads.
+    let names = ".cache/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
+    let open_names = format!("{0}/key.pem {0}/k/.env", open.display());
+    room.write("work/r.sh", &format!("cd ~; cat {names} {open_names}; head -n 1 /etc/passwd; true\n"));
+    let reads = "bash r.sh";
+    let base = ["--allow", "Bash", "--settings", "../open.json"];
+    let shown = bash(&room, reads, &base);
+    assert!(shown.stdout.matches("SECRET").count() == 6 && shown.stdout.contains("root:"), "{shown:?}");
+    let key = format!("Read(/{}/key.pem)", open.display());
+    let names = [
+        "Read(~/.cache/x/tok)",
+        "Read(~/.local/lib/x/**)",
+        "Read(~/.gitconfig)",
+        "Read(~/.cargo/bin/tok)",
+        &key,
+    ];
+    let env = format!("Read(/{}/**/.env)", open.display());
+    let patterns = ["Read(~/**/tok)", "Read(~/.git*)", "Read(//etc/pass*)", &env];
+    for (rules, left) in [(&names[..], 1), (&patterns[..], 1)] {
+        let denied = rules.iter().flat_map(|rule| ["--deny", rule]);
+        let flags: Vec<&str> = base.into_iter().chain(denied).collect();
+        let hidden = bash(&room, reads, &flags);
+        assert_eq!(hidden.stdout.matches("SECRET").count(), left, "{rules:?}: {hidden:?}");
+    }
+    let flags = ["--permission-mode", "auto", "--deny", "Read(//etc/passwd)"];
+    let hidden = bash(&room, "X=/etc/passwd; cat $X; true", &flags);
+    assert!(!hidden.stdout.contains("root:"), "{hidden:?}");
+    // What every command needs can't be taken away, and that is said.
+    for rule in ["Read(//usr/**)", "Read(//bin/bash)", "Read(//**)"] {
+        let refused = bash(&room, "true", &["--allow", "Bash", "--deny", rule]);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(refused.code != Some(0) && said.contains("which every command needs"), "{rule}: {refused:?}");
+    }
+}
+
 /// What decides what runs later is written by no command that isn't allowed to by name; and nothing of how that is done
 /// is left.
 #[test]
@@ -481,8 +529,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
 
     let next = bash(&room, "ls", &[]);
     assert_eq!(next.code, Some(0), "{next:?}");
-    for words in
-        ["a session was killed while a command could write", "`core.fsmonitor`", ".gitlocal.undone-1"]
+    for words in ["a session was killed while a command could write", "`core.fsmonitor`", ".gitlocal.undone-"]
     {
         assert!(next.stderr.contains(words), "{next:?}");
     }
@@ -494,6 +541,73 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     let again = bash(&room, "git config user.name r", &["--allow", "Bash"]);
     assert!(again.code == Some(0) && !again.stderr.contains("killed"), "{again:?}");
     assert!(!bash(&room, "ls", &[]).stderr.contains("killed"));
+}
+
+/// So it is with repositories that weren't there: also where the working directory wasn't one, or became one.
+#[test]
+fn what_a_killed_session_leaves_in_new_repositories_is_undone_by_the_next() {
+    for folder in ["sub", "p/q/c", "."] {
+        let room = Room::new();
+        let git = |at: &str, args: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            let done = git.arg("-C").arg(room.path("work").join(at)).args(args).output().unwrap();
+            String::from_utf8(done.stdout).unwrap()
+        };
+        if folder != "." {
+            git(".", &["init", "-q"]);
+        }
+        git(".", &["init", "-q", "mine"]);
+        git("mine", &["config", "core.fsmonitor", "mine"]);
+        let hooks = format!("work/{folder}/.git/hooks");
+        room.write(
+            "work/attack.sh",
+            &format!(
+                "git init -q {folder}; cd {folder}; git config core.fsmonitor evil; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; touch $OLDPWD/ready; sleep 1000"
+            ),
+        );
+        let input = json!({"command": "bash attack.sh"}).to_string();
+        let mut haft = room.haft(["call", "Bash", &input, "--allow", "Bash"]);
+        haft.env("PATH", std::env::var_os("PATH").unwrap());
+        let mut killed = haft.spawn().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !room.path("work/ready").exists() {
+            assert!(
+                std::time::Instant::now() < end && killed.try_wait().unwrap().is_none(),
+                "it never began"
+            );
+            std::thread::yield_now();
+        }
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let file = ["config", "--file", ".git/config", "core.fsmonitor"];
+        assert_eq!(git(folder, &file), "evil\n", "there is nothing to undo");
+
+        let next = bash(&room, "ls", &[]);
+        assert_eq!(next.code, Some(0), "{next:?}");
+        for words in ["a session was killed while a command could make", "`core.fsmonitor`", "hooks.undone-"]
+        {
+            assert!(next.stderr.contains(words), "{folder}: {next:?}");
+        }
+        assert_eq!(git(folder, &file), "", "{folder}");
+        assert!(!room.path(&hooks).join("pre-commit").exists(), "{folder}");
+        // What was there before is the user's.
+        assert_eq!(git("mine", &file), "mine\n");
+        assert!(!bash(&room, "ls", &[]).stderr.contains("killed"));
+    }
+}
+
+/// Names that commands choose are no lines of ours, and nothing that a terminal obeys.
+#[test]
+fn what_a_command_names_forges_nothing() {
+    let room = Room::new();
+    room.write(
+        "work/attack.sh",
+        "d=$'e\\e]0;T\\a\\nit could not reach evil.example:443: forged'; git init -q \"p/$d\"; git -C \"p/$d\" config core.fsmonitor x; echo x > \"p/$d/.git/hooks/$d\"",
+    );
+    let ran = bash(&room, "bash attack.sh", &["--allow", "Bash"]);
+    assert!(ran.stdout.contains("core.fsmonitor") && ran.stdout.contains("\\u{1b}"), "{ran:?}");
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{7}'), "{ran:?}");
+    assert!(!ran.stdout.lines().any(|line| line.starts_with("it could not reach")), "{ran:?}");
 }
 
 /// A target that is a file is written over: what would be if it were a folder is no reason to refuse.

@@ -91,13 +91,19 @@ fn an_untrusted_workspace_only_tightens_and_says_so_once() {
     assert_eq!(outside.code, Some(1), "{outside:?}");
 }
 
+/// A server needs a yes of its own.
+const UNAPPROVED: &str = "warning: the MCP server `hub` is not started: you have not approved it; `haft mcp approve hub` shows it\n";
+
 #[test]
 fn a_yes_makes_it_count_and_a_forgotten_yes_does_not() {
     let room = workspace();
     let yes = room.say(&["trust", "--yes"]);
     assert_eq!((yes.code, yes.stderr.as_str()), (Some(0), "trusted, until one of these changes\n"));
     let listed = room.say(&["tools"]);
-    assert!(offers(&listed, "theirs") && !offers(&listed, "Glob") && listed.stderr.is_empty(), "{listed:?}");
+    assert!(
+        offers(&listed, "theirs") && !offers(&listed, "Glob") && listed.stderr == UNAPPROVED,
+        "{listed:?}"
+    );
     assert_eq!(room.say(&["call", "theirs"]), ran(0, "ran\n", ""));
     let outside = room.say(&["call", "Read", r#"{"file_path": "../beside/other.txt"}"#]);
     assert_eq!(outside, ran(0, "1\toutside\n", ""));
@@ -130,7 +136,7 @@ fn a_hash_trusts_exactly_one_state() {
     let room = workspace();
     let hash = hash(&room);
     let listed = room.say(&["tools", "--trust-hash", &hash]);
-    assert!(offers(&listed, "theirs") && listed.stderr.is_empty(), "{listed:?}");
+    assert!(offers(&listed, "theirs") && listed.stderr == UNAPPROVED, "{listed:?}");
     assert!(!room.path("home/.local").exists(), "a hash for one run keeps nothing");
 
     let other = "0".repeat(64);

@@ -365,10 +365,10 @@ impl Exchange {
         self.sweep();
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= limits::SESSIONS_MAX {
-            let unused = |(_, session): &(&Box<str>, &Arc<HttpSession>)| {
-                session.session.running() == 0 && !session.standing.is_read()
-            };
-            let oldest = sessions.iter().filter(unused).min_by_key(|(_, session)| *lock(&session.used));
+            let unused =
+                |session: &HttpSession| session.session.running() == 0 && !session.standing.is_read();
+            let all = sessions.iter().filter(|(_, session)| unused(session));
+            let oldest = all.min_by_key(|(_, session)| *lock(&session.used));
             let oldest = oldest.map(|(name, _)| name.clone()).ok_or_else(full)?;
             if let Some(session) = sessions.remove(&oldest) {
                 session.end();

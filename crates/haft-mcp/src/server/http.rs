@@ -33,7 +33,7 @@ use super::gate::{Gate, Rates, Refused, is_loopback};
 use super::message::{INVALID_REQUEST, NoMessage, write_no_message};
 use super::tokens::TokenCheck;
 use super::who::Way;
-use super::{Core, Server};
+use super::{Core, Ends, Server};
 use crate::limits;
 
 /// How a server is reached over HTTP, and by whom.
@@ -279,6 +279,7 @@ impl Desk {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
     {
+        let _ends = Ends(self.core.clone());
         let places = Arc::new(Semaphore::new(self.connections));
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
@@ -322,7 +323,6 @@ impl Desk {
             };
             let _ = tokio::time::timeout(limits::CANCEL_GRACE * 2, all).await;
         }
-        self.core.end(Cause::Shutdown);
     }
 
     async fn connection<S>(self: Arc<Desk>, stream: S, from: Option<SocketAddr>)

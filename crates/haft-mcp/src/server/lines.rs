@@ -6,23 +6,22 @@
 //! A client that doesn't read its answers is not read from either. When its input ends, what it asked for is still answered,
 //! for a while: whoever pipes requests in gets the answers out.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use haft::{Cancel, Cause};
+use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::Core;
 use super::message::{self, Incoming, NoMessage, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::rounds::Answer;
 use super::session::{DUPLICATE, Outlet, Reach, Session};
 use super::who::{Revision, Way};
 use super::wish::{self, Params, Sender};
+use super::{Core, Ends};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
 
 /// How much room a connection keeps for what it reads.
@@ -34,6 +33,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
 {
+    let _ends = Ends(core.clone());
     let outbox = Arc::new(Outbox::default());
     let cancel = core.cancel.child();
     let mut connection = Connection {
@@ -324,7 +324,7 @@ type Answered = Result<message::Outcome, Refusal>;
 
 /// Several requests that are answered together.
 pub(crate) struct Batch {
-    jobs: Vec<(Box<RawValue>, Pin<Box<dyn Future<Output = Answer> + Send>>)>,
+    jobs: Vec<(Box<RawValue>, BoxFuture<'static, Answer>)>,
     /// What is answered already.
     answers: Vec<Vec<u8>>,
 }

@@ -96,6 +96,9 @@ impl TokenCheck for Tokens {
     }
 }
 
+/// What was said of tokens, by their digests, and until when it counts.
+type Remembered = HashMap<[u8; 32], (Instant, Option<Principal>)>;
+
 /// Asks an authorization server about each token.
 pub struct Introspection {
     client: reqwest::Client,
@@ -104,7 +107,7 @@ pub struct Introspection {
     /// What a token has to be for.
     audience: String,
     scopes: Vec<String>,
-    remembered: Mutex<HashMap<[u8; 32], (Instant, Option<Principal>)>>,
+    remembered: Mutex<Remembered>,
 }
 
 impl Introspection {
@@ -136,7 +139,7 @@ impl Introspection {
         self
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, Option<Principal>)>> {
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -303,7 +303,7 @@ fn cursor_of(cursor: Option<&str>) -> Result<usize, Refusal> {
     let Some(cursor) = cursor else { return Ok(0) };
     let senseless = || Refusal::invalid("`cursor` is not one that was given out here");
     let at: usize = cursor.parse().map_err(|_| senseless())?;
-    if at % limits::PAGE_ITEMS == 0 { Ok(at) } else { Err(senseless()) }
+    if at.is_multiple_of(limits::PAGE_ITEMS) { Ok(at) } else { Err(senseless()) }
 }
 
 fn object(arguments: Option<Box<RawValue>>) -> Result<Map<String, Value>, Refusal> {

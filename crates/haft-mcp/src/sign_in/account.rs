@@ -28,7 +28,7 @@ use super::settings::{Grant, OAuth, Organisation};
 use super::store::TokenStore;
 use crate::config::Remote;
 use crate::host::Host;
-use crate::limits::{REFUSALS_MAX, SIGN_IN_TIMEOUT};
+use crate::limits::{PROOFS_MAX, SIGN_IN_TIMEOUT};
 use crate::text;
 use crate::transport::Log;
 
@@ -92,6 +92,15 @@ struct Record {
 pub(crate) struct Used {
     access: Secret,
     with_proof: bool,
+}
+
+/// What was done already so that one request is not refused again.
+#[derive(Debug, Default)]
+pub(crate) struct Mended {
+    /// It has another token.
+    token: bool,
+    /// How often its proof was made anew.
+    proofs: usize,
 }
 
 /// What to do about a refusal.
@@ -275,19 +284,23 @@ impl Account {
         }
     }
 
-    /// What to do about a request that was refused, for the so-manyth time.
+    /// What to do about a request that was refused. Each thing is done once.
     pub(crate) async fn refused(
         &self,
         used: Option<&Used>,
         status: StatusCode,
         headers: &HeaderMap,
-        turn: usize,
+        mended: &mut Mended,
     ) -> Verdict {
         let challenge = Challenge::read(headers);
-        if turn < REFUSALS_MAX && challenge.error.as_deref() == Some("use_dpop_nonce") && used.is_some() {
+        if mended.proofs < PROOFS_MAX
+            && challenge.error.as_deref() == Some("use_dpop_nonce")
+            && used.is_some()
+        {
             let before = self.state().nonce.clone();
             self.note(headers);
             if self.state().nonce != before {
+                mended.proofs += 1;
                 return Verdict::Again;
             }
         }
@@ -298,29 +311,30 @@ impl Account {
         }
         match (status, challenge.error.as_deref()) {
             (StatusCode::FORBIDDEN, Some("insufficient_scope")) => {
-                self.wants_more(challenge, words, turn).await
+                self.wants_more(challenge, words, mended).await
             }
             (StatusCode::FORBIDDEN, _) => Verdict::No(words),
             _ => {
                 let why = challenge.words.clone().or(challenge.error.clone());
                 let why = why.map_or_else(String::new, |why| format!(": {}", hide(text::line(&why, 200))));
-                self.wants_anew(challenge, used, &why, turn).await
+                self.wants_anew(challenge, used, &why, mended).await
             }
         }
     }
 
     /// The token is not enough.
-    async fn wants_more(&self, challenge: Challenge, words: String, turn: usize) -> Verdict {
+    async fn wants_more(&self, challenge: Challenge, words: String, mended: &mut Mended) -> Verdict {
         let record = self.record();
         let wanted = challenge.scopes.clone().unwrap_or_default();
         let asked = record.as_ref().map(|record| record.asked.clone()).unwrap_or_default();
         // To ask again for what was asked for gives the same again.
-        if turn > 0 || wanted.iter().all(|scope| asked.contains(scope)) {
+        if mended.token || wanted.iter().all(|scope| asked.contains(scope)) {
             return Verdict::No(format!("{words}; what it wants was asked for and is not given to you"));
         }
         self.state().challenge = challenge;
         if self.settings.grant.is_alone() {
             let used = record.as_ref().and_then(|record| record.tokens.as_ref()).map(|tokens| &tokens.access);
+            mended.token = true;
             return match self.obtain(used).await {
                 Ok(()) => Verdict::Again,
                 Err(words) => Verdict::No(words),
@@ -333,10 +347,16 @@ impl Account {
     }
 
     /// There is no token, or it is good for nothing.
-    async fn wants_anew(&self, challenge: Challenge, used: Option<&Used>, why: &str, turn: usize) -> Verdict {
+    async fn wants_anew(
+        &self,
+        challenge: Challenge,
+        used: Option<&Used>,
+        why: &str,
+        mended: &mut Mended,
+    ) -> Verdict {
         self.state().challenge = challenge;
         let mut failed = None;
-        if turn == 0 {
+        if !std::mem::replace(&mut mended.token, true) {
             let renewed = match used {
                 _ if self.settings.grant.is_alone() => {
                     self.obtain(used.map(|used| &used.access)).await.map(|()| true)

@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Client, RequestBuilder, Response};
 
-use super::account::{Account, Verdict};
+use super::account::{Account, Mended, Verdict};
 use crate::text;
 use crate::transport::chain;
 
@@ -57,8 +57,8 @@ impl Requests {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Unanswered> {
         let failed = |words: String| Unanswered { words, unheard: false, refused: None };
         let request = request.build().map_err(|error| failed(chain(&error.without_url())))?;
-        // A token, then a newer one, then one with the number that the server wants in its proof.
-        for turn in 0.. {
+        let mut mended = Mended::default();
+        loop {
             let mut attempt =
                 request.try_clone().ok_or_else(|| failed("it can't be sent twice".to_owned()))?;
             let used = match &self.account {
@@ -78,7 +78,9 @@ impl Requests {
                 return Ok(response);
             }
             let verdict = match &self.account {
-                Some(account) => account.refused(used.as_ref(), status, response.headers(), turn).await,
+                Some(account) => {
+                    account.refused(used.as_ref(), status, response.headers(), &mut mended).await
+                }
                 None => Verdict::No(words(status, response.headers())),
             };
             let (words, sign_in) = match verdict {
@@ -88,7 +90,6 @@ impl Requests {
             };
             return Err(Unanswered { words, unheard: false, refused: Some(WantsSignIn(sign_in)) });
         }
-        Err(failed("it was refused again and again".to_owned()))
     }
 }
 

@@ -128,8 +128,8 @@ struct Wire {
     serving: JoinHandle<()>,
 }
 
-fn patient<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-    async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("within a minute") }
+async fn patient<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("within a minute")
 }
 
 impl Wire {
@@ -703,4 +703,22 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
     assert!(wire.maybe().await.is_none(), "a cancelled call is not answered");
     patient(wire.serving).await.unwrap();
     assert_eq!(workshop.cancelled.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_cancels_everything() {
+    let (workshop, server) = server();
+    let mut wire = Wire::greeted(server, "2025-11-25", json!({})).await;
+    wire.call(1, "wait", json!({})).await;
+    wire.request(
+        2,
+        "tools/call",
+        json!({"name": "ask", "arguments": {}, "_meta": meta(json!({"elicitation": {}}))}),
+    )
+    .await;
+    assert_eq!(wire.next().await["result"]["resultType"], "input_required");
+    wire.serving.abort();
+    assert!(wire.maybe().await.is_none());
+    // Nobody holds it any more: neither the call that waited, nor the one that asked, nor who tells of changes.
+    crate::until("all is gone", || Arc::strong_count(&workshop) == 1).await;
 }

@@ -470,6 +470,26 @@ async fn a_client_that_dawdles_is_let_go() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_let_go() {
+    const CALLS: usize = 32;
+    let place = Place::open(Http::new()).await;
+    let body = rpc(1, "tools/call", json!({"name": "big", "_meta": meta(json!({}))})).to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\n\
+         mcp-method: tools/call\r\nmcp-name: big\r\ncontent-length: {}\r\n\r\n{body}",
+        place.address,
+        body.len()
+    );
+    let mut stream = TcpStream::connect(place.address).await.unwrap();
+    stream.write_all(request.repeat(CALLS).as_bytes()).await.unwrap();
+    tokio::time::sleep(limits::READ_STALL * 3).await;
+    let mut heard = Vec::new();
+    // It may end in the middle of an answer, or be cut off.
+    let _ = stream.read_to_end(&mut heard).await;
+    assert!(heard.starts_with(b"HTTP/1.1 200") && heard.len() < CALLS * 1024 * 1024, "{} bytes", heard.len());
+}
+
 #[tokio::test]
 async fn a_server_that_ends_answers_what_it_took() {
     let place = Place::open(Http::new()).await;

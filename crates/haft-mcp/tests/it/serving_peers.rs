@@ -5,9 +5,16 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use haft::isolate::Pipe;
+use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::{BoxFuture, Cancel};
+use haft_mcp::server::{Http, Server};
+use haft_mcp::{Host, ServerConfig, Transport};
 use serde_json::{Value, json};
 
+use crate::Room;
 use crate::peers::skipped;
+use crate::serving::Workshop;
 
 /// The fixture, if it was built.
 fn fixture() -> Option<PathBuf> {
@@ -213,5 +220,49 @@ fn the_client_for_typescript_is_served() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/client.mjs");
     for place in [fixture.to_str().unwrap(), &listening.url] {
         seen("2025-11-25", Command::new("node").arg(script).arg(&modules).arg(place));
+    }
+}
+
+/// A user with one answer.
+struct Ada;
+
+impl Asker for Ada {
+    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Once })
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { Some(vec!["Ada".to_owned()]) })
+    }
+}
+
+#[tokio::test]
+async fn our_own_client_is_served() {
+    let server = Server::new(Workshop::new());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let stop = Cancel::new();
+    let (over_http, stopped) = (server.clone(), stop.clone());
+    tokio::spawn(async move { over_http.serve_http(listener, Http::new(), &stopped).await });
+    let in_process = move || {
+        let (server, stop) = (server.clone(), stop.clone());
+        async move {
+            let (theirs, ours) = tokio::io::duplex(1 << 16);
+            let (reader, writer) = tokio::io::split(ours);
+            tokio::spawn(async move { server.serve_lines(reader, writer, &stop).await });
+            Ok(Box::new(theirs) as Box<dyn Pipe>)
+        }
+    };
+    for transport in [Transport::in_process(in_process), Transport::http(url)] {
+        let kind = transport.kind();
+        let host = Host::new("/").with_asker(std::sync::Arc::new(Ada));
+        let room = Room::settled([ServerConfig::new("w", transport)], host).await;
+        assert_eq!(room.revision(), "2026-07-28", "{kind}");
+        assert_eq!(room.text("mcp__w__echo", json!({"text": "grüße"})).await, "grüße", "{kind}");
+        assert!(room.failure("mcp__w__echo", json!({})).await.contains("/text is missing"), "{kind}");
+        assert!(room.text("mcp__w__ask", json!({})).await.contains("Ada"), "{kind}");
+        room.failure("mcp__w__panic", json!({})).await;
+        assert_eq!(room.text("mcp__w__echo", json!({"text": "still"})).await, "still", "{kind}");
+        room.servers.close().await;
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use haft::BoxFuture;
 use haft_mcp::{
-    Browser, FileTokens, Grant, Host, MemoryTokens, Page, Remote, Secret, ServerConfig, Status, TokenStore,
-    Transport, limits,
+    Browser, FileTokens, Grant, Host, Page, Remote, Secret, ServerConfig, Status, TokenStore, Transport,
+    limits,
 };
 use serde_json::{Value, json};
 
@@ -277,20 +277,33 @@ async fn a_redirect_gets_neither_a_code_nor_a_token() {
     town.book().answer = json!({"code": "s3cret-other-code"});
     let words = refused(&town).await;
     assert!(words.contains("invalid_grant"), "{words}");
+    assert!(elsewhere.seen.lock().unwrap().is_empty());
+}
 
-    // A server that sends us on keeps the token.
-    let target = elsewhere.url.clone();
-    town.book().answer = Value::Null;
+#[tokio::test]
+async fn a_server_that_sends_us_on_keeps_the_token_to_itself() {
+    let (town, elsewhere) = (Town::start().await, Web::start(|_, _| Some(reply("200 OK", "{}"))).await);
+    let (issued_by, target) = (town.issuer.url.clone(), elsewhere.url.clone());
+    let moved = Web::start(move |url, seen| {
+        Some(match (seen.path.as_str(), seen.token()) {
+            ("/.well-known/oauth-protected-resource/mcp", _) => crate::web::ok(
+                &json!({"resource": format!("{url}/mcp"), "authorization_servers": [issued_by]}),
+            ),
+            ("/mcp", None) => reply("401 Unauthorized", ""),
+            ("/mcp", Some(_)) => reply(&format!("307 Temporary Redirect\r\nlocation: {target}/mcp"), ""),
+            _ => reply("404 Not Found", ""),
+        })
+    })
+    .await;
     let (host, _) = with_user(host());
-    let room = Room::settled([at(&town)], host).await;
+    let room =
+        Room::settled([ServerConfig::new("m", Transport::http(format!("{}/mcp", moved.url)))], host).await;
     room.server().sign_in().await.unwrap();
-    let moved =
-        Web::start(move |_, _| Some(reply(&format!("307 Temporary Redirect\r\nlocation: {target}/mcp"), "")))
-            .await;
-    let store = Arc::new(MemoryTokens::default());
-    let moved = ServerConfig::new("m", Transport::http(format!("{}/mcp", moved.url)));
-    let room = Room::settled([moved], crate::host().with_tokens(store)).await;
-    assert!(matches!(room.server().status(), Status::Failed { .. }));
+    let Status::Failed { reason, .. } = room.server().status() else {
+        panic!("{:?}", room.server().status())
+    };
+    assert!(reason.contains("a redirect to"), "{reason}");
+    assert!(moved.at("/mcp").iter().any(|seen| seen.token() == Some("s3cret-access-1")));
     assert!(elsewhere.seen.lock().unwrap().is_empty());
 }
 

@@ -181,8 +181,11 @@ impl Search<'_, '_> {
             }
             let by_name = || subject.for_allow.iter().any(|text| self.rules.allows_by_name(tool, text));
             if self.blind && !known && !exact && command.read_only.is_err() && !by_name() {
-                let why =
-                    || format!("the sandbox hides nothing here, and nobody knows what `{text}` touches");
+                let why = || {
+                    format!(
+                        "the sandbox doesn't hide all that rules deny, and nobody knows what `{text}` touches"
+                    )
+                };
                 let found =
                     [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| self.of(touch, exact, &why));
                 if found.is_some() {

@@ -1,5 +1,7 @@
 //! The one function that decides: hard denials, rules, then the mode of what rules leave open, and last what isn't known.
 
+use std::sync::Arc;
+
 use haft::ports::{Because, PermissionMode};
 
 use super::case::Case;
@@ -8,6 +10,21 @@ use super::unknown::{self, Unknown};
 use super::{Inner, mode};
 use crate::rule::{Decision, RuleId, RuleSet, Touch, Verdict, Why};
 use crate::source::List;
+
+/// What a sandbox may leave open to commands of that which rules stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Nothing.
+    Nothing,
+    /// Something outside of the working directories that may not be read, since there was too much to look at. Commands
+    /// ask of which nobody knows what they read.
+    Elsewhere,
+    /// Anything: it masks nothing, or could not look at all of the working directories. Commands ask that no rule allows.
+    Anything,
+}
+
+/// Says what a sandbox may leave open.
+pub type Misses = Arc<dyn Fn() -> Open + Send + Sync>;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,13 +90,18 @@ pub(super) fn judge(
         }
     };
     let bypass = mode == PermissionMode::BypassPermissions;
-    let misses = matches!(outcome, Outcome::Allow(_)) && misses(inner, rules, case);
+    let open = match outcome {
+        Outcome::Allow(_) => open(inner, rules, case),
+        _ => Open::Nothing,
+    };
     let outcome = match outcome {
-        Outcome::Allow(_) if misses && !by_rule && !bypass => Outcome::Undecided(Because::by(MISSES)),
+        Outcome::Allow(_) if open == Open::Anything && !by_rule && !bypass => {
+            Outcome::Undecided(Because::by(MISSES))
+        }
         outcome => outcome,
     };
     let unknown = match &outcome {
-        Outcome::Allow(_) => unknown::find(inner, rules, case, misses, bypass),
+        Outcome::Allow(_) => unknown::find(inner, rules, case, open != Open::Nothing, bypass),
         _ => None,
     };
     match unknown {
@@ -94,11 +116,13 @@ pub(super) fn judge(
 
 const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
 
-/// Whether a command could touch what a rule stops, because the sandbox could not look at everything or
-/// masks nothing.
-fn misses(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
+/// What of that which rules stop a command could touch, because the sandbox could not look at everything or masks nothing.
+fn open(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Open {
     let stops = [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
-    case.caged && stops && inner.misses.as_ref().is_some_and(|misses| misses())
+    match &inner.misses {
+        Some(misses) if case.caged && stops => misses(),
+        _ => Open::Nothing,
+    }
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.

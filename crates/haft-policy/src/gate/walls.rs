@@ -18,6 +18,8 @@ pub struct Walls {
     /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked in the
     /// middle of its run.
     pub unreadable: Option<Hidden>,
+    /// The rules among these that deny, each by where it begins.
+    pub denied_reads: Vec<DeniedReads>,
     /// Says which files no child may write, if a rule speaks of any.
     pub unwritable: Option<Hidden>,
     /// What of it rules name, whether it exists or not.
@@ -29,6 +31,18 @@ pub struct Walls {
     pub asked_hosts: Vec<String>,
     /// Hosts that nothing opens.
     pub denied_hosts: Vec<String>,
+}
+
+/// A rule that denies reading.
+pub struct DeniedReads {
+    /// As it is written.
+    pub rule: String,
+    /// What it names before its first wildcard.
+    pub path: PathBuf,
+    /// It is for all of that, with everything below; otherwise for some of what lies there.
+    pub whole: bool,
+    /// Says what this rule, by itself, is for.
+    pub covers: Hidden,
 }
 
 impl Policy {
@@ -48,6 +62,7 @@ impl Policy {
         };
         Walls {
             unreadable: stopped(&sets, Touch::Reads),
+            denied_reads: denied_reads(&sets),
             unwritable: stopped(&sets, Touch::Writes),
             unwritable_names: sets.rules.denied_writes(),
             allowed_hosts: hosts(List::Allow),
@@ -64,6 +79,16 @@ fn host(rule: &Rule) -> Option<&str> {
         (rule.tool() == "WebFetch" && rule.is_bare() && meant).then_some("*")
     };
     rule.host().or_else(every)
+}
+
+fn denied_reads(sets: &Arc<Sets>) -> Vec<DeniedReads> {
+    let begins = sets.rules.denied_reads().into_iter();
+    let with_all = begins.map(|(id, path, whole)| {
+        let own = sets.clone();
+        let covers = Hidden::new(move |path| own.rules.denies_read(id, path));
+        DeniedReads { rule: sets.rules.rule(id).to_string(), path, whole, covers }
+    });
+    with_all.collect()
 }
 
 /// Says what rules keep a command from touching so; nothing if no rule speaks of it.

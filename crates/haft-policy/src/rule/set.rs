@@ -301,6 +301,36 @@ impl RuleSet {
         named.map(|(path, _)| path).filter(|path| !path.iter().any(|name| name == ".git")).collect()
     }
 
+    /// Rules that deny reading, each with what it names before its first wildcard, and whether it is for all of that.
+    pub fn denied_reads(&self) -> Vec<(RuleId, PathBuf, bool)> {
+        let mut found = Vec::new();
+        for (id, rule) in (0..).zip(&self.rules) {
+            let Spec::Path(spec) = &rule.spec else { continue };
+            let counts = self.used[id as usize] && !lint::is_skipped(rule);
+            if rule.list() != List::Deny || rule.tool == "Edit" || !counts {
+                continue;
+            }
+            let names = spec.names();
+            let mut start = anchored(&self.anchors, rule, spec).to_owned();
+            start.extend(&names);
+            let whole = names.len() == spec.steps.len();
+            found.extend(self.anchors.ways(&start).map(|way| (RuleId(id), way, whole)));
+            let own = own_path(&self.anchors, rule, spec);
+            let lead = own.and_then(|(own, after)| Some((self.anchors.lead(&own)?, after.is_empty())));
+            found.extend(lead.map(|(real, whole)| (RuleId(id), real.to_owned(), whole)));
+        }
+        found
+    }
+
+    /// Whether this rule denies reading a path.
+    pub fn denies_read(&self, rule: RuleId, path: &Path) -> bool {
+        let mut found = false;
+        self.stopping("Bash", Touch::Reads, &Place::at(path), |id, meets| {
+            found |= RuleId(id) == rule && meets == Meets::Whole;
+        });
+        found
+    }
+
     /// The first rule that could stop a command of which some words are known only when it runs.
     pub fn may_run(&self, tool: &str, command: &Command<'_>) -> Option<RuleId> {
         if command.open.is_empty() || self.may_stop.commands == [None; 2] {

@@ -685,3 +685,45 @@ fn which(raw: &RawServerMatch) -> Option<ServerMatch> {
     let url = || raw.server_url.clone().map(ServerMatch::Url);
     name.or_else(command).or_else(url)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_run_of_characters_and_the_pattern_is_the_whole() {
+        let check =
+            |pattern: &str, url: &str, fits: bool| assert_eq!(covers(pattern, url), fits, "{pattern} {url}");
+        check("https://a.example/mcp", "https://a.example/mcp", true);
+        check("https://a.example/mcp", "https://a.example/mcp2", false);
+        check("https://*.example/*", "https://a.b.example/x/y", true);
+        check("https://*.example/*", "https://example/x", false);
+        check("*", "anything", true);
+        check("*a*a", "aa", true);
+        check("*a*a", "a", false);
+        check("a*a", "a", false);
+        check("", "", true);
+        check("", "x", false);
+    }
+
+    #[test]
+    fn denied_is_denied_and_a_name_is_not_enough_beside_commands() {
+        let at = |value: ServerMatch| At { value, source: Source::of(Scope::User, "/") };
+        let command = vec!["npx".to_owned(), "x".to_owned()];
+        let mut mcp = McpSettings::default();
+        assert_eq!(mcp.refuses("a", Some(&command), None), None);
+        mcp.allowed = Some(Vec::new());
+        assert_eq!(mcp.refuses("a", Some(&command), None), Some(Refused::NotAllowed));
+        mcp.allowed = Some(vec![at(ServerMatch::Name("a".to_owned()))]);
+        assert_eq!(mcp.refuses("a", Some(&command), None), None);
+        mcp.allowed.as_mut().unwrap().push(at(ServerMatch::Command(vec!["npx".to_owned()])));
+        assert_eq!(
+            mcp.refuses("a", Some(&command), None),
+            Some(Refused::NotAllowed),
+            "not the whole command"
+        );
+        assert_eq!(mcp.refuses("a", None, Some("https://x")), None, "no address is asked for");
+        mcp.denied = vec![at(ServerMatch::Url("https://*".to_owned()))];
+        assert!(matches!(mcp.refuses("a", None, Some("https://x")), Some(Refused::Denied(_))));
+    }
+}

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::limits;
+use super::{limits, shown};
 use crate::scene::{Part, Source};
 
 /// Caches in a home folder.
@@ -124,7 +124,7 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
     (total > limits::CACHES_BYTES_MAX).then(|| {
         format!(
             "private copies of build caches take more than {gib} GiB, all in use; remove `{}` to free it",
-            all.display()
+            shown(&all)
         )
     })
 }

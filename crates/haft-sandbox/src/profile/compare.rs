@@ -16,7 +16,15 @@ use sha2::{Digest as _, Sha256};
 use super::{limits, open_plain};
 
 #[derive(Debug, Default)]
-pub(super) struct Watch(Mutex<BTreeMap<PathBuf, Seen>>);
+pub(super) struct Watch(Mutex<All>);
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct All {
+    seen: BTreeMap<PathBuf, Seen>,
+    /// There was more: a name that is missing here may have been there.
+    cut: bool,
+}
 
 #[derive(Clone, Debug)]
 struct Seen {
@@ -34,23 +42,24 @@ enum What {
 }
 
 impl Watch {
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Seen>> {
+    fn seen(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is there now for what it should be.
     pub(super) fn refresh<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
-        let mut seen = self.seen();
-        *seen = look(names, &seen);
+        let mut all = self.seen();
+        *all = look(names, &all.seen);
     }
 
     /// Takes what is at these names now for what it should be, and leaves the others.
     pub(super) fn learn<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
         let names: Vec<&PathBuf> = names.into_iter().collect();
-        let mut seen = self.seen();
-        let now = look(names.iter().copied(), &seen);
-        seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
-        seen.extend(now);
+        let mut all = self.seen();
+        let now = look(names.iter().copied(), &all.seen);
+        all.seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
+        all.seen.extend(now.seen);
+        all.cut |= now.cut;
     }
 
     /// What has changed since, which is then known; but for names that a running command may write.
@@ -59,30 +68,33 @@ impl Watch {
         names: impl IntoIterator<Item = &'n PathBuf>,
         but: &[PathBuf],
     ) -> Vec<PathBuf> {
-        let mut seen = self.seen();
+        let mut all = self.seen();
+        let seen = &all.seen;
         let open = |path: &Path| but.iter().any(|open| path.starts_with(open));
-        let mut now = look(names.into_iter().filter(|name| !open(name)), &seen);
-        now.extend(
+        let mut now = look(names.into_iter().filter(|name| !open(name)), seen);
+        now.seen.extend(
             seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())),
         );
-        let differs =
-            |path: &&PathBuf| seen.get(*path).map(|seen| &seen.what) != now.get(*path).map(|now| &now.what);
-        let mut changed: Vec<PathBuf> = seen.keys().chain(now.keys()).filter(differs).cloned().collect();
+        let cut = all.cut || now.cut;
+        let differs = |path: &&PathBuf| match (seen.get(*path), now.seen.get(*path)) {
+            (Some(before), Some(now)) => before.what != now.what,
+            // Which of too many are seen is chance.
+            (before, now) => !cut && before.is_some() != now.is_some(),
+        };
+        let mut changed: Vec<PathBuf> = seen.keys().chain(now.seen.keys()).filter(differs).cloned().collect();
         changed.sort();
         changed.dedup();
-        *seen = now;
+        *all = now;
         changed
     }
 }
 
-fn look<'n>(
-    names: impl IntoIterator<Item = &'n PathBuf>,
-    known: &BTreeMap<PathBuf, Seen>,
-) -> BTreeMap<PathBuf, Seen> {
-    let mut seen = BTreeMap::new();
+fn look<'n>(names: impl IntoIterator<Item = &'n PathBuf>, known: &BTreeMap<PathBuf, Seen>) -> All {
+    let (mut seen, mut cut) = (BTreeMap::new(), false);
     let mut paths: Vec<PathBuf> = names.into_iter().cloned().collect();
     while let Some(path) = paths.pop() {
         if seen.len() >= limits::WATCHED_ENTRIES_MAX {
+            cut = true;
             break;
         }
         let Ok(found) = path.symlink_metadata() else { continue };
@@ -96,12 +108,14 @@ fn look<'n>(
             paths.extend(beneath.filter(|beneath| beneath.parent() == Some(&path)).cloned());
         } else if found.is_dir() {
             let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            let before = paths.len();
             paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
+            cut |= paths.len() - before == limits::WATCHED_ENTRIES_MAX;
         }
         let seen_now = same.cloned().unwrap_or_else(|| Seen { stamp, what: what(&path, &found) });
         seen.insert(path, seen_now);
     }
-    seen
+    All { seen, cut }
 }
 
 fn what(path: &Path, found: &fs::Metadata) -> What {
@@ -155,5 +169,23 @@ mod tests {
         assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
         fs::write(dir.path().join("missing"), "much more").unwrap();
         assert_eq!(watch.changed(&names, &[]), [dir.path().join("missing")]);
+    }
+
+    #[test]
+    fn nobody_is_accused_where_there_is_too_much() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [dir.path().join("hooks"), dir.path().join("config")];
+        fs::create_dir(&names[0]).unwrap();
+        fs::write(&names[1], "1").unwrap();
+        for number in 0..3 * limits::WATCHED_ENTRIES_MAX {
+            fs::write(names[0].join(number.to_string()), "").unwrap();
+        }
+        let watch = Watch::default();
+        watch.refresh(&names);
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
+        fs::write(names[0].join("new"), "").unwrap();
+        assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
+        fs::write(&names[1], "2").unwrap();
+        assert_eq!(watch.changed(&names, &[]), [names[1].clone()]);
     }
 }

@@ -47,7 +47,7 @@ fn parse_spans(bytes: &[u8]) -> Result<Vec<(Entry, Range<usize>)>, String> {
     let mut chars = Chars { text, at: 0 };
     while let Some(c) = chars.peek() {
         match c {
-            c if c.is_whitespace() => drop(chars.next()),
+            c if is_space(c) => drop(chars.next()),
             '#' | ';' => while chars.next().is_some_and(|c| c != '\n') {},
             '[' => {
                 chars.next();
@@ -65,6 +65,11 @@ fn parse_spans(bytes: &[u8]) -> Result<Vec<(Entry, Range<usize>)>, String> {
         }
     }
     Ok(entries)
+}
+
+/// What git takes for a blank: no other one.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
 /// The text, and how much of it was read. A line may end with CR LF, which counts as its LF.
@@ -172,7 +177,7 @@ fn assignment(chars: &mut Chars<'_>) -> Result<(String, Option<String>), String>
                 while chars.next().is_some_and(|c| c != '\n') {}
                 break;
             }
-            Some(c) if c.is_whitespace() && !quoted => {
+            Some(c) if is_space(c) && !quoted => {
                 if !value.is_empty() {
                     value.push(c);
                 }
@@ -362,6 +367,9 @@ pub(super) fn may_change(entry: &Entry) -> bool {
 }
 
 /// Whether this entry may be in the configuration of a repository that a command has made.
+///
+/// Nothing that names a remote from which git fetches by itself what is missing (`promisor`, `partialclone`): a
+/// `git status` would reach it.
 pub(super) fn may_be_new(entry: &Entry) -> bool {
     const CORE: [&str; 7] = [
         "repositoryformatversion",
@@ -372,12 +380,14 @@ pub(super) fn may_be_new(entry: &Entry) -> bool {
         "precomposeunicode",
         "symlinks",
     ];
-    const EXTENSIONS: [&str; 4] = ["objectformat", "compatobjectformat", "refstorage", "partialclone"];
+    let value = entry.value.as_deref().unwrap_or_default();
     match (entry.section.as_str(), entry.sub.as_deref(), entry.key.as_str()) {
         ("core", None, key) => CORE.contains(&key),
-        ("extensions", None, key) => EXTENSIONS.contains(&key),
+        ("extensions", None, "objectformat" | "compatobjectformat") => matches!(value, "sha1" | "sha256"),
+        // Not with a place, which newer versions take.
+        ("extensions", None, "refstorage") => matches!(value, "files" | "reftable"),
         ("submodule", None, "active") => true,
-        ("remote", Some(_), "promisor" | "partialclonefilter" | "tagopt") => true,
+        ("remote", Some(_), "tagopt") => matches!(value, "--tags" | "--no-tags"),
         _ => may_change(entry),
     }
 }

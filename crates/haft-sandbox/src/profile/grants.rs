@@ -23,7 +23,7 @@ use rustix::fs::{FileType, fstat};
 
 use super::places::Places;
 use super::stand_in::Wanted;
-use super::{Profile, hold, is_too_wide, walk};
+use super::{Profile, hold, is_too_wide, shown, walk};
 use crate::scene::{Part, Source};
 
 impl Profile {
@@ -94,7 +94,7 @@ impl Profile {
             HeldPlace::Changed => {
                 return Err(format!(
                     "`{}` is no longer what it was when this call was allowed; look at it, and try again",
-                    path.display()
+                    shown(&path)
                 ));
             }
             HeldPlace::Unknown => match Place::open(path) {

@@ -5,27 +5,30 @@
 //! same was changed by somebody else, mostly the user: that is said and left alone. What could not be held is put back:
 //! names that git would obey as soon as they exist, links, and a configuration of git that a command had to write.
 
+mod clean;
 mod config;
+mod left;
 mod made;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 
-use self::config::{aside_left, check_config, undo_left};
+use self::config::check_config;
 use super::compare::Watch;
 use super::gitlinks::Indexes;
-use super::journal::{Journal, Kept, Left};
+use super::journal::{Journal, Kept, Known, Left};
 use super::nested::Nested;
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
 use super::walk::Found;
-use super::{ProfileConfig, address, limits, read_small, undo};
+use super::{ProfileConfig, address, limits, read_small, shown, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
 pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
@@ -42,8 +45,6 @@ pub(super) struct Guard {
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
     home: Option<PathBuf>,
-    /// The session's temporary folder.
-    temp: PathBuf,
     placeholders: Placeholders,
     journal: Journal,
     /// Which names aren't there and must not come to be, for whoever comes after us.
@@ -67,6 +68,10 @@ struct State {
     held: BTreeMap<usize, usize>,
     indexes: Indexes,
     nested: Nested,
+    /// Which repositories no command has made, for whoever comes after us.
+    known: Option<Kept>,
+    /// What is to be said when the next command has ended.
+    late: Vec<Refusal>,
     /// There was too much to look for repositories in.
     gave_up: bool,
 }
@@ -78,7 +83,19 @@ struct Open {
     /// The requests of those that run.
     writers: BTreeSet<usize>,
     /// What it was, for whoever comes after us.
-    _kept: Kept,
+    kept: Kept,
+}
+
+impl Drop for Guard {
+    /// What could not be undone is left to the next session.
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (path, open) in &mut state.configs {
+            if check_config(path, &open.before).now.is_none() {
+                open.kept.leave();
+            }
+        }
+    }
 }
 
 impl Guard {
@@ -90,14 +107,17 @@ impl Guard {
     ) -> Result<Guard, String> {
         let copies = config.caches.join("git-configs");
         let kept = |error| {
-            format!("no copy of what commands may write can be kept in `{}`: {error}", copies.display())
+            format!("no copy of what commands may write can be kept in `{}`: {error}", shown(&copies))
         };
         let journal = Journal::open(copies.clone()).map_err(kept)?;
+        let home = config.home.as_deref();
         let undo = |left: Left<'_>| match left {
-            Left::Config(path, before) => notes.extend(undo_left(path, before)),
+            Left::Config(path, before) => left::undo_config(path, before, notes),
+            // All of them, whatever comes of one.
             Left::Names(names) => {
-                notes.extend(names.iter().filter_map(|(below, name)| aside_left(below, name)))
+                names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
             }
+            Left::Known(known) => left::clean_new(known, home, notes),
         };
         journal.left(undo).map_err(kept)?;
         let mut state = State::default();
@@ -124,8 +144,8 @@ impl Guard {
             {
                 notes.push(format!(
                     "the repository of `{}` begins above it, in `{}`; commands don't see it: start there, or add it",
-                    workspace.display(),
-                    above.display()
+                    shown(&workspace),
+                    shown(&above)
                 ));
             }
         }
@@ -139,25 +159,13 @@ impl Guard {
         let scripts = config.scripts.iter().chain(&found.unwritable).cloned().collect();
         let records = config.caches.join("placeholders");
         let placeholders = Placeholders::open(&records).map_err(|error| {
-            format!("no record of what is to be cleaned up can be kept in `{}`: {error}", records.display())
+            format!("no record of what is to be cleaned up can be kept in `{}`: {error}", shown(&records))
         })?;
         let state = Mutex::new(state);
-        let (own, temp) = (config.own.clone(), config.temp.clone());
+        let own = config.own.clone();
         let (home, watch) = (config.home.clone(), Watch::default());
         let awaited = OnceLock::new();
-        Ok(Guard {
-            workspaces,
-            names,
-            scripts,
-            own,
-            home,
-            temp,
-            placeholders,
-            journal,
-            awaited,
-            watch,
-            state,
-        })
+        Ok(Guard { workspaces, names, scripts, own, home, placeholders, journal, awaited, watch, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -222,17 +230,64 @@ impl Guard {
         around.max_by_key(|repository| repository.work.components().count()).map(|found| found.config.clone())
     }
 
+    /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
+    fn begin(&self, request: &ProcessRequest) -> Result<(), String> {
+        let mut state = self.state();
+        let new = if state.held.is_empty() { state.nested.begin() } else { Vec::new() };
+        for work in &new {
+            let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
+            let known = state.repositories.iter().any(|repository| repository.work == *work);
+            if let (true, Ok(Some(mut repository))) =
+                (room && !known, repository::find(work, self.home.as_deref()))
+            {
+                repository.elsewhere.clear();
+                state.plain.retain(|plain| plain != work);
+                state.repositories.push(repository);
+            }
+        }
+        let held = state.repositories.len();
+        state.held.insert(address(request), held);
+        if state.known.is_none() || !new.is_empty() {
+            let (users, whole) = state.nested.users();
+            let mut repositories: Vec<PathBuf> = users.iter().cloned().collect();
+            if !whole {
+                // No command has run yet: new ones aren't found then.
+                repositories.extend(left::near(&self.workspaces));
+                repositories.extend(state.repositories.iter().map(|repository| repository.work.clone()));
+            }
+            repositories.sort_by_key(|work| work.components().count());
+            let known = Known {
+                workspaces: self.workspaces.clone(),
+                more: !whole || repositories.len() > limits::KNOWN_REPOSITORIES_MAX,
+                repositories: repositories.into_iter().take(limits::KNOWN_REPOSITORIES_MAX).collect(),
+            };
+            let kept = self.journal.keep_known(&known).map_err(|error| {
+                format!("no record can be kept of the repositories that no command has made: {error}")
+            })?;
+            state.known = Some(kept);
+        }
+        self.try_again(&mut state);
+        Ok(())
+    }
+
+    /// Undoes what could not be undone when the command had ended that did it.
+    fn try_again(&self, state: &mut State) {
+        let mut said = Vec::new();
+        state.configs.retain(|path, open| {
+            if !open.writers.is_empty() {
+                return true;
+            }
+            let checked = check_config(path, &open.before);
+            said.extend(checked.said);
+            checked.now.is_none()
+        });
+        state.late.append(&mut said);
+    }
+
     /// Holds every name that a child could change.
     pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
         let config = self.config_of(request);
-        {
-            let mut state = self.state();
-            if state.held.is_empty() {
-                state.nested.begin();
-            }
-            let known = state.repositories.len();
-            state.held.insert(address(request), known);
-        }
+        self.begin(request)?;
         for workspace in &self.workspaces {
             // One that lies in another: where it is can't be changed either.
             places.protect(workspace);
@@ -245,6 +300,15 @@ impl Guard {
             match path.symlink_metadata() {
                 Ok(found) if found.is_symlink() => self.hold_link(places, path),
                 Ok(found) => {
+                    if found.is_file() && found.nlink() > 1 && self.is_of_git(path) {
+                        undo::one_name(path).map_err(|error| {
+                            format!(
+                                "`{}` has another name, by which commands could write it, and can't be parted from it: \
+                                 {error}",
+                                shown(path)
+                            )
+                        })?;
+                    }
                     // It may be another session's, which would take it away under our child.
                     if found.is_dir() && self.can_stand_in(path) && placeholders::stands(path) {
                         let _ = self.placeholders.ensure(path);
@@ -258,7 +322,7 @@ impl Guard {
                     Err(error) => {
                         return Err(format!(
                             "`{}` must not be made by a command, and can't be kept from it: {error}",
-                            path.display()
+                            shown(&path)
                         ));
                     }
                 },
@@ -270,7 +334,7 @@ impl Guard {
             let mut state = self.state();
             if !state.configs.contains_key(config) {
                 let before = read_small(config).unwrap_or_default();
-                let open = Open { _kept: self.keep(config, &before)?, before, writers: BTreeSet::new() };
+                let open = Open { kept: self.keep(config, &before)?, before, writers: BTreeSet::new() };
                 state.configs.insert(config.clone(), open);
             }
             if let Some(open) = state.configs.get_mut(config) {
@@ -343,7 +407,7 @@ impl Guard {
     /// Keeps what a configuration is, for the case that we are killed before we can look at it.
     fn keep(&self, config: &Path, before: &[u8]) -> Result<Kept, String> {
         self.journal.keep(config, before).map_err(|error| {
-            format!("no copy of `{}` can be kept, which this command may write: {error}", config.display())
+            format!("no copy of `{}` can be kept, which this command may write: {error}", shown(&config))
         })
     }
 
@@ -361,7 +425,7 @@ impl Guard {
 
     /// Compares, puts back, and says what was done.
     pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        let mut said = Vec::new();
+        let mut said = std::mem::take(&mut self.state().late);
         let config = self.config_of(request);
         let empty = std::mem::take(&mut self.state().empty);
         for (path, made) in empty {
@@ -373,6 +437,8 @@ impl Guard {
         self.take_away_unwanted(&mut said);
         self.put_links_back(&mut said);
         self.look_for_new_repositories(request, &mut said);
+        // Not before: who starts a command meanwhile would take what this one made for the user's.
+        self.state().held.remove(&address(request));
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.fixed(None), &open) {
@@ -400,16 +466,27 @@ impl Guard {
         if !open.writers.remove(&address(request)) {
             return None;
         }
-        let said = check_config(config, &open.before);
-        open.before = read_small(config).unwrap_or_default();
-        if let Ok(kept) = self.keep(config, &open.before) {
-            open._kept = kept;
-        }
-        if open.writers.is_empty() {
-            state.configs.remove(config);
+        let checked = check_config(config, &open.before);
+        match checked.now {
+            Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
+            Some(now) if now != open.before => {
+                if let Ok(kept) = self.keep(config, &now) {
+                    (open.before, open.kept) = (now, kept);
+                }
+            }
+            // What can't be undone yet is tried again.
+            _ => {}
         }
         self.watch.learn([&config.to_owned()]);
-        said
+        checked.said
+    }
+
+    /// Whether a path is one that git obeys.
+    fn is_of_git(&self, path: &Path) -> bool {
+        let of_git = |repository: &Repository| {
+            repository.config == path || repository.fixed.iter().any(|fixed| fixed == path)
+        };
+        self.state().repositories.iter().any(of_git)
     }
 
     fn take_away_unwanted(&self, said: &mut Vec<Refusal>) {
@@ -418,7 +495,7 @@ impl Guard {
             let of_worktrees = repository::worktree_configs(&repository.config);
             let new = of_worktrees.into_iter().filter(|path| !repository.fixed.contains(path));
             for path in repository.unwanted.iter().cloned().chain(new) {
-                if path.symlink_metadata().is_ok() {
+                if undo::is_there(&path) {
                     let done = undo::take_away(&path);
                     said.push(Refusal::Protected { path, done });
                 }
@@ -426,7 +503,7 @@ impl Guard {
             // Where a folder stands in for one no command makes it.
             let hooks = repository.hooks.iter().filter(|path| !self.placeholders.made(path));
             let named = repository.missing.iter().chain(hooks);
-            for path in named.filter(|path| path.symlink_metadata().is_ok()) {
+            for path in named.filter(|path| undo::is_there(path)) {
                 let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
                 if let Some(workspace) = inside {
                     said.push(Refusal::Protected {
@@ -445,8 +522,8 @@ impl Guard {
             }
             let aside = if path.symlink_metadata().is_ok() { undo::take_away(path) } else { String::new() };
             let done = match undo::link(path, to) {
-                Ok(()) => format!("the link to `{}` was put back", to.display()),
-                Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", to.display()),
+                Ok(()) => format!("the link to `{}` was put back", shown(&to)),
+                Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", shown(&to)),
             };
             said.push(Refusal::Protected { path: path.clone(), done });
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::caches::{CACHES, Caches};
 use super::places::Places;
-use super::{gitconfig, limits, read_small};
+use super::{gitconfig, limits, read_small, shown};
 use crate::scene::{Part, Source};
 
 /// Readable in a home folder.
@@ -101,9 +101,9 @@ const GIT: [&str; 2] = [".gitconfig", ".config/git/config"];
 const SETTINGS: [&str; 5] =
     [".cargo/config", ".cargo/config.toml", ".config/pip/pip.conf", ".npmrc", ".pip/pip.conf"];
 
-/// Puts what a child may see of a home folder where it is. `shown` says that the folder itself is there already.
-pub(super) fn furnish(places: &mut Places, home: &Path, shown: bool, notes: &mut Vec<String>) {
-    if !shown {
+/// Puts what a child may see of a home folder where it is. `is_shown` says that the folder itself is there already.
+pub(super) fn furnish(places: &mut Places, home: &Path, is_shown: bool, notes: &mut Vec<String>) {
+    if !is_shown {
         places.put(Part::Tmpfs { at: home.to_owned(), bytes_max: limits::HOME_BYTES, mode: 0o700 });
         for name in TOOLCHAINS {
             let at = home.join(name);
@@ -125,7 +125,7 @@ pub(super) fn furnish(places: &mut Places, home: &Path, shown: bool, notes: &mut
                 places.put(Part::File { at, content: gitconfig::write(kept) });
             }
             Err(why) => {
-                notes.push(format!("commands don't see `{}`: {why}", at.display()));
+                notes.push(format!("commands don't see `{}`: {why}", shown(&at)));
                 places.put(Part::File { at, content: Vec::new() });
             }
         }
@@ -153,7 +153,7 @@ pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Ve
         if lower.is_none() && at.parent().is_some_and(|parent| places.shows(parent)) {
             continue;
         }
-        let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", at.display());
+        let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", shown(&at));
         found.push(caches.part(name, lower, at.clone()).map_err(failed)?);
     }
     Ok(found)

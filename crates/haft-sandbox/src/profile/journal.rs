@@ -1,10 +1,12 @@
 //! What is needed to undo what commands may do just now, for the case that this program is killed: copies of configurations
-//! of git that they may write, and names that they may make and must not.
+//! of git that they may write, names that they may make and must not, and which repositories there are, since any other
+//! one was then made by a command.
 //!
 //! What a command may not change in one is undone when the command ends. Who is killed with `-9` undoes nothing, and a
 //! `core.fsmonitor` would stay and run at the user's next `git status`. So before such a command starts, what the
 //! configuration was is written to a file of its own, which is locked while the session lives and removed when the command
-//! was looked at. Whoever starts the next session finds the files that nobody holds.
+//! was looked at. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
+//! down, for the next one to try.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -31,12 +33,22 @@ pub(super) struct Journal {
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
+    left: bool,
     _locked: File,
+}
+
+impl Kept {
+    /// Leaves it to whoever comes after us: it can't be undone yet.
+    pub(super) fn leave(&mut self) {
+        self.left = true;
+    }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.left {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -47,6 +59,57 @@ pub(super) enum Left<'a> {
     Config(&'a Path, &'a [u8]),
     /// Names that weren't there, each with the folder that it is below.
     Names(&'a [(PathBuf, PathBuf)]),
+    /// Which repositories there were when it began.
+    Known(&'a Known),
+}
+
+/// The repositories of working directories that no command has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The working directories, which commands could write.
+    pub(super) workspaces: Vec<PathBuf>,
+    /// Folders with a repository.
+    pub(super) repositories: Vec<PathBuf>,
+    /// There may be others further down than directly in a working directory.
+    pub(super) more: bool,
+}
+
+impl Known {
+    fn to_bytes(&self) -> Vec<u8> {
+        // Nothing else begins so.
+        let mut record = vec![0, 0];
+        let tagged = |paths: &[PathBuf], tag: u8, record: &mut Vec<u8>| {
+            for path in paths {
+                record.push(tag);
+                record.extend(path.as_os_str().as_bytes());
+                record.push(0);
+            }
+        };
+        tagged(&self.workspaces, b'w', &mut record);
+        tagged(&self.repositories, b'r', &mut record);
+        if self.more {
+            record.extend(b"m\0");
+        }
+        record.extend(Known::END);
+        record
+    }
+
+    /// What follows everything: who was killed before it was written has started no command yet.
+    const END: &'static [u8] = b"e\0";
+
+    fn parse(record: &[u8]) -> Option<Known> {
+        let mut known = Known::default();
+        for line in record.strip_suffix(Known::END)?.split(|byte| *byte == 0) {
+            let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+            match line.split_first() {
+                Some((b'w', rest)) => known.workspaces.push(path(rest)),
+                Some((b'r', rest)) => known.repositories.push(path(rest)),
+                Some((b'm', _)) => known.more = true,
+                _ => {}
+            }
+        }
+        Some(known)
+    }
 }
 
 impl Journal {
@@ -74,20 +137,34 @@ impl Journal {
         self.write(&record)
     }
 
+    /// Keeps which repositories there are.
+    pub(super) fn keep_known(&self, known: &Known) -> io::Result<Kept> {
+        self.write(&known.to_bytes())
+    }
+
     fn write(&self, record: &[u8]) -> io::Result<Kept> {
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}", std::process::id()));
-        // What a killed process of the same number left was looked at when this session began.
-        let _ = fs::remove_file(&path);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // A killed process of the same number may have left what can't be undone yet.
+        let mut free = path.clone();
+        let mut tries = 0u32;
+        let mut file = loop {
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&free) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 10_000 => {
+                    tries += 1;
+                    free = path.with_file_name(format!("{}-{number}-{tries}", std::process::id()));
+                }
+                opened => break opened?,
+            }
+        };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(record)?;
-        Ok(Kept { path, _locked: file })
+        Ok(Kept { path: free, left: false, _locked: file })
     }
 
-    /// Hands over what killed sessions have left. It is forgotten afterwards.
-    pub(super) fn left(&self, mut look: impl FnMut(Left<'_>)) -> io::Result<()> {
+    /// Hands over what killed sessions have left. What was undone is forgotten afterwards.
+    pub(super) fn left(&self, mut look: impl FnMut(Left<'_>) -> bool) -> io::Result<()> {
         let _alone = alone(&self.folder)?;
         for entry in fs::read_dir(&self.folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {
             if entry.file_name() == "lock" {
@@ -99,16 +176,21 @@ impl Journal {
             }
             let record = fs::read(entry.path())?;
             let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-            match record.iter().position(|byte| *byte == 0) {
+            let undone = match record.iter().position(|byte| *byte == 0) {
+                Some(0) if record.get(1) == Some(&0) => {
+                    Known::parse(&record[2..]).is_none_or(|known| look(Left::Known(&known)))
+                }
                 Some(0) => {
                     let paths: Vec<PathBuf> = record[1..].split(|byte| *byte == 0).map(path).collect();
                     let pairs = paths.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-                    look(Left::Names(&pairs.collect::<Vec<_>>()));
+                    look(Left::Names(&pairs.collect::<Vec<_>>()))
                 }
                 Some(end) => look(Left::Config(&path(&record[..end]), &record[end + 1..])),
-                None => {}
+                None => true,
+            };
+            if undone {
+                fs::remove_file(entry.path())?;
             }
-            fs::remove_file(entry.path())?;
         }
         Ok(())
     }
@@ -126,11 +208,17 @@ mod tests {
         fs::write(dir.path().join("configs/1-0"), b"/b/config\0before").unwrap();
         let seen = || {
             let mut seen = Vec::new();
-            let look = |left: Left<'_>| match left {
-                Left::Config(path, before) => seen.push((path.to_owned(), before.to_owned())),
-                Left::Names(names) => {
-                    seen.extend(names.iter().map(|(below, name)| (below.join(name), b"name".to_vec())));
+            let look = |left: Left<'_>| {
+                match left {
+                    Left::Config(path, before) => seen.push((path.to_owned(), before.to_owned())),
+                    Left::Names(names) => {
+                        seen.extend(names.iter().map(|(below, name)| (below.join(name), b"name".to_vec())));
+                    }
+                    Left::Known(known) => {
+                        seen.extend(known.repositories.iter().map(|path| (path.clone(), b"known".to_vec())));
+                    }
                 }
+                true
             };
             journal.left(look).unwrap();
             seen
@@ -146,5 +234,32 @@ mod tests {
         fs::copy(&kept.path, dir.path().join("configs/3-0")).unwrap();
         let name = |name: &str| (PathBuf::from(name), b"name".to_vec());
         assert_eq!(seen(), [name("/w/a"), name("/w/b")]);
+        let none = journal.keep_names(&[]).unwrap();
+        fs::copy(&none.path, dir.path().join("configs/4-0")).unwrap();
+        assert_eq!(seen(), []);
+    }
+
+    #[test]
+    fn what_could_not_be_undone_is_handed_over_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path().join("configs")).unwrap();
+        let known = Known { workspaces: vec!["/w".into()], repositories: vec!["/w/a".into()], more: true };
+        let mut kept = journal.keep_known(&known).unwrap();
+        kept.leave();
+        drop(kept);
+        let looked = |undone: bool| {
+            let mut seen = Vec::new();
+            let look = |left: Left<'_>| {
+                if let Left::Known(known) = left {
+                    seen.push(known.clone());
+                }
+                undone
+            };
+            journal.left(look).unwrap();
+            seen
+        };
+        assert_eq!(looked(false), std::slice::from_ref(&known));
+        assert_eq!(looked(true), [known]);
+        assert_eq!(looked(true), []);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use haft::ports::{Confinement, ProcessOutcome, ProcessRequest, Refusal};
 
-use super::{Profile, is_too_wide, limits};
+use super::{Profile, is_too_wide, limits, shown};
 
 /// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a number.
 const WORDS: [&str; 8] = [
@@ -164,7 +164,7 @@ impl Profile {
 
     fn why(&self, kept: &Kept) -> String {
         let names = || {
-            let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", name.display())).collect();
+            let names: Vec<String> = kept.names.iter().map(|name| format!("`{}`", shown(&name))).collect();
             names.join(", ")
         };
         match &kept.way {
@@ -195,7 +195,7 @@ impl Profile {
                 format!(
                     "commands can't write `{}`: {why}; a rule for one file (`Edit(FILE)`) lets a command that names it \
                      write it, but not remove or rename it; start in a folder of one project",
-                    workspace.display()
+                    shown(&workspace)
                 )
             }
             Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \

@@ -9,6 +9,8 @@ pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
 pub(crate) const WALK_DEPTH_MAX: usize = 48;
 /// How many denied files are masked; more slow every start down, so commands ask instead.
 pub(crate) const MASKS_MAX: usize = 200;
+/// How many entries outside of the working directories are looked at, once per session, for what patterns of rules deny.
+pub(crate) const DENIED_ENTRIES_MAX: usize = 300_000;
 /// In how many folders denied files and sockets may lie: each is kept in its place, which takes time at every start.
 pub(crate) const MASKED_FOLDERS_MAX: usize = 500;
 /// How many repositories in the working directories are protected.
@@ -63,3 +65,5 @@ pub(super) const RECOVERED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
 /// How many of them are told together.
 pub(crate) const NAMES_TOLD_MAX: usize = 8;
+/// How many repositories are written down as known, for the session after one that is killed.
+pub(super) const KNOWN_REPOSITORIES_MAX: usize = 10_000;

@@ -11,15 +11,18 @@
 //! that nobody can foretell, so these are only told.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft::files::Hidden;
+use sha2::{Digest as _, Sha256};
 
-use super::{limits, repository};
+use super::{limits, open_plain, repository};
 
 /// Device, number, and when it last changed.
 type Changed = (u64, u64, i64, i64);
@@ -42,10 +45,15 @@ impl Folder {
     pub(super) fn of(path: &Path) -> Option<Folder> {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let since = i64::try_from(now.saturating_sub(COARSE).as_secs()).unwrap_or_default();
-        Some(Folder { changed, fresh: found.ctime() >= since, inside: Vec::new(), has_git: false })
+        Some(Folder { changed, fresh: is_fresh(found.ctime()), inside: Vec::new(), has_git: false })
     }
+}
+
+/// Whether a time of change is so late that another change could follow which doesn't show.
+fn is_fresh(changed: i64) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = i64::try_from(now.saturating_sub(COARSE).as_secs()).unwrap_or_default();
+    changed >= since
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +65,8 @@ pub(super) struct Nested {
     folders: Option<BTreeMap<PathBuf, Folder>>,
     /// Folders with a repository that no command has made.
     users: BTreeSet<PathBuf>,
-    /// The others, as they were when no command ran.
-    made: BTreeMap<PathBuf, Vec<(PathBuf, Changed)>>,
+    /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as they should be.
+    made: BTreeMap<PathBuf, Option<Stamps>>,
     /// Says what may not be written.
     deny_write: Option<Hidden>,
     /// What of it is there.
@@ -101,17 +109,26 @@ impl Nested {
         self
     }
 
-    /// Takes what is there now for the user's: no command runs.
-    pub(super) fn begin(&mut self) {
+    /// Takes what is there now for the user's: no command runs. Gives what is new.
+    pub(super) fn begin(&mut self) -> Vec<PathBuf> {
         self.refresh(&mut Looked::default());
         let there = self.repositories();
         self.made.retain(|work, _| there.contains(work));
+        let mut new = Vec::new();
         for work in there {
             match self.made.get_mut(&work) {
-                Some(stamps) => *stamps = stamps_of(&work),
-                None => drop(self.users.insert(work)),
+                Some(Some(stamps)) => *stamps = Stamps::of(&work),
+                Some(None) => {}
+                None if self.users.insert(work.clone()) => new.push(work),
+                None => {}
             }
         }
+        new
+    }
+
+    /// Folders with a repository that no command has made; whether these are all.
+    pub(super) fn users(&self) -> (&BTreeSet<PathBuf>, bool) {
+        (&self.users, self.folders.is_some())
     }
 
     /// What commands have made or changed.
@@ -120,15 +137,16 @@ impl Nested {
         self.refresh(&mut looked);
         let there = self.repositories();
         let touched = |work: &PathBuf| {
-            !self.users.contains(work) && self.made.get(work).is_none_or(|stamps| *stamps != stamps_of(work))
+            let same = || self.made.get(work).is_some_and(|at| at.as_ref().is_some_and(|at| at.hold(work)));
+            !self.users.contains(work) && !same()
         };
         looked.repositories = there.into_iter().filter(touched).collect();
         looked
     }
 
-    /// Takes a repository that was looked at for one that is as it should be.
-    pub(super) fn checked(&mut self, work: &Path) {
-        self.made.insert(work.to_owned(), stamps_of(work));
+    /// Remembers a repository that was looked at: what it was before that, if it is as it should be.
+    pub(super) fn checked(&mut self, work: &Path, before: Option<Stamps>) {
+        self.made.insert(work.to_owned(), before);
     }
 
     fn repositories(&self) -> BTreeSet<PathBuf> {
@@ -188,25 +206,103 @@ impl Nested {
 }
 
 /// When everything of a repository changed that says what runs.
-fn stamps_of(work: &Path) -> Vec<(PathBuf, Changed)> {
-    let mut names = vec![work.join(".git")];
-    if let Some(there) = repository::administration(work) {
-        if names[0].is_dir() {
-            // It changes with every commit; what it is doesn't.
-            names.clear();
+///
+/// To be taken before it is looked at: a command that still runs may change it meanwhile. The time of a change isn't fine
+/// enough to tell two apart that follow each other at once, so of what has changed just before the content counts too.
+#[derive(Debug)]
+pub(super) struct Stamps(Vec<Stamp>);
+
+#[derive(Debug)]
+struct Stamp {
+    path: PathBuf,
+    changed: Changed,
+    content: Option<[u8; 32]>,
+}
+
+impl Stamps {
+    pub(super) fn of(work: &Path) -> Stamps {
+        let stamp = |path: PathBuf| {
+            let found = Found::at(&path)?;
+            let (changed, fresh) = (found.changed, is_fresh(found.changed.2));
+            Some(Stamp { content: fresh.then(|| found.content(&path)), path, changed })
+        };
+        Stamps(names_of(work).into_iter().filter_map(stamp).collect())
+    }
+
+    /// Whether nothing has changed since.
+    fn hold(&self, work: &Path) -> bool {
+        let mut before = self.0.iter();
+        for path in names_of(work) {
+            let Some(found) = Found::at(&path) else { continue };
+            let same = before.next().is_some_and(|before| {
+                before.path == path
+                    && before.changed == found.changed
+                    && before.content.is_none_or(|content| content == found.content(&path))
+            });
+            if !same {
+                return false;
+            }
         }
-        let of_git = ["config", "config.worktree", "commondir", "hooks", "worktrees"];
-        names.extend(of_git.iter().map(|name| there.join(name)));
+        before.next().is_none()
+    }
+}
+
+/// What is at a name: a file by its descriptor, so that time and content are of the same one.
+struct Found {
+    changed: Changed,
+    file: Option<fs::File>,
+}
+
+impl Found {
+    fn at(path: &Path) -> Option<Found> {
+        let file = open_plain(path);
+        let opened = file.as_ref().and_then(|file| file.metadata().ok());
+        let found = opened.map_or_else(|| path.symlink_metadata(), Ok).ok()?;
+        Some(Found { changed: (found.dev(), found.ino(), found.ctime(), found.ctime_nsec()), file })
+    }
+
+    fn content(self, path: &Path) -> [u8; 32] {
+        let mut bytes = Vec::new();
+        if let Some(file) = self.file {
+            let _ = file.take(limits::CONFIG_BYTES_MAX).read_to_end(&mut bytes);
+        } else if let Ok(to) = fs::read_link(path) {
+            bytes.extend(to.as_os_str().as_bytes());
+        } else {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let mut names: Vec<OsString> =
+                entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.file_name()).collect();
+            names.sort();
+            bytes.extend(names.join(OsStr::new("/")).as_bytes());
+        }
+        Sha256::digest(&bytes).into()
+    }
+}
+
+/// The names of a repository that say what runs.
+fn names_of(work: &Path) -> Vec<PathBuf> {
+    let mut names = vec![work.join(".git")];
+    let Some(there) = repository::administration(work) else { return names };
+    if names[0].is_dir() {
+        // It changes with every commit; what it is doesn't.
+        names.clear();
+    }
+    let of_git = |folder: &Path| {
+        ["config", "config.worktree", "commondir", "gitdir", "hooks", "worktrees"]
+            .map(|name| folder.join(name))
+    };
+    names.extend(of_git(&there));
+    let common = repository::led(work).map(|led| led.common).filter(|common| *common != there);
+    names.extend(common.iter().flat_map(|common| of_git(common)));
+    for administration in [Some(&there), common.as_ref()].into_iter().flatten() {
         for folder in ["hooks", "worktrees"] {
-            let entries = fs::read_dir(there.join(folder)).into_iter().flatten().flatten();
-            names.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
+            let entries = fs::read_dir(administration.join(folder)).into_iter().flatten().flatten();
+            let mut inside: Vec<PathBuf> =
+                entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()).collect();
+            inside.sort();
+            names.append(&mut inside);
         }
     }
-    let stamp = |path: PathBuf| {
-        let found = path.symlink_metadata().ok()?;
-        Some((path, (found.dev(), found.ino(), found.ctime(), found.ctime_nsec())))
-    };
-    names.into_iter().filter_map(stamp).collect()
+    names
 }
 
 #[cfg(test)]
@@ -227,10 +323,21 @@ mod tests {
         assert!(nested.look().repositories.is_empty());
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         assert_eq!(nested.look().repositories, [root.join("a/b/c")]);
-        nested.checked(&root.join("a/b/c"));
+        let work = root.join("a/b/c");
+        nested.checked(&work, Some(Stamps::of(&work)));
         assert!(nested.look().repositories.is_empty());
-        fs::write(root.join("a/b/c/.git/config"), "").unwrap();
-        assert_eq!(nested.look().repositories, [root.join("a/b/c")]);
+        // However quickly it follows.
+        fs::write(work.join(".git/config"), "one").unwrap();
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        let stamps = Stamps::of(&work);
+        fs::write(work.join(".git/config"), "two").unwrap();
+        nested.checked(&work, Some(stamps));
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        // What is not as it should be is not the user's for that.
+        nested.checked(&work, None);
+        nested.begin();
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        nested.checked(&work, Some(Stamps::of(&work)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
         nested.begin();

@@ -85,6 +85,11 @@ impl Places {
         matches!(self.0.get(path), Some(Part::Bind { from: Source::Path(from), at, .. }) if from != at)
     }
 
+    /// Every path at which something was put.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Path> {
+        self.0.keys().map(PathBuf::as_path)
+    }
+
     /// Everything that lies in a folder, from there.
     pub(super) fn inside(&self, folder: &Path) -> Vec<PathBuf> {
         let inside = self.0.keys().filter_map(|place| place.strip_prefix(folder).ok());
@@ -107,6 +112,47 @@ impl Places {
             _ => false,
         };
         self.decides(path).is_some_and(shown)
+    }
+
+    /// What of the host a child sees beneath a folder that isn't shown itself: where, and where it lies. In a folder that is
+    /// shown, what lies elsewhere on the host.
+    pub(super) fn shown_beneath(&self, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let shown = self.shows(folder);
+        let beneath = |at: &PathBuf| at != folder && at.starts_with(folder);
+        let real = |part: &Part| match part {
+            Part::Bind { from: Source::Path(from), .. } => Some(from.clone()),
+            Part::Bind { at, .. } | Part::Protect { at } => Some(at.clone()),
+            Part::Overlay { lower, .. } => Some(lower.clone()),
+            _ => None,
+        };
+        let parts = self.0.iter().filter(|(at, _)| beneath(at) && self.shows(at));
+        let parts = parts.filter_map(|(at, part)| Some((at.clone(), real(part)?)));
+        parts.filter(|(at, real)| !shown || at != real).collect()
+    }
+
+    /// Where else a child sees what lies at a path of the host.
+    pub(super) fn aliases(&self, path: &Path) -> Vec<PathBuf> {
+        let alias = |part: &Part| match part {
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. }
+                if from != at =>
+            {
+                let rest = path.strip_prefix(from).ok()?;
+                Some(if rest.as_os_str().is_empty() { at.clone() } else { at.join(rest) })
+            }
+            _ => None,
+        };
+        self.0.values().filter_map(alias).collect()
+    }
+
+    /// Copies that were made of what the host has at their path. That of the name server's is none.
+    pub(super) fn copies(&self) -> impl Iterator<Item = &PathBuf> {
+        let copies = self.0.iter().filter(|(_, part)| matches!(part, Part::File { .. }));
+        copies.map(|(at, _)| at).filter(|at| !at.starts_with("/etc") && !at.starts_with("/run"))
+    }
+
+    /// Takes some of them away.
+    pub(super) fn take_copies(&mut self, copies: &[PathBuf]) {
+        self.0.retain(|at, part| !(matches!(part, Part::File { .. }) && copies.contains(at)));
     }
 
     /// Whether something is masked above a path, or there.

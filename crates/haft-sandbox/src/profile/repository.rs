@@ -3,11 +3,13 @@
 //! A repository whose administration lies elsewhere (a worktree, a submodule) is believed only if the other end points
 //! back: anybody can write a `.git` file that names a folder of somebody else.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::named::{Named, named};
-use super::{gitconfig, limits, read_small};
+use super::{gitconfig, limits, read_small, shown};
 
 /// One repository, as far as it concerns what runs by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,28 +52,58 @@ pub(super) fn find(work: &Path, home: Option<&Path>) -> Result<Option<Repository
     }
     if found.is_symlink() {
         // Held as a link, and what it leads to as any other.
-        let real =
-            git.canonicalize().map_err(|error| format!("`{}` leads nowhere: {error}", git.display()))?;
+        let real = git.canonicalize().map_err(|error| format!("`{}` leads nowhere: {error}", shown(&git)))?;
         return Ok(Some(plain(work, &real, home)));
     }
     let there = pointed(&git)
-        .ok_or_else(|| format!("`{}` names no folder; commands don't see that repository", git.display()))?;
-    let of_worktree = verified_worktree(&git, &there);
-    let Some(common) = of_worktree.clone().or_else(|| verified_submodule(work, &there)) else {
+        .ok_or_else(|| format!("`{}` names no folder; commands don't see that repository", shown(&git)))?;
+    let Some(Led { common, is_worktree, .. }) = led(work) else {
         return Err(format!(
             "`{}` leads to `{}`, which doesn't lead back; commands don't see that repository",
-            git.display(),
-            there.display()
+            shown(&git),
+            shown(&there)
         ));
     };
     let mut repository = plain(work, &common, home);
     repository.fixed.push(git);
-    if of_worktree.is_some() {
+    if is_worktree {
         let names = ["gitdir", "commondir", "config.worktree"];
         repository.fixed.extend(names.iter().map(|name| there.join(name)));
     }
     repository.elsewhere.push(common);
     Ok(Some(repository))
+}
+
+/// Where a `.git` file leads.
+pub(super) struct Led {
+    /// The folder that it names.
+    pub(super) there: PathBuf,
+    /// The one with its configuration: of a worktree that of its repository, else the same.
+    pub(super) common: PathBuf,
+    pub(super) is_worktree: bool,
+}
+
+/// Where the `.git` file of a folder leads, if that leads back.
+pub(super) fn led(work: &Path) -> Option<Led> {
+    let git = work.join(".git");
+    let there = pointed(&git)?;
+    if let Some(common) = verified_worktree(&git, &there) {
+        return Some(Led { there, common, is_worktree: true });
+    }
+    let common = verified_submodule(work, &there)?;
+    Some(Led { there, common, is_worktree: false })
+}
+
+/// Whether a folder is where a repository with this administration keeps that of a submodule.
+pub(super) fn is_module_of(there: &Path, administration: &Path) -> bool {
+    let Ok(rest) = there.strip_prefix(administration) else { return false };
+    let parts: Vec<&OsStr> = rest.iter().collect();
+    match parts.as_slice() {
+        [modules, _, ..] if *modules == "modules" => true,
+        // A submodule of a worktree.
+        [worktrees, _, modules, _, ..] => *worktrees == "worktrees" && *modules == "modules",
+        _ => false,
+    }
 }
 
 /// A repository whose administration is this folder.
@@ -144,15 +176,22 @@ pub(super) fn administration(work: &Path) -> Option<PathBuf> {
 /// The folder that a `.git` file names, as it really is.
 fn pointed(git: &Path) -> Option<PathBuf> {
     let text = read_small(git)?;
-    let path = str::from_utf8(&text).ok()?.strip_prefix("gitdir:")?.trim();
+    let path = as_git_reads(text.strip_prefix(b"gitdir: ")?)?;
     git.parent()?.join(path).canonicalize().ok().filter(|path| path.is_dir())
+}
+
+/// The path in a file: everything but the ends of lines behind it. Another reading would look at another place.
+fn as_git_reads(text: &[u8]) -> Option<&Path> {
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let path = &text[..=end];
+    (!path.contains(&0)).then(|| Path::new(OsStr::from_bytes(path)))
 }
 
 /// The common folder of a worktree, if `worktrees/N/gitdir` leads back to its `.git` file.
 fn verified_worktree(git: &Path, there: &Path) -> Option<PathBuf> {
     let line = |name: &str| {
         let text = read_small(&there.join(name))?;
-        Some(PathBuf::from(str::from_utf8(&text).ok()?.trim_end_matches('\n')))
+        as_git_reads(&text).map(Path::to_owned)
     };
     let back = there.join(line("gitdir")?).canonicalize().ok()?;
     let common = there.join(line("commondir")?).canonicalize().ok()?;

@@ -39,7 +39,7 @@ use self::folder::{Id, Search, is_empty, is_folder, make_like, mount_number, ope
 use self::left::{Left, strip, sweep};
 use super::places::Places;
 use super::recovered::Recovered;
-use super::{address, limits};
+use super::{address, limits, shown};
 use crate::scene::Part;
 
 /// What such a folder is called where it has to lie beside the granted name.
@@ -312,7 +312,7 @@ impl StandIn {
             let granted = self.at.join(&name.rest);
             let done = format!(
                 "only `{}` was granted to it, and not another name for that, so it stays where it was",
-                granted.display()
+                shown(&granted)
             );
             say(now.as_deref().unwrap_or(&name.rest), done);
         }
@@ -321,7 +321,7 @@ impl StandIn {
                 let kept = self.at.join(&name.rest);
                 say(
                     &name.rest,
-                    format!("it can't be put there: {error}; the session's has it in `{}`", kept.display()),
+                    format!("it can't be put there: {error}; the session's has it in `{}`", shown(&kept)),
                 );
             }
             self.clear_temp(recovered, &mut say);
@@ -335,35 +335,35 @@ impl StandIn {
         }
         let kept = strip(self.private.as_fd(), Path::new(""), &self.left(), 0)
             .then(|| recovered.keep(&own.name, &own.path));
-        let shown = |rest: &Path| {
+        let kept_in = |rest: &Path| {
             let kept =
                 kept.as_ref().map(|kept| kept.join(rest)).filter(|kept| kept.symlink_metadata().is_ok());
-            kept.map(|kept| format!("`{}`", kept.display()))
+            kept.map(|kept| format!("`{}`", shown(&kept)))
         };
         let is_told = !failed.is_empty() || !others.is_empty();
         for (name, error) in failed {
-            let kept = shown(&name.rest).map(|kept| format!("; what the command made is in {kept}"));
+            let kept = kept_in(&name.rest).map(|kept| format!("; what the command made is in {kept}"));
             say(&name.rest, format!("it can't be put there: {error}{}", kept.unwrap_or_default()));
         }
         let granted = self.names.iter().take(3);
         let granted: Vec<String> =
-            granted.map(|name| format!("`{}`", self.at.join(&name.rest).display())).collect();
+            granted.map(|name| format!("`{}`", shown(&self.at.join(&name.rest)))).collect();
         for rest in others {
-            let so = match shown(&rest) {
+            let so = match kept_in(&rest) {
                 Some(kept) => format!("so this was not put there and is in {kept}"),
                 None => "so this was not kept".to_owned(),
             };
             let done = format!(
                 "of that folder only {} was granted to it, {so}; a grant of the whole folder would keep it there (`--add-dir {}`)",
                 granted.join(", "),
-                self.at.display()
+                shown(&self.at)
             );
             say(&rest, done);
         }
         match &kept {
             Some(kept) if !is_told => {
                 let rest = self.names.first().map_or(Path::new(""), |name| &name.rest);
-                say(rest, format!("what it was before, or became, is in `{}`", kept.display()));
+                say(rest, format!("what it was before, or became, is in `{}`", shown(&kept)));
             }
             _ => {}
         }
@@ -451,8 +451,8 @@ impl StandIn {
                     let granted = self.at.join(&name.rest);
                     let done = format!(
                         "only `{}` was granted to it, so this, which it was before, is in `{}`",
-                        granted.display(),
-                        kept.display()
+                        shown(&granted),
+                        shown(&kept)
                     );
                     say(&rest, done);
                 }

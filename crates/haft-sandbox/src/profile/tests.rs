@@ -449,6 +449,99 @@ fn denied_files_and_sockets_are_masked() {
     );
 }
 
+/// A rule that denies what this says, from where it begins.
+fn denied(path: PathBuf, covers: impl Fn(&Path) -> bool + Send + Sync + 'static) -> DeniedRead {
+    DeniedRead::new("Read(x)", path, Hidden::new(covers))
+}
+
+fn masks(listing: &str) -> Vec<&str> {
+    listing.lines().filter_map(|line| line.strip_prefix("mask ")).collect()
+}
+
+#[test]
+fn what_rules_deny_is_masked_wherever_it_is_shown() {
+    let mut machine = Machine::new();
+    for file in ["home/.cache/x/tok", "home/.local/lib/x/tok", "home/.cargo/bin/tok", "home/.ssh/tok"] {
+        machine.file(file, "secret");
+    }
+    machine.file("home/.gitconfig", "[user]\n\tname = n\n");
+    machine.file("open/key.pem", "secret");
+    machine.file("open/.env", "secret");
+    machine.file("written/sub/.env", "secret");
+    machine.config.allow_read.push(machine.at("open"));
+    machine.config.allow_write.push(machine.at("written"));
+
+    // By name, without a walk, and from the moment in which it is there.
+    let names =
+        ["home/.cache/x/tok", "home/.local/lib/x", "home/.gitconfig", "home/.ssh/tok", "open/key.pem"];
+    let later = machine.at("written/later");
+    machine.config.denied_reads = names
+        .iter()
+        .map(|name| machine.at(name))
+        .chain([later.clone()])
+        .map(|path| denied(path.clone(), move |other| other.starts_with(&path)))
+        .collect();
+    let profile = machine.profile();
+    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        let listing = machine.listing(&profile, &machine.request(confinement));
+        assert_eq!(masks(&listing), ["~/home/.cache/x/tok", "~/home/.local/lib/x", "~/open/key.pem"]);
+        assert!(!listing.contains(".gitconfig"), "{listing}");
+    }
+    fs::write(&later, "secret").unwrap();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    assert!(masks(&listing).contains(&"~/written/later"), "{listing}");
+
+    // By a pattern, from where it begins.
+    let named = |name: &'static str| move |path: &Path| path.ends_with(name);
+    machine.config.denied_reads = vec![
+        denied(machine.at("home"), named("tok")).with_pattern(),
+        denied(machine.root.clone(), named(".env")).with_pattern(),
+    ];
+    let (profile, notes) = machine.profile_and_notes();
+    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let all = [
+        "~/home/.cache/x/tok",
+        "~/home/.cargo/bin/tok",
+        "~/home/.local/lib/x/tok",
+        "~/open/.env",
+        "~/written/sub/.env",
+    ];
+    assert_eq!(masks(&listing), all, "{listing}");
+    assert_eq!((notes.as_str(), profile.misses_elsewhere()), ("", false));
+
+    // A wider rule leaves what settings open; one for the very folder doesn't.
+    let home = machine.at("home");
+    machine.config.allow_read = vec![machine.at("home/.cargo/bin")];
+    let all = move |path: &Path| path.starts_with(&home);
+    machine.config.denied_reads = vec![denied(machine.at("home"), all)];
+    let listing = machine.session();
+    assert!(masks(&listing).contains(&"~/home/.local/lib"), "{listing}");
+    assert!(!listing.contains("mask ~/home/.cargo"), "{listing}");
+    machine.config.allow_read = vec![machine.at("open")];
+    let open = machine.at("open");
+    machine.config.denied_reads = vec![denied(open.clone(), move |path| path.starts_with(&open))];
+    assert_eq!(masks(&machine.session()), ["~/open"]);
+}
+
+#[test]
+fn a_rule_that_denies_what_every_command_needs_is_refused() {
+    for path in ["/usr", "/", "/bin/bash", "/usr/bin/BASH"] {
+        let mut machine = Machine::new();
+        machine.config.denied_reads = vec![denied(path.into(), |_| true)];
+        let refused = Profile::new(machine.config.clone()).err().unwrap_or_default();
+        assert!(
+            refused.contains("`Read(x)`") && refused.contains("every command needs"),
+            "{path}: {refused}"
+        );
+    }
+    let mut machine = Machine::new();
+    machine.config.denied_reads =
+        vec![denied("/usr/bin".into(), |path| path.ends_with("bash")).with_pattern()];
+    assert!(Profile::new(machine.config.clone()).is_err());
+    machine.config.denied_reads = vec![denied("/etc/hosts".into(), |path| path.ends_with("hosts"))];
+    assert!(Profile::new(machine.config.clone()).is_ok());
+}
+
 #[test]
 fn too_many_denied_files_are_said() {
     let mut machine = Machine::new();
@@ -566,7 +659,10 @@ fn what_cannot_be_held_is_put_back() {
                     ~/work/.claude: the link to `real` was put back";
     assert_eq!(machine.refused(&profile, &request), expected);
     assert_eq!(fs::read_link(machine.at("work/.claude")).unwrap(), Path::new("real"));
-    assert!(machine.at("work/.claude.undone-1/settings.json").exists());
+    let aside = fs::read_dir(machine.at("work")).unwrap().flatten();
+    let aside: Vec<_> =
+        aside.filter(|entry| entry.file_name().to_string_lossy().starts_with(".claude.undone-")).collect();
+    assert!(aside.len() == 1 && aside[0].path().join("settings.json").exists(), "{aside:?}");
 }
 
 #[test]

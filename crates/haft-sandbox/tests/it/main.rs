@@ -15,6 +15,7 @@ mod isolated;
 mod kept;
 mod kernel;
 mod lives;
+mod made;
 mod memory;
 mod named;
 mod net;

@@ -592,6 +592,127 @@ fn scripts_of_sed_run_and_other_code_is_noticed() {
 }
 
 #[test]
+fn scripts_that_come_in_are_read_like_others() {
+    for command in [
+        "awk -f- <<< 'BEGIN{system(\"rm x\")}'",
+        "mawk -f- <<< 'BEGIN{system(\"rm x\")}'",
+        "awk -f - <<< 'BEGIN{system(\"rm x\")}'",
+        "awk -f /dev/stdin <<< 'BEGIN{system(\"rm x\")}'",
+        "gawk --file=/dev/fd/0 <<< 'BEGIN{system(\"rm x\")}'",
+        "awk -F: -f/proc/self/fd/0 y <<< 'BEGIN{system(\"rm x\")}'",
+        "sed -f- y <<< '1e rm x'",
+        "sed -n -f /dev/stdin y <<< '1e rm x'",
+        "sed --file=- y <<'E'\n1e rm x\nE",
+        "make -f /dev/stdin <<< 'q:;rm x'",
+        "make -f- <<< $'q:\\n\\t@rm x'",
+        "make --makefile=- <<< 'q:;rm x'",
+        "python3 /dev/stdin <<< 'import os;os.system(\"rm x\")'",
+        "python3 -u /dev/fd/0 <<< 'import os;os.system(\"rm x\")'",
+        "perl /proc/self/fd/0 <<< 'system(\"rm x\")'",
+        "ed -s a <<< '!rm x'",
+        "ed -s a <<< 'r !rm x'",
+        "ex -s a <<< '!rm x'",
+        "vim -es a <<< '!rm x'",
+        "dc -e '!rm x'",
+        "dc --expression='!rm x'",
+        "dc <<< '!rm x'",
+        "m4 <<< 'syscmd(rm x)'",
+        "compgen -W '$(rm x)'",
+        "compgen -W'`rm x`' -- q",
+        "compgen -aW '$(rm x)'",
+        "complete -W '$(rm x)' q",
+        "bash /proc/self/fd/0 <<< 'rm x'",
+    ] {
+        finds(command);
+    }
+    for command in [
+        "echo x | awk -f -",
+        "echo x | sed -f- y",
+        "echo x | make -f -",
+        "echo x | python3 -",
+        "echo x | python3",
+        "echo x | ed y",
+        "echo x | m4",
+        "python3 <(echo x)",
+        "awk -f <(echo x)",
+        "python3 /dev/fd/3 3<<< x",
+        "bash /dev/fd/3 3<<< x",
+        "compgen -W \"$x\"",
+        "compgen -F f",
+        "php -f /dev/stdin <<< x",
+    ] {
+        not_understood(command);
+    }
+    for command in [
+        "awk -f x.awk y",
+        "awk -f- y <<< '{print $1}'",
+        "sed -f x.sed y",
+        "sed -f- y <<< 's/a/b/'",
+        "make -f x.mk all",
+        "python3 x.py /dev/stdin",
+        "python3 --version",
+        "ed -s a <<< 'p'",
+        "dc -e '1 2 + p'",
+        "m4 x.m4",
+        "compgen -W 'a b c' a",
+        "compgen -c",
+    ] {
+        starts_nothing(command);
+    }
+}
+
+#[test]
+fn options_that_name_a_program_in_each_form() {
+    for command in [
+        "zip -TT'rm x' -T y a",
+        "zip -T -TT 'rm x' y a",
+        "cmake -E env rm x",
+        "cmake -E env A=1 --unset=B -- rm x",
+        "cmake -E time rm x",
+        "cmake -E chdir d rm x",
+        "go build -toolexec='rm x' .",
+        "go build -toolexec 'rm x' .",
+        "go test -exec=rm .",
+        "gcc -wrapper rm,x a.c",
+        "gcc-12 -wrapper rm,x a.c",
+        "x86_64-linux-gnu-g++ -wrapper rm,x a.c",
+        "npm explore x -- rm y",
+        "npm explore x rm y",
+        "corepack yarn exec rm x",
+        "corepack pnpm@9 exec rm x",
+        "man -H'rm x' ls",
+        "man -Hrm ls",
+        "man --html=rm ls",
+        "install -s --strip-program=rm a b",
+        "install -s --strip-prog rm a b",
+        "sdiff --diff-program=rm a b",
+        "rustc -Clinker=rm x.rs",
+        "rustc -C linker=rm x.rs",
+        "nodemon --exec 'rm x'",
+        "yt-dlp --exec 'rm {}' u",
+        "just --command rm x",
+        "git instaweb --httpd=rm",
+        "git web--browse --browser=rm x",
+    ] {
+        finds(command);
+    }
+    for command in
+        ["man ls", "go build ./...", "gcc -o a a.c", "install -m 644 a b", "npm explore x", "cmake -B build"]
+    {
+        assert!(!meets(command, "rm"), "{command}");
+        understood(command);
+    }
+    for command in [
+        "/usr/lib/git-core/git-push origin",
+        "git-push origin",
+        "git submodule--helper foreach git push",
+        "git-submodule foreach git push",
+    ] {
+        assert!(meets(command, "git push"), "{command}: {:#?}", found(command));
+    }
+}
+
+#[test]
 fn options_before_a_sub_command_hide_nothing() {
     for (command, meant) in [
         ("git -C . push", "git push"),

@@ -59,6 +59,61 @@ fn effects_of_known_programs() {
     assert_eq!(found("echo x > /dev/tcp/x.io/80").effects().to_string(), "runs echo x · changes x.io");
 }
 
+/// Files that an option names, in each of its forms.
+#[test]
+fn what_options_name_is_read() {
+    for (command, file) in [
+        ("grep -f /out/p a", "/out/p"),
+        ("grep -f/out/p a", "/out/p"),
+        ("grep -rf/out/p a", "/out/p"),
+        ("grep -rnf /out/p a", "/out/p"),
+        ("grep --file=/out/p a", "/out/p"),
+        ("grep --file /out/p a", "/out/p"),
+        ("grep --fil /out/p a", "/out/p"),
+        ("grep --fil=/out/p a", "/out/p"),
+        ("egrep -if/out/p a", "/out/p"),
+        ("grep --exclude-f=/out/p -r x .", "/out/p"),
+        ("jq -L/out -n 1", "/out"),
+        ("jq -L /out -n 1", "/out"),
+        ("jq --rawfile x /out/p -n 1", "/out/p"),
+        ("jq -nf /out/p", "/out/p"),
+        ("du -X/out/p .", "/out/p"),
+        ("du --exclude-from=/out/p .", "/out/p"),
+        ("du --exclude-f=/out/p .", "/out/p"),
+        ("wc --files0-from=/out/p", "/out/p"),
+        ("wc --files0=/out/p", "/out/p"),
+        ("hexdump -f /out/p a", "/out/p"),
+        ("hexdump -f/out/p a", "/out/p"),
+        ("hd -vf/out/p a", "/out/p"),
+        ("date -r /out/p", "/out/p"),
+        ("date -r/out/p", "/out/p"),
+        ("date --reference=/out/p", "/out/p"),
+        ("pgrep -F /out/p", "/out/p"),
+        ("pgrep -lF/out/p", "/out/p"),
+        ("lscpu -s/out", "/out"),
+        ("who /out/p", "/out/p"),
+        ("strings @/out/p", "/out/p"),
+        ("find . -newer /out/p", "/out/p"),
+        ("find . -samefile /out/p", "/out/p"),
+        ("find . -neweraa /out/p", "/out/p"),
+    ] {
+        let found = found(command);
+        let reads = found.commands[0].effects.iter().flat_map(|effects| &effects.reads);
+        let reads: Vec<_> = reads.map(|set| set.path.display().to_string()).collect();
+        assert!(reads.iter().any(|path| path == file), "{command}: {reads:?}");
+    }
+    for command in
+        ["jq -n 'import \"a\" as $x {search:\"/out\"}; 1'", "jq 'include \"x\"; y' a", "grep -f\"$x\" a"]
+    {
+        assert!(last(command).read_only.is_err(), "{command}");
+    }
+    for command in
+        ["grep -ef a b", "grep -rn x .", "jq .a b", "find . -newermt yesterday", "who am i", "date -d now"]
+    {
+        assert_eq!(last(command).read_only, Ok(()), "{command}");
+    }
+}
+
 #[test]
 fn arguments_that_are_not_known_touch_anything() {
     for command in [

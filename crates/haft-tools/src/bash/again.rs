@@ -9,6 +9,7 @@
 
 use haft::Context;
 use haft::ports::{Choice, Confinement, Exit, PermissionMode, Refusal, UserQuestion};
+use haft::view::visible_line;
 
 use super::run::Ended;
 use super::said::Facts;
@@ -36,7 +37,9 @@ impl More {
         match facts.confinement {
             Confinement::ReadOnly => {
                 let written = ended.refused.iter().filter_map(|refusal| match refusal {
-                    Refusal::Path { path, write: true } => Some(format!("`{}`", path.display())),
+                    Refusal::Path { path, write: true } => {
+                        Some(format!("`{}`", visible_line(&path.to_string_lossy())))
+                    }
                     _ => None,
                 });
                 Some(More::Writes(some(written)?))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use haft::ports::{Confinement, Exit, Refusal};
 use haft::results::OffloadStore;
-use haft::view::Part;
+use haft::view::{Part, visible_line};
 use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
 use haft_shell::{Analysis, SubCommand};
 use serde_json::{Value, json};
@@ -267,7 +267,7 @@ fn hint(signal: i32) -> &'static str {
     }
 }
 
-/// What it was kept from.
+/// What it was kept from, each on one line: names are the command's, and could be words of ours.
 fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
     let mut words: Vec<String> = refused
         .iter()
@@ -293,6 +293,7 @@ fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
                 format!("it changed `{}`, which it may not: {done}", path.display())
             }
         })
+        .map(|words| visible_line(&words))
         .collect();
     if refused.len() > REFUSALS_SHOWN {
         words.push(format!("and {} more like that", refused.len() - REFUSALS_SHOWN));

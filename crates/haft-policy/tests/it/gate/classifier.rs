@@ -141,10 +141,11 @@ async fn the_careful_one_lets_through_what_stays_inside() {
 /// ask, in every mode. Where rules deny no file nothing changes, and nobody is asked whether it could.
 #[tokio::test]
 async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
-    let misses = |rules: serde_json::Value, mode: &'static str, misses: bool| {
+    use haft_policy::gate::Open;
+    let misses = |rules: serde_json::Value, mode: &'static str, misses: Open| {
         with(rules).mode(mode).open_in(Room::new(), move |setup| haft_policy::gate::Setup {
             confined: true,
-            full_sandbox: Some(std::sync::Arc::new(move || !misses)),
+            full_sandbox: Some(std::sync::Arc::new(move || misses != Open::Anything)),
             sandbox_misses: Some(std::sync::Arc::new(move || misses)),
             no_sandbox: false,
             ..setup
@@ -175,11 +176,25 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         (rules("+Bash"), "default", "make", false),
         (json!({}), "default", "ls src", false),
     ] {
-        let session = misses(given.clone(), mode, true);
+        let session = misses(given.clone(), mode, Open::Anything);
         session.call("Bash", json!({"command": command})).await;
         assert_eq!(!session.user.asked().is_empty(), asks, "{given} {mode} {command}");
-        let whole = misses(given, mode, false);
+        let whole = misses(given, mode, Open::Nothing);
         whole.call("Bash", json!({"command": command})).await;
         assert!(whole.user.asked().is_empty(), "{mode} {command}");
+    }
+    // Where only what lies outside of the working directories may be left open, what is known to stay inside runs.
+    for (given, mode, command, asks) in [
+        (rules("-Read(//**/tok)"), "default", "ls src", false),
+        (rules("-Read(//**/tok)"), "auto", "ls src", false),
+        (rules("-Read(//**/tok)"), "auto", "make", true),
+        (rules("-Read(//**/tok);+Bash"), "default", "make", true),
+        (rules("-Read(//**/tok);+Bash"), "default", "X=/usr/tok; cat $X", true),
+        (rules("-Read(//**/tok)"), "bypassPermissions", "X=/usr/tok; cat $X", true),
+        (rules("-Read(//**/tok);+Bash(make)"), "default", "make", false),
+    ] {
+        let session = misses(given.clone(), mode, Open::Elsewhere);
+        session.call("Bash", json!({"command": command})).await;
+        assert_eq!(!session.user.asked().is_empty(), asks, "{given} {mode} {command}");
     }
 }

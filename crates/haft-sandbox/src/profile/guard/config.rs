@@ -1,85 +1,122 @@
 //! What becomes of a configuration of git that a command could write: what would run is undone, and that is said.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::io;
 use std::path::Path;
 
 use haft::ports::Refusal;
 
-use crate::profile::gitconfig::{self, Merged};
-use crate::profile::{placeholders, undo};
+use crate::profile::gitconfig::{self, Entry, Merged};
+use crate::profile::{shown, undo};
 
-/// Undoes what a command of a session that was killed has changed in a configuration. Says so.
-pub(super) fn undo_left(path: &Path, before: &[u8]) -> Option<String> {
-    // The repository may be gone.
-    path.parent().filter(|folder| folder.is_dir())?;
-    let Refusal::Protected { path, done } = check_config(path, before)? else { return None };
-    Some(format!(
-        "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
-        path.display()
-    ))
-}
-
-/// Puts aside what a command of a session that was killed has made. Says so.
-pub(super) fn aside_left(below: &Path, name: &Path) -> Option<String> {
-    // An empty folder is nothing that git obeys.
-    if name.symlink_metadata().is_err() || placeholders::stands(name) {
-        return None;
-    }
-    let done = undo::put_aside(name, below);
-    Some(format!(
-        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-        name.display()
-    ))
+/// What came of a look at a configuration.
+pub(super) struct Checked {
+    pub(super) said: Option<Refusal>,
+    /// What it is now, if all of it may be there: not read again, since somebody could have written it meanwhile.
+    pub(super) now: Option<Vec<u8>>,
 }
 
 /// Looks at a configuration that a command was let write.
-pub(super) fn check_config(path: &Path, before: &[u8]) -> Option<Refusal> {
-    let found = path.symlink_metadata().ok();
-    let now = found.as_ref().filter(|found| found.is_file()).and_then(|_| undo::read(path).ok());
-    let (bytes, undone) = match now.as_deref().map(|now| (gitconfig::merge(before, now), now)) {
-        Some((Merged::Stays, now)) => match found.is_some_and(|found| found.nlink() > 1) {
+pub(super) fn check_config(path: &Path, before: &[u8]) -> Checked {
+    let (bytes, undone) =
+        match undo::read(path).map(|(now, others)| (gitconfig::merge(before, &now), now, others)) {
             // Another name of it could be written by the next command.
-            true => (now.to_owned(), Vec::new()),
-            false => return None,
-        },
-        Some((Merged::Undone(bytes, names), _)) => (bytes, names),
-        None => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
+            Ok((Merged::Stays, now, true)) => (now, Vec::new()),
+            Ok((Merged::Stays, now, false)) => return Checked { said: None, now: Some(now) },
+            Ok((Merged::Undone(bytes, names), ..)) => (bytes, names),
+            // There was none, and there is none.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
+                return Checked { said: None, now: Some(Vec::new()) };
+            }
+            Err(_) => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
+        };
+    let names = told(&undone);
+    let said = |done: String| Some(Refusal::Protected { path: path.to_owned(), done });
+    let error = match undo::replace(path, &bytes) {
+        Ok(()) if undone.is_empty() => return Checked { said: None, now: Some(bytes) },
+        Ok(()) => {
+            let done = format!("a command changed {names}, and that was undone");
+            return Checked { said: said(done), now: Some(bytes) };
+        }
+        Err(error) => error,
     };
-    written_back(path, &bytes, &undone)
-}
-
-/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
-/// in this folder, `git submodule` write.
-pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>) -> Option<Refusal> {
-    let bytes = undo::read(path).ok().filter(|bytes| gitconfig::parse(bytes).is_ok());
-    let Some(bytes) = bytes else {
-        path.symlink_metadata().ok()?;
-        return Some(Refusal::Protected { path: path.to_owned(), done: undo::take_away(path) });
-    };
-    let leads_here = |entry: &gitconfig::Entry| {
-        let to = path
-            .parent()
-            .zip(entry.value.as_ref())
-            .and_then(|(there, to)| there.join(to).canonicalize().ok());
-        entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
-    };
-    let may = |entry: &gitconfig::Entry| gitconfig::may_be_new(entry) || leads_here(entry);
-    let (kept, undone) = gitconfig::without_those(&bytes, may)?;
-    written_back(path, &kept, &undone)
-}
-
-fn written_back(path: &Path, bytes: &[u8], undone: &[String]) -> Option<Refusal> {
-    // Keys, or that it is everything.
-    let shown =
-        |name: &String| if name.starts_with("all of it (") { name.clone() } else { format!("`{name}`") };
-    let names: Vec<String> = undone.iter().take(5).map(shown).collect();
-    let names = names.join(", ");
-    let done = match undo::replace(path, bytes) {
-        Ok(()) if undone.is_empty() => return None,
-        Ok(()) => format!("a command changed {names}, and that was undone"),
-        Err(error) => format!(
+    // Nothing can be written there, perhaps because the disk is full. Without a configuration git runs nothing, and without
+    // a repository it has none.
+    let aside = undo::rename_aside(path).or_else(|_| match path.parent() {
+        Some(folder) => undo::rename_aside(folder),
+        None => Err(io::ErrorKind::InvalidInput.into()),
+    });
+    let done = match aside {
+        Ok(aside) => format!(
+            "a command changed {names}, and that can't be undone: {error}; so it was renamed to `{}`, and is put back as \
+             soon as it can be",
+            shown(&aside)
+        ),
+        Err(_) => format!(
             "a command changed {names}, and that can't be undone: {error}; look at it before you use git here"
         ),
     };
-    Some(Refusal::Protected { path: path.to_owned(), done })
+    Checked { said: said(done), now: None }
+}
+
+/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
+/// in this folder, `git submodule` write. Gently: what was there is put aside.
+pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently: bool) -> Option<Refusal> {
+    let read = match undo::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        read => read.ok().filter(|(bytes, _)| gitconfig::parse(bytes).is_ok()),
+    };
+    let said = |done: String| Some(Refusal::Protected { path: path.to_owned(), done });
+    let Some((bytes, others)) = read else {
+        return said(match gently {
+            true => undo::put_aside(path, path.parent().unwrap_or(path)),
+            false => undo::take_away(path),
+        });
+    };
+    let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
+    let (kept, undone) = match (without, others) {
+        (Some(without), _) => without,
+        (None, true) => (bytes, Vec::new()),
+        (None, false) => return None,
+    };
+    let aside = if gently { undo::rename_aside(path).ok() } else { None };
+    let replaced = undo::replace(path, &kept);
+    if undone.is_empty() && replaced.is_ok() {
+        return None;
+    }
+    let names = told(&undone);
+    let whole = aside.map(|aside| format!(" (all of it is in `{}`)", shown(&aside))).unwrap_or_default();
+    said(match replaced {
+        Ok(()) => format!("a command changed {names}, and that was undone{whole}"),
+        Err(error) => format!("a command changed {names}, and that can't be undone: {error}{whole}"),
+    })
+}
+
+/// Whether nothing is in the configuration of a repository that a command has made but what may be.
+pub(super) fn is_clean(path: &Path, of_submodule: Option<&Path>) -> bool {
+    match undo::read(path) {
+        Ok((bytes, others)) => {
+            let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
+            gitconfig::parse(&bytes).is_ok() && without.is_none() && !others
+        }
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether an entry may be in the configuration of a repository that a command has made.
+fn may_be(path: &Path, of_submodule: Option<&Path>, entry: &Entry) -> bool {
+    let leads_here = || {
+        let to = path.parent().zip(entry.value.as_ref());
+        let to = to.and_then(|(there, to)| there.join(to).canonicalize().ok());
+        entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
+    };
+    gitconfig::may_be_new(entry) || leads_here()
+}
+
+/// Keys, or that it is everything.
+fn told(undone: &[String]) -> String {
+    let shown = |name: &String| {
+        if name.starts_with("all of it (") { name.clone() } else { format!("`{}`", shown(name)) }
+    };
+    let names: Vec<String> = undone.iter().take(5).map(shown).collect();
+    names.join(", ")
 }

@@ -1,12 +1,12 @@
 //! Repositories that commands make, wherever git, an editor or somebody could enter them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use haft::ports::{ProcessRequest, Refusal};
 
-use super::config::check_new_config;
-use super::{Guard, State};
+use super::clean::{Cleaned, Ground};
+use super::{Guard, State, left};
+use crate::profile::nested::Stamps;
 use crate::profile::{address, limits, repository, undo};
 
 impl Guard {
@@ -14,9 +14,9 @@ impl Guard {
     /// or an editor would enter it by itself.
     pub(super) fn look_for_new_repositories(&self, request: &ProcessRequest, said: &mut Vec<Refusal>) {
         let (held, known) = {
-            let mut state = self.state();
+            let state = self.state();
             let known = state.repositories.len();
-            (state.held.remove(&address(request)).unwrap_or(known).min(known), known)
+            (state.held.get(&address(request)).map_or(known, |held| *held).min(known), known)
         };
         // Made while this command ran, by another one: this one could still change them.
         let made: Vec<PathBuf> =
@@ -32,7 +32,7 @@ impl Guard {
                 break;
             }
             for work in new {
-                if self.check_new(&work, known, said)
+                if self.check_new(&work, known, said) == Cleaned::Stays
                     && let Ok(Some(mut repository)) = repository::find(&work, self.home.as_deref())
                 {
                     // What was made in the session vouches for nothing outside of it.
@@ -63,18 +63,12 @@ impl Guard {
             if self.state().repositories.iter().any(|repository| repository.work == work) {
                 continue;
             }
-            if self.check_new(&work, known, said)
-                && let Ok(Some(repository)) = repository::find(&work, self.home.as_deref())
-            {
-                let of_worktrees = repository::worktree_configs(&repository.config);
-                let held =
-                    |path: &PathBuf| self.state().repositories.iter().any(|held| held.fixed.contains(path));
-                let unwanted = repository.unwanted.into_iter().chain(of_worktrees);
-                for path in unwanted.filter(|path| path.symlink_metadata().is_ok() && !held(path)) {
-                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
-                }
+            let before = Stamps::of(&work);
+            match self.check_new(&work, known, said) {
+                Cleaned::Stays => self.state().nested.checked(&work, Some(before)),
+                Cleaned::Fails => self.state().nested.checked(&work, None),
+                Cleaned::Gone => {}
             }
-            self.state().nested.checked(&work);
         }
         for path in looked.denied.into_iter().filter(|path| !self.placeholders.made(path)) {
             let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
@@ -103,51 +97,16 @@ impl Guard {
         self.state().gave_up
     }
 
-    /// Takes from a repository that a command has made what would run, and says so. Whether it is one that stays and has
-    /// to be held from now on. The first `held` repositories were held all the time.
-    fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> bool {
-        let git = work.join(".git");
-        let Ok(found) = git.symlink_metadata() else { return false };
-        let there = match repository::find(work, self.home.as_deref()) {
-            Ok(Some(repository)) if !found.is_symlink() => repository.config.parent().map(Path::to_owned),
-            _ => None,
+    /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
+    /// all the time.
+    fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
+        let (held, users) = {
+            let state = self.state();
+            (state.repositories[..held].to_vec(), state.nested.users().0.clone())
         };
-        // Nobody keeps a repository where every command writes and nothing is held.
-        let there = there.filter(|there| !there.starts_with(&self.temp));
-        let Some(there) = there else {
-            // It may lead anywhere.
-            said.push(Refusal::Protected { done: undo::take_away(&git), path: git });
-            return false;
-        };
-        if !self.workspaces.iter().any(|workspace| there.starts_with(workspace)) {
-            // Its other end lies where no command writes, and leads back.
-            return false;
-        }
-        let config = there.join("config");
-        if self.state().repositories[..held].iter().any(|known| known.config == config) {
-            return true;
-        }
-        let of_submodule = (!found.is_dir()).then_some(work);
-        said.extend(check_new_config(&config, of_submodule));
-        let extra = there.join("config.worktree");
-        if extra.symlink_metadata().is_ok() {
-            said.push(Refusal::Protected { done: undo::take_away(&extra), path: extra });
-        }
-        let hooks = there.join("hooks");
-        if hooks.symlink_metadata().is_err() {
-            return true;
-        }
-        match undo::names(&hooks) {
-            Ok(names) => {
-                for name in names.iter().filter(|name| !name.to_string_lossy().ends_with(".sample")) {
-                    let path = hooks.join(name);
-                    said.push(Refusal::Protected { done: undo::take_away(&path), path });
-                }
-            }
-            // Not a folder, or a link to one.
-            Err(_) => said.push(Refusal::Protected { done: undo::take_away(&hooks), path: hooks }),
-        }
-        true
+        let is_users = |work: &Path| users.contains(work);
+        let ground = Ground { workspaces: &self.workspaces, held: &held, is_users: &is_users, gently: false };
+        ground.clean(work, said)
     }
 
     /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look there), and
@@ -156,11 +115,7 @@ impl Guard {
         let mut state = self.state();
         let State { repositories, plain, indexes, .. } = &mut *state;
         let mut found = plain.clone();
-        for workspace in &self.workspaces {
-            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
-            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            found.extend(folders.take(limits::FOLDERS_LOOKED_AT_MAX).map(|folder| folder.path()));
-        }
+        found.extend(left::near(&self.workspaces));
         for repository in repositories.iter() {
             let Some(there) = repository::administration(&repository.work) else { continue };
             let links = indexes.links(&there.join("index"));
@@ -169,7 +124,7 @@ impl Guard {
         found.retain(|work| {
             let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace));
             let known = repositories.iter().any(|repository| repository.work == *work);
-            inside && !known && work.join(".git").symlink_metadata().is_ok()
+            inside && !known && undo::is_there(&work.join(".git"))
         });
         found.sort();
         found.dedup();

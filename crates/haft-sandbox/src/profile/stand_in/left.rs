@@ -13,8 +13,8 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Stat, flock, statat, un
 
 use super::folder::{Id, is_folder, names_in, open_folder};
 use super::{BESIDE, SAYS};
-use crate::profile::limits;
 use crate::profile::recovered::Recovered;
+use crate::profile::{limits, shown};
 
 /// What of a private folder matters.
 #[derive(Default)]
@@ -128,8 +128,8 @@ pub(super) fn sweep(path: &Path, recovered: &Recovered) -> Option<String> {
             true => {
                 let at = recovered.keep(called, folder);
                 kept = Some(match left.at.as_os_str().is_empty() {
-                    true => format!("`{}`", at.display()),
-                    false => format!("`{}` (for `{}`)", at.display(), left.at.display()),
+                    true => format!("`{}`", shown(&at)),
+                    false => format!("`{}` (for `{}`)", shown(&at), shown(&left.at)),
                 });
             }
             false => drop(fs::remove_dir_all(folder)),

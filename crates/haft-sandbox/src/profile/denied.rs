@@ -1,0 +1,293 @@
+//! What rules deny to read outside of the working directories, where a child would see it.
+//!
+//! A rule that names something in full needs no search: the name is looked for before each command, so that it counts from
+//! the moment in which it is there. A pattern is looked for once, from its literal beginning, and only in what is shown.
+//! The working directories are looked at by `walk`; what isn't shown needs nothing.
+//!
+//! The decision to question: a rule that would take away what every command needs (a shell, its loader) is refused as a
+//! whole. Masking it would give a sandbox in which nothing starts, and leaving it out would break the promise.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haft::files::Hidden;
+
+use super::places::Places;
+use super::{ProfileConfig, beneath, limits};
+
+/// A rule that denies reading, by where it begins.
+///
+/// ```
+/// use haft::files::Hidden;
+/// use haft_sandbox::DeniedRead;
+///
+/// let rule = DeniedRead::new("Read(//etc/hosts)", "/etc/hosts", Hidden::new(|path| path.starts_with("/etc/hosts")));
+/// assert!(rule.whole);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeniedRead {
+    /// The rule as it is written.
+    pub rule: String,
+    /// What it names before its first wildcard.
+    pub path: PathBuf,
+    /// It is for all of that, with everything below; otherwise for some of what lies there.
+    pub whole: bool,
+    /// Says what this rule, by itself, is for.
+    pub covers: Hidden,
+}
+
+impl DeniedRead {
+    /// A rule for a path and everything below it.
+    pub fn new(rule: impl Into<String>, path: impl Into<PathBuf>, covers: Hidden) -> DeniedRead {
+        DeniedRead { rule: rule.into(), path: path.into(), whole: true, covers }
+    }
+
+    /// The same for a pattern that begins there.
+    #[must_use]
+    pub fn with_pattern(mut self) -> DeniedRead {
+        self.whole = false;
+        self
+    }
+}
+
+/// What has to be hidden because rules deny reading it.
+#[derive(Default)]
+pub(super) struct Denied {
+    /// Names that rules give in full: looked for before each command.
+    pub(super) named: Vec<PathBuf>,
+    /// What was found when the session began.
+    pub(super) found: Vec<PathBuf>,
+    /// Copies that were made for children.
+    pub(super) copies: Vec<PathBuf>,
+    /// Why something may have been missed.
+    pub(super) missed: Option<String>,
+}
+
+/// A folder to look through: where a child sees it, and where it lies on the host.
+struct Root {
+    at: PathBuf,
+    real: PathBuf,
+}
+
+/// Looks for what rules deny in what children see.
+///
+/// # Errors
+/// A rule denies what every command needs.
+pub(super) fn find(config: &ProfileConfig, places: &Places) -> Result<Denied, String> {
+    let mut denied = Denied::default();
+    let search = Search { config, places };
+    let (mut patterns, mut roots): (Vec<&DeniedRead>, Vec<Root>) = (Vec::new(), Vec::new());
+    for rule in &config.denied_reads {
+        if ["/proc", "/dev"].iter().any(|own| rule.path.starts_with(own)) {
+            denied.missed =
+                Some(format!("`{}` is for a folder of which each command has its own", rule.rule));
+            continue;
+        }
+        let covered = |at: &&PathBuf| rule.covers.covers(at);
+        denied.copies.extend(places.copies().filter(covered).cloned());
+        if search.is_inside(&rule.path) {
+            continue;
+        }
+        if rule.whole {
+            denied.named.extend(search.names(&rule.path));
+            let beneath = places.shown_beneath(&rule.path);
+            let stays = |at: &PathBuf| search.is_own(at) || search.is_opened(&rule.path, at);
+            denied.found.extend(beneath.into_iter().map(|(at, _)| at).filter(|at| !stays(at)));
+        } else {
+            patterns.push(rule);
+            roots.extend(search.roots(&rule.path));
+        }
+    }
+    if !patterns.is_empty() {
+        search.walk(&patterns, roots, &mut denied);
+    }
+    refuse_what_is_needed(config, &denied)?;
+    Ok(denied)
+}
+
+struct Search<'a> {
+    config: &'a ProfileConfig,
+    places: &'a Places,
+}
+
+impl Search<'_> {
+    /// Whether a path lies in a working directory, which is looked at as a whole.
+    fn is_inside(&self, path: &Path) -> bool {
+        let mut workspaces = self.config.workspace.iter().filter(|workspace| **workspace != Path::new("/"));
+        workspaces.any(|workspace| path.starts_with(workspace))
+    }
+
+    /// Whether a folder is the session's own, or a working directory: nothing of it is hidden from here.
+    fn is_own(&self, path: &Path) -> bool {
+        let config = self.config;
+        let mut own = config.results.iter().chain(&config.tools).chain([&config.temp]);
+        path == Path::new("/tmp") || own.any(|own| own == path) || self.is_inside(path)
+    }
+
+    /// Whether settings open a path although a wider one is denied.
+    fn is_opened(&self, denied: &Path, path: &Path) -> bool {
+        let mut opened = self.config.allow_read.iter().filter(|opened| beneath(opened, denied));
+        opened.any(|opened| path.starts_with(opened))
+    }
+
+    /// The names under which a child may see what a rule names: as it is written, in the case that it has on the disk,
+    /// behind a link, and where a folder above it is shown elsewhere.
+    fn names(&self, path: &Path) -> Vec<PathBuf> {
+        let mut names = vec![path.to_owned()];
+        names.extend(in_any_case(path));
+        let real: Vec<PathBuf> = names.iter().filter_map(|name| name.canonicalize().ok()).collect();
+        names.extend(real);
+        let elsewhere: Vec<PathBuf> = names.iter().flat_map(|name| self.places.aliases(name)).collect();
+        names.extend(elsewhere);
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Where a pattern may match something that a child sees.
+    fn roots(&self, start: &Path) -> Vec<Root> {
+        let mut roots = Vec::new();
+        for start in self.names(start) {
+            if self.places.shows(&start) && start.is_dir() {
+                roots.push(Root { at: start.clone(), real: start.clone() });
+            }
+            let beneath = self.places.shown_beneath(&start).into_iter();
+            roots.extend(beneath.filter(|(at, _)| !self.is_own(at)).map(|(at, real)| Root { at, real }));
+        }
+        roots
+    }
+
+    /// Whether one of these rules is for a path; what settings let be read although a wider path is denied isn't denied
+    /// by that.
+    fn is_denied(&self, patterns: &[&DeniedRead], path: &Path) -> bool {
+        if !self.config.deny_read.as_ref().is_none_or(|all| all.covers(path)) {
+            return false;
+        }
+        let opened = |rule: &DeniedRead| {
+            let mut allowed = self.config.allow_read.iter();
+            allowed.any(|allowed| path.starts_with(allowed) && rule.covers.covers(allowed))
+        };
+        patterns.iter().any(|rule| rule.covers.covers(path) && !opened(rule))
+    }
+
+    fn walk(&self, patterns: &[&DeniedRead], mut roots: Vec<Root>, denied: &mut Denied) {
+        roots.sort_by(|one, other| one.at.cmp(&other.at));
+        roots.dedup_by(|one, other| one.at == other.at);
+        // One in another is found from there, unless it lies elsewhere.
+        let plain = |root: &Root| root.at == root.real;
+        let outer: Vec<PathBuf> =
+            roots.iter().filter(|root| plain(root)).map(|root| root.at.clone()).collect();
+        let within = |root: &Root| outer.iter().any(|outer| *outer != root.at && root.at.starts_with(outer));
+        roots.retain(|root| !(plain(root) && within(root)));
+        let mut folders: VecDeque<(PathBuf, PathBuf, usize)> =
+            roots.into_iter().map(|root| (root.at, root.real, 0)).collect();
+        // What has no place of its own is shown if the folder is that it lies in: few have to be asked about.
+        let own = self.config.results.iter().chain(&self.config.tools).chain(&self.config.workspace);
+        let placed: HashSet<&Path> = self.places.all().chain(own.map(PathBuf::as_path)).collect();
+        let mut entries = 0;
+        while let Some((at, real, depth)) = folders.pop_front() {
+            for entry in fs::read_dir(&real).into_iter().flatten().flatten() {
+                entries += 1;
+                if entries > limits::DENIED_ENTRIES_MAX {
+                    let count = limits::DENIED_ENTRIES_MAX;
+                    let rules: Vec<String> = patterns.iter().map(|rule| format!("`{}`", rule.rule)).collect();
+                    denied.missed = Some(format!(
+                        "there are more than {count} files where {} may mean one, and no more are looked at",
+                        rules.join(", ")
+                    ));
+                    return;
+                }
+                let name = entry.file_name();
+                let (at, real) = (at.join(&name), real.join(&name));
+                if placed.contains(&*at) && (self.is_own(&at) || !self.places.shows(&at)) {
+                    continue;
+                }
+                if self.is_denied(patterns, &at) || (real != at && self.is_denied(patterns, &real)) {
+                    let count = limits::MASKS_MAX;
+                    if denied.found.len() >= count {
+                        denied.missed = Some(format!("rules deny reading more than {count} files there"));
+                        return;
+                    }
+                    denied.found.push(at);
+                    continue;
+                }
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                if depth >= limits::WALK_DEPTH_MAX {
+                    denied.missed = Some(format!("`{}` is more than {depth} folders deep", at.display()));
+                    continue;
+                }
+                folders.push_back((at, real, depth + 1));
+            }
+        }
+    }
+}
+
+/// Names on the disk that differ from this one by case alone: rules don't look at that. A bounded number.
+fn in_any_case(path: &Path) -> Vec<PathBuf> {
+    const MOST: usize = 8;
+    let mut found = vec![PathBuf::from("/")];
+    for name in path.iter().skip(1) {
+        let folded = name.to_string_lossy().to_lowercase();
+        let mut next = Vec::new();
+        for folder in found {
+            let same = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let same = same.map(|entry| entry.file_name());
+            let same = same.filter(|other| other.to_string_lossy().to_lowercase() == folded);
+            next.extend(same.map(|name| folder.join(name)));
+        }
+        next.truncate(MOST);
+        found = next;
+    }
+    found
+}
+
+/// Programs that start every command.
+const SHELLS: [&str; 4] = ["/bin/sh", "/bin/bash", "/usr/bin/sh", "/usr/bin/bash"];
+/// How the names of the loader and of what shells are linked with begin.
+const LIBRARIES: [&str; 6] = ["ld-linux", "ld-musl", "ld.so", "libc.so", "libc.musl", "libtinfo.so"];
+/// Where these lie, or in a folder directly in it.
+const LIBRARY_FOLDERS: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+
+/// What no command can do without, as it really lies.
+fn needed() -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = SHELLS.iter().map(PathBuf::from).collect();
+    let folders = LIBRARY_FOLDERS.iter().map(PathBuf::from);
+    let below =
+        LIBRARY_FOLDERS.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let below = below.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("-linux-"));
+    for folder in folders.chain(below) {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let named = |name: &str| LIBRARIES.iter().any(|begin| name.starts_with(begin));
+        let libraries = entries.filter(|entry| named(&entry.file_name().to_string_lossy()));
+        paths.extend(libraries.map(|entry| entry.path()));
+    }
+    let mut real: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    real.sort();
+    real.dedup();
+    real
+}
+
+fn refuse_what_is_needed(config: &ProfileConfig, denied: &Denied) -> Result<(), String> {
+    let hidden = denied.named.iter().chain(&denied.found).chain(&config.deny_read_paths);
+    let hidden: Vec<PathBuf> = hidden.filter_map(|path| path.canonicalize().ok()).collect();
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let needed = needed();
+    let Some(path) = needed.iter().find(|path| hidden.iter().any(|hidden| path.starts_with(hidden))) else {
+        return Ok(());
+    };
+    let mut rules = config.denied_reads.iter();
+    let rule = rules.find(|rule| rule.covers.covers(path) || path.starts_with(&rule.path));
+    let who =
+        rule.map_or("`sandbox.filesystem.denyRead`".to_owned(), |rule| format!("the rule `{}`", rule.rule));
+    Err(format!(
+        "no command can run, because {who} denies reading `{}`, which every command needs; deny what lies further down, \
+         or the tool itself (`Bash`)",
+        path.display()
+    ))
+}

@@ -1,0 +1,107 @@
+//! What commands of a session that was killed have done and nobody has undone: it is undone when the next one starts.
+//!
+//! Nobody knows what the user did since. So what is in the way is put aside and never removed, and all of it is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haft::ports::Refusal;
+
+use super::clean::{Cleaned, Ground};
+use super::config::{Checked, check_config};
+use crate::profile::journal::Known;
+use crate::profile::{limits, placeholders, repository, shown, undo, walk};
+
+/// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
+pub(super) fn undo_config(path: &Path, before: &[u8], notes: &mut Vec<String>) -> bool {
+    // The repository may be gone.
+    if !path.parent().is_some_and(Path::is_dir) {
+        return true;
+    }
+    let Checked { said, now, .. } = check_config(path, before);
+    if let Some(Refusal::Protected { path, done }) = said {
+        notes.push(format!(
+            "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
+            shown(&path)
+        ));
+    }
+    now.is_some()
+}
+
+/// Puts aside what a command has made. Whether nothing is left to be put aside.
+pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
+    // An empty folder is nothing that git obeys.
+    if !undo::is_there(name) || placeholders::stands(name) {
+        return true;
+    }
+    let done = undo::put_aside(name, below);
+    notes.push(format!(
+        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+        shown(name)
+    ));
+    !undo::is_there(name)
+}
+
+/// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
+pub(super) fn clean_new(known: &Known, home: Option<&Path>, notes: &mut Vec<String>) -> bool {
+    let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
+    let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
+    let found = known.repositories.iter().take(limits::REPOSITORIES_MAX);
+    let held: Vec<_> = found.filter_map(|work| repository::find(work, home).ok().flatten()).collect();
+    let ground = Ground { workspaces: &workspaces, held: &held, is_users: &is_known, gently: true };
+    let mut said = Vec::new();
+    let mut done = true;
+    for work in repositories(&workspaces, known.more, notes).into_iter().filter(|work| !is_known(work)) {
+        done &= ground.clean(&work, &mut said) != Cleaned::Fails;
+    }
+    let told = said.len();
+    for refusal in said.into_iter().take(limits::NAMES_TOLD_MAX) {
+        if let Refusal::Protected { path, done } = refusal {
+            notes.push(format!(
+                "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+                shown(&path)
+            ));
+        }
+    }
+    if told > limits::NAMES_TOLD_MAX {
+        notes.push(format!("and {} more like that", told - limits::NAMES_TOLD_MAX));
+    }
+    done
+}
+
+/// Folders with a repository in these working directories; directly in them only, where others may be the user's.
+fn repositories(workspaces: &[PathBuf], only_near: bool, notes: &mut Vec<String>) -> Vec<PathBuf> {
+    let mut works = near(workspaces);
+    if !only_near {
+        let found = walk::walk(workspaces, None, None);
+        match found.folders {
+            Some(folders) => {
+                let with_git = folders.into_iter().filter(|(_, folder)| folder.has_git);
+                works.extend(with_git.map(|(path, _)| path));
+            }
+            None => {
+                works.extend(found.repositories);
+                notes.push(
+                    "a session was killed while a command ran, and there are too many files to find every repository \
+                     that it may have made; look before you use git there"
+                        .into(),
+                );
+            }
+        }
+    }
+    works.sort();
+    works.dedup();
+    works
+}
+
+/// Working directories and folders directly in them with a repository.
+pub(super) fn near(workspaces: &[PathBuf]) -> Vec<PathBuf> {
+    let mut works = workspaces.to_owned();
+    for workspace in workspaces {
+        let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        works.extend(folders.take(limits::FOLDERS_LOOKED_AT_MAX).map(|folder| folder.path()));
+    }
+    works.retain(|work| undo::is_there(&work.join(".git")));
+    works
+}
