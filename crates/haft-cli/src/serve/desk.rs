@@ -8,7 +8,7 @@ use haft::BoxFuture;
 use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
 
 use super::client::{self, Client, Common};
-use super::views::Views;
+use super::views::{View, Views};
 use crate::session::{Pool, Said};
 use crate::{Usage, output};
 
@@ -48,7 +48,7 @@ impl Desk {
         let can_ask = client::can_ask(of, self.non_interactive);
         let view = self.views.of(of.principal.as_ref()).clone();
         if !of.revision.is_stateless() || of.way == Way::Stdio {
-            return self.admit(Client::new(self.common.clone(), view, can_ask)?);
+            return self.admit(view, can_ask);
         }
         let principal = of.principal.as_ref().map(|principal| principal.name.clone());
         let key = Key { principal, can_ask };
@@ -63,16 +63,26 @@ impl Desk {
             let oldest = alone.clients.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| alone.clients.remove(&oldest));
         }
-        let client = self.admit(Client::new(self.common.clone(), view, can_ask)?)?;
+        let client = self.admit(view, can_ask)?;
         alone.clients.insert(key, (now, client.clone()));
         Ok(client)
     }
 
-    fn admit(&self, client: Client) -> Result<Arc<Client>, Usage> {
-        let client = Arc::new(client);
-        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
-        there.retain(|client| client.strong_count() > 0);
-        there.push(Arc::downgrade(&client));
+    fn admit(&self, view: Arc<View>, can_ask: bool) -> Result<Arc<Client>, Usage> {
+        let version = || self.common.pool.as_ref().map(|pool| pool.servers().version());
+        let before = version();
+        let client = Arc::new(Client::new(self.common.clone(), view, can_ask)?);
+        {
+            let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+            there.retain(|client| client.strong_count() > 0);
+            there.push(Arc::downgrade(&client));
+        }
+        // What changed before it was among those who are told.
+        if version() != before
+            && let Some(registry) = self.common.pool.as_ref().and_then(|pool| pool.registry())
+        {
+            client.refresh(&registry);
+        }
         Ok(client)
     }
 

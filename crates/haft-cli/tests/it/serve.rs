@@ -1,8 +1,8 @@
 //! `haft serve` as a client sees it: what it offers, what stays denied, how it asks, what ends with whom.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -383,7 +383,7 @@ impl Http {
         for line in lines.by_ref().map_while(Result::ok) {
             if let Some(found) = line.strip_prefix("listening on ") {
                 url = Some(found.to_owned());
-                if flags.iter().any(|flag| *flag == "--settings") {
+                if flags.contains(&"--settings") {
                     break;
                 }
             } else if let Some(found) = line.strip_prefix("token, shown only now: ") {
@@ -446,10 +446,10 @@ fn exchange(mut stream: impl std::io::Read + std::io::Write, request: &str) -> (
     } else {
         body.to_owned()
     };
-    let messages = body
+    let mut messages = body
         .lines()
         .filter_map(|line| serde_json::from_str(line.strip_prefix("data:").unwrap_or(line).trim()).ok());
-    (status, messages.last().unwrap_or(Value::Null))
+    (status, messages.next_back().unwrap_or(Value::Null))
 }
 
 fn unchunked(body: &str) -> String {
@@ -528,6 +528,73 @@ fn each_token_has_its_own_view_mode_and_results() {
         served.post(Some(token), "", "resources/list", json!({})).1["result"]["resources"].clone()
     };
     assert_eq!((resources(ALICE.0).as_array().unwrap().len(), resources(bob)), (1, json!([])));
+}
+
+/// An authorization server that knows one token, and counts how often it was asked.
+fn authorization(resource: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut length, mut secret) = (0, false);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                let line = line.trim().to_ascii_lowercase();
+                if line.is_empty() {
+                    break;
+                }
+                if let Some(value) = line.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                secret |= line.starts_with("authorization: basic ");
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let good = secret && body == b"token=good-token";
+            let answer = json!({"active": good, "aud": resource, "sub": "me", "scope": "tools"}).to_string();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close",
+                answer.len()
+            );
+            write!(stream, "{head}\r\n\r\n{answer}").unwrap();
+        }
+    });
+    format!("http://{address}/introspect")
+}
+
+#[test]
+fn tokens_of_an_authorization_server_are_asked_about() {
+    let room = Room::new();
+    let resource = "https://haft.example/mcp";
+    room.write("home/secret", "0123456789abcdef");
+    fs::set_permissions(room.path("home/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let oauth = json!({"resource": resource, "authorizationServers": ["https://auth.example"],
+        "introspection": authorization(resource), "clientId": "haft", "clientSecretFile": "~/secret", "scopes": ["tools"]});
+    // One that is called as the subject is, and one that is the subject.
+    let clients =
+        json!([{"name": "me", "mode": "bypassPermissions"}, {"name": "oauth:me", "tools": ["Read"]}]);
+    let settings = json!({"serve": {"oauth": oauth, "clients": clients}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    let served = Http::start(&room, &["--settings", "{}"]);
+    assert_eq!(served.token, None);
+    let (status, listed) = served.post(Some("good-token"), "", "tools/list", json!({}));
+    assert_eq!((status, names(&listed)), (200, vec!["Read".to_owned()]), "{listed}");
+    for wrong in [None, Some("bad-token"), Some("me")] {
+        assert_eq!(served.post(wrong, "", "tools/list", json!({})).0, 401, "{wrong:?}");
+    }
+    let request = format!(
+        "GET /.well-known/oauth-protected-resource/mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        served.address()
+    );
+    let (status, found) = exchange(TcpStream::connect(served.address()).unwrap(), &request);
+    assert_eq!(
+        (status, &found["authorization_servers"][0]),
+        (200, &json!("https://auth.example")),
+        "{found}"
+    );
 }
 
 #[test]

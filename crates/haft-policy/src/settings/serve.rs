@@ -37,6 +37,7 @@ pub(crate) struct RawServe {
 #[schemars(extend("additionalProperties" = false, "required" = ["name"]))]
 pub struct ServeClient {
     /// Its name, for logs, for `--view`, and for principals of an authorization server (`oauth:SUBJECT`).
+    #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// The SHA-256 of its token, as 64 hexadecimal digits.
     #[schemars(extend("pattern" = "^[0-9a-fA-F]{64}$"))]
@@ -203,5 +204,21 @@ impl ServeSettings {
             list.iter().for_each(|At { value, source }| put(key, json!(value), source));
         }
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_has_64_digits() {
+        let client =
+            |digest: &str| ServeClient { token_sha256: Some(digest.into()), ..ServeClient::default() };
+        let digest = client(&"0aF1".repeat(16)).digest().unwrap();
+        assert_eq!((digest[0], digest[1], digest[31]), (0x0a, 0xf1, 0xf1));
+        for wrong in ["", "0a", &"0g".repeat(32), &"0a".repeat(33), &"é".repeat(32), &"+1".repeat(32)] {
+            assert_eq!(client(wrong).digest(), None, "{wrong}");
+        }
     }
 }

@@ -41,9 +41,17 @@ const GOOD: &[&str] = &[
     r#"{"classifier": {"command": ["x"], "timeoutMs": 5}, "repetitionGuard": 2}"#,
     r#"{"repetitionGuard": false}"#,
     r#"{"run": {"provider": "openai-chat", "openai-chat": {"model": "m", "baseUrl": "http://h/v1", "apiKey": "k", "windowTokens": 8000}, "anthropic": {}, "prices": {"m": {"input": 3, "output": 15.5, "cacheRead": 0.3}}, "maxTurns": 3, "maxTokens": 9, "maxSeconds": 60, "maxCost": 0.5}}"#,
+    r#"{"serve": {"clients": [{"name": "a", "tokenSha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "mode": "plan", "tools": ["Re*"], "allow": ["A"], "ask": [], "deny": ["B"]}, {"name": "b", "tokenFile": "~/t"}], "hosts": ["h"], "origins": ["https://o"]}}"#,
+    r#"{"serve": {"oauth": {"resource": "https://h/mcp", "authorizationServers": ["https://a"], "introspection": "https://a/i", "clientId": "c", "clientSecretFile": "/s", "scopes": ["x"]}}}"#,
 ];
 
 const BAD: &[&str] = &[
+    r#"{"serve": []}"#,
+    r#"{"serve": {"clients": [{"tokenFile": "/t"}]}}"#,
+    r#"{"serve": {"clients": [{"name": ""}]}}"#,
+    r#"{"serve": {"clients": [{"name": "a", "tokenSha256": "0123"}]}}"#,
+    r#"{"serve": {"clients": [{"name": "a", "mode": "yolo"}]}}"#,
+    r#"{"serve": {"oauth": {"clientId": "c"}}}"#,
     "[]",
     "3",
     r#"{"permissions": []}"#,
