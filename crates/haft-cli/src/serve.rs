@@ -25,15 +25,14 @@ mod pass;
 mod results;
 mod views;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::env::HAFT_MCP_SERVER;
 use haft::ports::Asker;
 use haft::{Cancel, Gates};
 use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::Server;
-use haft_policy::settings::Transport;
 use tokio::net::TcpListener;
 
 use self::args::ServeArgs;
@@ -83,15 +82,6 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     served.map(|()| Exit::Done)
 }
 
-/// Whether a server is `haft serve`.
-fn is_self(transport: &Transport) -> bool {
-    let Transport::Stdio { command, args, .. } = transport else { return false };
-    let own = std::env::current_exe().ok().and_then(|own| Some(own.file_name()?.to_owned()));
-    let name = Path::new(command).file_name();
-    name.is_some_and(|name| name == "haft" || Some(name) == own.as_deref())
-        && args.iter().any(|arg| arg == "serve")
-}
-
 /// How long calls may take once the server has to end.
 fn grace(args: &ServeArgs) -> Duration {
     match args.grace {
@@ -115,9 +105,13 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
     // It makes no calls: it is what servers are started beside.
     let member = view.base.join(joining)?;
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
-    let mut links = view.base.links(asker.clone(), member.bare, false);
-    // Clients keep their servers in files that are read here as well: this one would start itself, without end.
-    links.planned.servers.retain(|planned| !is_self(&planned.server.transport));
+    let links = view.base.links(asker.clone(), member.bare, false);
+    if std::env::var_os(HAFT_MCP_SERVER).is_some() && !links.planned.is_empty() {
+        output::say(
+            "haft: started as a server of another haft, so the servers that settings name are not connected",
+        );
+        return Ok(None);
+    }
     match links.planned.is_empty() {
         true => Ok(None),
         false => Ok(Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?))),

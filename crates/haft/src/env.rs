@@ -17,6 +17,9 @@ pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
 pub const HAFT_STATE_DIR: &str = "HAFT_STATE_DIR";
 /// The folder for the user's settings. Default: `$XDG_CONFIG_HOME/haft`, or `~/.config/haft`. No tool can write there.
 pub const HAFT_CONFIG_DIR: &str = "HAFT_CONFIG_DIR";
+/// Set for processes that are started as MCP servers. A `haft serve` that finds it connects to no servers of its own: files of
+/// clients name `haft serve` too, and it would start itself without end.
+pub const HAFT_MCP_SERVER: &str = "HAFT_MCP_SERVER";
 /// How long a command of Bash runs before it goes on in the background, in milliseconds. Default: 120000.
 pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
 /// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.

@@ -661,3 +661,28 @@ fn servers_come_later_and_clients_are_told() {
     assert_eq!(client.call("mcp__f__echo", json!({"text": "hi"})), ("hi".to_owned(), false));
     assert_eq!(client.leave(), Some(0));
 }
+
+/// Clients keep their servers in files that `haft` reads as well.
+#[test]
+fn one_that_is_a_server_of_itself_starts_once() {
+    let room = Room::new();
+    let again = format!(
+        "#!/bin/sh\necho start >> {}\nexec {} serve --stdio --mcp-config {}\n",
+        room.path("work/starts").display(),
+        env!("CARGO_BIN_EXE_haft"),
+        room.path("servers.json").display(),
+    );
+    room.write("again.sh", &again);
+    room.write(
+        "servers.json",
+        &json!({"mcpServers": {"me": {"command": room.path("again.sh")}}}).to_string(),
+    );
+    let mut client = Stdio1::new(&room, &["--mcp-config", "../servers.json"]);
+    until("the tools are there", || {
+        client.hear("notifications/tools/list_changed");
+        client.tools().iter().any(|name| name == "mcp__me__Read")
+    });
+    assert!(!client.tools().iter().any(|name| name.contains("mcp__me__mcp")), "it has no servers of its own");
+    assert_eq!(client.leave(), Some(0));
+    assert_eq!(fs::read_to_string(room.path("work/starts")).unwrap(), "start\n");
+}

@@ -36,6 +36,7 @@ pub(crate) async fn connect(
     let heard = log.clone();
     let mut request = ProcessRequest::new(argv, stdio.cwd.as_deref().unwrap_or(cwd))
         .with_env("CLAUDE_PROJECT_DIR", cwd)
+        .with_env(haft::env::HAFT_MCP_SERVER, "1")
         .with_confinement(stdio.confinement)
         .with_timeout(Duration::MAX)
         .with_output_bytes_max(0)
