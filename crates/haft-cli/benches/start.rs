@@ -1,5 +1,6 @@
 //! How long the program takes to start, against a program that does nothing, and a whole `haft call Bash`, sandbox and all,
-//! against the same command in a plain bash, in one run.
+//! against the same command in a plain bash, in one run. Then `haft serve`, to its list of tools, and how long many MCP servers take
+//! to connect, against one.
 //!
 //! Both are started in turns, so that whatever else the machine does meets both alike. `cargo xtask bench` runs this
 //! and keeps what it prints.
@@ -7,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -38,7 +40,70 @@ fn main() {
         let ratio = ours / least;
         println!("| start of {what} | {least:.2} ms | {ours:.2} ms | {ratio:.2} | {goal} |");
     }
+    let (mut least, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS / 4 {
+        least.push(start(nothing, &[], empty.path(), empty.path()));
+        ours.push(listed(haft, empty.path()));
+    }
+    let (least, ours) = (median(least), median(ours));
+    let ratio = ours / least;
+    println!(
+        "| start of `haft serve --stdio` to its tools listed | {least:.2} ms | {ours:.2} ms | {ratio:.2} | ≤ 25 ms |"
+    );
     whole(tempfile::tempdir().unwrap().path());
+    many(tempfile::tempdir().unwrap().path());
+}
+
+/// From the start of a server to its list of tools, in milliseconds.
+fn listed(haft: &Path, dir: &Path) -> f64 {
+    let mut command = Command::new(haft);
+    command.args(["serve", "--stdio"]).current_dir(dir).env("HOME", dir);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let begin = Instant::now();
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(ASKS.as_bytes()).unwrap();
+    let answers = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let list = answers.take(2).last().unwrap();
+    let took = begin.elapsed().as_secs_f64() * 1e3;
+    assert!(list.contains("\"Read\""), "{list}");
+    drop(input);
+    child.wait().unwrap();
+    took
+}
+
+/// What a client says before it has the tools.
+const ASKS: &str = concat!(
+    r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "#,
+    r#""clientInfo": {"name": "bench", "version": "1"}}}"#,
+    "\n",
+    r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#,
+    "\n",
+    r#"{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}"#,
+    "\n"
+);
+
+/// `haft tools` with servers that take a while, each half a second.
+fn many(dir: &Path) {
+    println!("\n| what | one server | 20 servers | ratio | to reach |");
+    println!("|---|---|---|---|---|");
+    let slow = format!("sleep 0.5; exec {} serve --stdio", env!("CARGO_BIN_EXE_haft"));
+    let files = [1, 20].map(|count| {
+        let servers: Vec<String> = (0..count)
+            .map(|at| format!("\"s{at}\": {{\"command\": \"sh\", \"args\": [\"-c\", \"{slow}\"]}}"))
+            .collect();
+        let file = dir.join(format!("{count}.json"));
+        std::fs::write(&file, format!("{{\"mcpServers\": {{{}}}}}", servers.join(", "))).unwrap();
+        file.display().to_string()
+    });
+    let haft = Path::new(env!("CARGO_BIN_EXE_haft"));
+    let times =
+        |file: &str| (0..5).map(|_| start(haft, &["tools", "--mcp-config", file], dir, dir)).collect();
+    let (one, twenty) = (median(times(&files[0])), median(times(&files[1])));
+    println!(
+        "| `haft tools` with servers that take half a second | {one:.0} ms | {twenty:.0} ms | {:.2} | about 1: the slowest one |",
+        twenty / one
+    );
 }
 
 /// One command, from the start of the program to its end: settings, session, sandbox, command, result. Nothing of it is
