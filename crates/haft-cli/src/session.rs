@@ -151,7 +151,7 @@ fn assemble(
         results: base.ground.results().zip(base.ground.results()),
     };
     let Member { engine, bare, hooks, tasks } = base.join(joining)?;
-    let links = base.links(asker, bare, search.enabled != Some(false));
+    let links = base.links(&policy, asker, bare, search.enabled != Some(false));
     let confined = base.processes.confines();
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;

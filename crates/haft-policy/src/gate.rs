@@ -145,6 +145,15 @@ impl fmt::Display for BadPolicy {
 impl std::error::Error for BadPolicy {}
 
 impl Policy {
+    /// The rule that denies everything of an MCP server, if there is one: then nothing of it may be reached, its resources and
+    /// prompts no more than its tools.
+    pub fn denies_server(&self, server: &str) -> Option<Because> {
+        let rules = &self.0.live.sets().rules;
+        // A name that no tool has: only a rule about all of them is about it.
+        let by = rules.hides(&format!("mcp__{server}__"))?;
+        Some(rules.rule(by).because())
+    }
+
     /// Puts a policy together, and says what is doubtful about it.
     ///
     /// # Errors

@@ -205,10 +205,16 @@ impl Base {
     }
 
     /// What servers are started with.
-    pub(crate) fn links(&self, asker: Option<Arc<dyn Asker>>, bare: Engine, searches: bool) -> Links {
+    pub(crate) fn links(
+        &self,
+        policy: &Policy,
+        asker: Option<Arc<dyn Asker>>,
+        bare: Engine,
+        searches: bool,
+    ) -> Links {
         let Ground { registry, planned, workspace, state, .. } = &self.ground;
         Links {
-            planned: planned.clone(),
+            planned: planned.clone().without_denied(|server| policy.denies_server(server)),
             asker,
             registry: registry.clone(),
             bare,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::Confinement;
+use haft::ports::{Because, Confinement};
 use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
 use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
 use haft_policy::source::Scope;
@@ -50,6 +50,8 @@ pub(crate) enum NotUsed {
     Denied(String),
     /// It is not among those that settings allow.
     NotAllowed,
+    /// A rule denies everything of it: which.
+    ByRule(String),
     /// What is said of its sign-in makes no sense: why.
     BadSignIn(String),
 }
@@ -62,6 +64,7 @@ impl NotUsed {
             NotUsed::Disabled(by) => format!("turned off by {by}"),
             NotUsed::Hidden(by) => format!("{by} names one that is called the same"),
             NotUsed::Denied(by) => format!("denied by {by} (`deniedMcpServers`)"),
+            NotUsed::ByRule(by) => format!("denied by {by}"),
             NotUsed::BadSignIn(words) => format!("its `oauth` can't be used: {words}"),
             NotUsed::NotAllowed => "`allowedMcpServers` does not name it".to_owned(),
         }
@@ -205,6 +208,16 @@ impl Planned {
     /// Without all others.
     pub(crate) fn only(mut self, name: &str) -> Planned {
         self.servers.retain(|planned| planned.server.name == name);
+        self
+    }
+
+    /// Where everything of a server is denied by a rule, it is not used at all: it has more than tools.
+    pub(crate) fn without_denied(mut self, denies: impl Fn(&str) -> Option<Because>) -> Planned {
+        for planned in self.servers.iter_mut().filter(|planned| planned.plan.is_ok()) {
+            if let Some(because) = denies(&planned.server.name) {
+                planned.plan = Err(NotUsed::ByRule(because.by));
+            }
+        }
         self
     }
 

@@ -613,3 +613,22 @@ fn many_tools_are_found_by_searching() {
     let listed = names(&["tools", "--format", "json"]);
     assert!(listed.contains(&"mcp__f__flute".to_owned()) && !listed.contains(&"ToolSearch".to_owned()));
 }
+
+#[test]
+fn nothing_of_a_server_that_a_rule_denies_is_reached() {
+    for rule in ["mcp__f", "mcp__f__*", "mcp__*"] {
+        let room = one("");
+        let listed = say(&room, &["tools", "--deny", rule]);
+        assert!(listed.code == Some(0) && !listed.stdout.contains("mcp__f__"), "{listed:?}");
+        let uri = r#"{"server": "f", "uri": "file:///etc/passwd"}"#;
+        let read = say(&room, &["call", "ReadMcpResource", uri, "--deny", rule]);
+        assert_eq!((read.code, read.stdout.as_str()), (Some(1), ""), "{read:?}");
+        assert_eq!(counted(&room, "start"), 0, "{rule}: it is not even started");
+        let rows = say(&room, &["mcp", "list", "--deny", rule]);
+        assert!(rows.stdout.contains(&format!("denied by rule `{rule}`")), "{rows:?}");
+    }
+    // One tool of many leaves the server as it is.
+    let room = one("");
+    let listed = say(&room, &["tools", "--deny", "mcp__f__slow"]);
+    assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
+}

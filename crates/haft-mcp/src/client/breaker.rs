@@ -3,8 +3,11 @@
 //! Only reaching it counts: a tool that fails is an answer. After too many failures in a row calls are refused at once; when
 //! the pause is over one call tries, and its outcome decides for the others.
 
+use std::sync::{Arc, Weak};
+
 use tokio::time::Instant;
 
+use super::session::Session;
 use crate::limits::{BREAKER_FAILURES, BREAKER_PAUSE};
 
 #[derive(Debug, Default)]
@@ -14,6 +17,8 @@ pub(crate) struct Breaker {
     closed_until: Option<Instant>,
     /// A call tries whether it is better.
     trying: bool,
+    /// The connection whose loss was counted last.
+    lost: Weak<Session>,
 }
 
 impl Breaker {
@@ -41,6 +46,15 @@ impl Breaker {
             self.closed_until = Some(now + BREAKER_PAUSE);
         }
         self.trying = false;
+    }
+
+    /// A connection was lost: that counts once, however many calls were under way.
+    pub(crate) fn lost(&mut self, connection: &Arc<Session>, now: Instant) {
+        let connection = Arc::downgrade(connection);
+        if !self.lost.ptr_eq(&connection) {
+            self.failed(now);
+            self.lost = connection;
+        }
     }
 
     /// A call that was admitted ended without knowing.

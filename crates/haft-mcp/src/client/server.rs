@@ -607,14 +607,14 @@ impl Server {
         if matches!(answer, Ok(_) | Err(Failure::Refused { .. } | Failure::WantsSignIn(_))) {
             lock(&self.0.breaker).reached();
         }
-        answer.map_err(|failure| self.error(&failure))
+        answer.map_err(|failure| self.lost(&session, failure))
     }
 
     /// Asks something that changes nothing: lists, resources, prompts.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, ToolError> {
         let session = self.session().await?;
         let asked = session.request_in_rounds(method, params, Patience::REQUEST, &|_| {}).await;
-        asked.map_err(|failure| self.error(&failure))
+        asked.map_err(|failure| self.lost(&session, failure))
     }
 
     /// Reads a resource, and watches it from then on.
@@ -645,6 +645,7 @@ impl Server {
                 self.named(),
                 limits::BREAKER_FAILURES
             ))
+            .retryable()
         })?;
         let trial = Trial(Some(&self.0.breaker));
         let mut state = self.0.state.subscribe();
@@ -679,6 +680,14 @@ impl Server {
         )))
     }
 
+    /// A failure over this connection in words for the model.
+    fn lost(&self, session: &Arc<Session>, failure: Failure) -> ToolError {
+        if matches!(failure, Failure::Gone(_)) {
+            lock(&self.0.breaker).lost(session, Instant::now());
+        }
+        self.error(&failure)
+    }
+
     fn named(&self) -> String {
         format!("the MCP server `{}`", self.0.config.name)
     }
@@ -696,13 +705,10 @@ impl Server {
             Failure::WantsSignIn(words) => {
                 ToolError::new(format!("{server} did not carry out the call: {words}"))
             }
-            Failure::Gone(words) => {
-                lock(&self.0.breaker).failed(Instant::now());
-                ToolError::new(format!(
-                    "{server} went away during the call: {words}; what the call did until then is not known; it is \
-                     started again for the next call"
-                ))
-            }
+            Failure::Gone(words) => ToolError::new(format!(
+                "{server} went away during the call: {words}; what the call did until then is not known; it is \
+                 started again for the next call"
+            )),
             Failure::Idle(after) => ToolError::of(
                 ErrorKind::TimedOut,
                 format!("{server} gave no sign of life for {} s; it was told to stop", after.as_secs_f64()),

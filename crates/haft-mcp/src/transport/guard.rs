@@ -257,6 +257,8 @@ impl Guard {
         if text.iter().all(u8::is_ascii_whitespace) {
             return;
         }
+        // Some write a mark of the byte order before everything.
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         match serde_json::from_slice::<Value>(text) {
             Ok(Value::Array(batch)) if !batch.is_empty() => {
                 for value in batch.into_iter().take(BATCH_MAX) {
@@ -264,8 +266,29 @@ impl Guard {
                 }
             }
             Ok(value) => self.understand_one(value),
-            Err(_) => self.invalid(),
+            Err(error) => {
+                self.invalid();
+                // Its number may be readable where the rest isn't: then somebody waits for it.
+                if let Some(id) = self.only_call_named_in(text) {
+                    let words = format!("the server's answer can't be read: {error}");
+                    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+                    self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+                }
+            }
         }
+    }
+
+    /// The request that is meant by text that is no JSON: the only one under way whose number stands behind an `"id":`.
+    fn only_call_named_in(&self, text: &[u8]) -> Option<RequestId> {
+        let text = String::from_utf8_lossy(text);
+        let mut named = text.split("\"id\"").skip(1).filter_map(|rest| {
+            let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+            let number = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            let id = NumberOrString::Number(number.parse().ok()?);
+            self.pending.contains_key(&id).then_some(id)
+        });
+        let first = named.next()?;
+        named.all(|other| other == first).then_some(first)
     }
 
     fn understand_one(&mut self, mut value: Value) {

@@ -47,6 +47,33 @@ async fn a_call_that_may_have_had_effects_is_not_repeated_and_a_server_that_alwa
     assert_eq!(count(counts.path(), "call"), limits::BREAKER_FAILURES as usize);
 }
 
+/// One death is one failure, however many calls it ends.
+#[tokio::test]
+async fn a_server_that_dies_with_many_calls_under_way_is_there_for_the_next() {
+    let (room, counts) = room("").await;
+    let calls = 2 * limits::BREAKER_FAILURES as usize;
+    let turns: Vec<_> = (0..calls).map(|_| room.engine.turn()).collect();
+    let never = turns.into_iter().map(|turn| turn.run([haft::ToolCall::new("n", "mcp__f__never", "{}")]));
+    let died = async {
+        until("all are under way", || count(counts.path(), "never") == calls).await;
+        room.failure("mcp__f__die_before", json!({})).await
+    };
+    let (ended, _) = tokio::join!(futures_util::future::join_all(never), died);
+    assert!(ended.iter().all(|results| results[0].error().unwrap().message().contains("went away")));
+    echoes(&room).await;
+}
+
+/// Python writes `NaN` and lone surrogates by itself, and servers nest what they like.
+#[tokio::test]
+async fn an_answer_that_is_no_json_ends_its_call() {
+    let (room, _counts) = room("").await;
+    for what in ["nan", "surrogate", "infinite", "deep", "cut"] {
+        let words = room.failure("mcp__f__unreadable", json!({"what": what})).await;
+        assert!(words.contains("the server's answer can't be read: "), "{what}: {words}");
+    }
+    echoes(&room).await;
+}
+
 #[tokio::test]
 async fn every_call_in_flight_gets_one_error() {
     let (room, counts) = room("").await;
@@ -84,7 +111,7 @@ async fn nonsense_is_counted_and_nothing_happens() {
     assert_eq!(room.text("mcp__f__bad_json", json!({})).await, "still here");
     assert!(room.server().dropped().invalid >= 9, "{:?}", room.server().dropped());
     assert_eq!(room.text("mcp__f__nul", json!({})).await, "still here");
-    assert_eq!(room.text("mcp__f__bom", json!({})).await, "after bom");
+    assert_eq!(room.text("mcp__f__bom", json!({})).await, "bom");
     assert_eq!(room.text("mcp__f__wrong_id", json!({})).await, "for you");
     assert!(room.server().dropped().unknown >= 3, "{:?}", room.server().dropped());
     assert_eq!(room.text("mcp__f__text_id", json!({})).await, "number as text");

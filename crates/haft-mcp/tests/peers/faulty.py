@@ -49,7 +49,7 @@ def tools():
     if "few" in FAULTS:
         return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
-        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom""".split()
+        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom unreadable""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
     bad = [{"name": "no_schema"}, tool("bad_schema", inputSchema={"type": "object", "$ref": "https://example.com/x"}), tool("echo")]
     return [echo] + [tool(name) for name in names] + CHANGED["extra"] + bad
@@ -101,6 +101,9 @@ def call(id, name, arguments, meta):
         except BrokenPipeError:
             pass
         return
+    if name == "unreadable":
+        value = {"nan": b"NaN", "surrogate": b'"\\ud800"', "infinite": b"1e999", "deep": b"[" * 400 + b"]" * 400, "cut": b'"'}[arguments["what"]]
+        return raw(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [], "structuredContent": {"a": %s}}}\n' % (id, value))
     if name == "bad_json":
         for line in [b"{", b"nonsense", b'{"jsonrpc": "2.0", "id": NaN}', b"\xff\xfe", b"[" * 100_000, b"[]", b"null", b"3", b'""', b'{"a": 1}']:
             raw(line + b"\n")
@@ -126,7 +129,7 @@ def call(id, name, arguments, meta):
     if name == "odd":
         return send({"jsonrpc": "2.0", "id": id, "outcome": 3})
     if name == "never":
-        return
+        return count("never")
     if name == "late":
         time.sleep(1)
         return result(text("too late"))
