@@ -571,7 +571,8 @@ fn a_long_call_goes_on_in_the_background() {
     room.write("home/.config/haft/settings.json", r#"{"mcp": {"backgroundAfterMs": 200}}"#);
     let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("mcp__f__late", json!({})),
         call("TaskOutput", json!({"task_id": "task-1", "block": true})), call("mcp__f__never", json!({})),
-        call("TaskStop", json!({"task_id": "task-2"})), call("TaskOutput", json!({})), {"text": "Done."}]});
+        call("TaskStop", json!({"task_id": "task-2"})), call("TaskOutput", json!({})),
+        call("mcp__f__echo", json!({"text": "still there"})), {"text": "Done."}]});
     let (found, _) = run(&room, &script, &[]);
     let text = |at: usize| found["calls"][at]["result"].as_str().unwrap_or_default().to_owned();
     assert!(
