@@ -1,14 +1,14 @@
 //! `cargo xtask docs`: pages made from what is elsewhere in the repository, so that they can't say something else.
 //!
-//! Reference pages come from the documented constants in the code, the picture of the README from the text that its
-//! example printed. The constants are read line by line, not with a parser: the two files hold nothing else, and a line that this
+//! Reference pages come from the documented constants in the code, pages of tools from examples that are played by a
+//! test of the program, the picture of the README from the text that its example printed. The constants are read line by line, not with a parser: the two files hold nothing else, and a line that this
 //! does not understand stops it instead of being left out.
 
 use std::fs;
 use std::path::Path;
 
 use crate::Done;
-use crate::cargo::root;
+use crate::cargo::{cargo, root};
 use crate::picture::picture;
 use crate::source::write;
 
@@ -62,6 +62,12 @@ pub(crate) fn run(action: Action) -> Done {
                 ));
             }
         }
+    }
+    if action == Action::Write {
+        // The pages of tools come from the program itself; its tests hold that they are current.
+        let test =
+            ["test", "--package", "haft-cli", "--test", "it", "every_built_in_tool_has_a_current_page"];
+        cargo(test).with_env("UPDATE_TOOLS", "1").run()?;
     }
     if stale.is_empty() {
         println!("the pages made from code are current");

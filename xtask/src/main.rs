@@ -18,6 +18,7 @@ mod deny;
 mod docs;
 mod fuzz;
 mod lint;
+mod programs;
 mod prove;
 
 mod cargo;

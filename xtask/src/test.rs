@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::cargo::{cargo, metadata};
 use crate::steps::Steps;
-use crate::{Done, deny, docs, features, lint, node, python, repository};
+use crate::{Done, deny, docs, features, lint, node, programs, python, repository};
 
 pub(crate) fn run() -> Done {
     let mut steps = Steps::new();
@@ -16,6 +16,7 @@ pub(crate) fn run() -> Done {
     steps.run("repository", repository::run)?;
     steps.run("docs", || docs::run(docs::Action::Check))?;
     steps.run("clippy", lint::clippy)?;
+    steps.run("programs", programs::install)?;
     let mut python = PathBuf::new();
     steps.run("python", || python::interpreter().map(|made| python = made))?;
     let mut modules = PathBuf::new();

@@ -116,6 +116,10 @@ pub(crate) struct Row {
     /// How many characters of a result the model sees at once; a longer result goes to a file.
     #[cfg_attr(test, schemars(schema_with = "limit_schema"))]
     max_result_chars: ResultLimit,
+    /// How many seconds a call may take; null where a call is bounded by what it starts.
+    time_limit_s: Option<u64>,
+    /// How many of its calls may run at once; null where only the session's own limit holds.
+    calls_at_once: Option<usize>,
     /// Whether its calls run a program that nothing holds to what they declare.
     unconfined: bool,
     /// Other names that find it.
@@ -193,6 +197,8 @@ impl Row {
             origin: origin.to_string(),
             class: tool.listed_class().into(),
             max_result_chars: tool.result_limit(),
+            time_limit_s: tool.time_limit().map(|limit| limit.as_secs()),
+            calls_at_once: tool.calls_at_once(),
             unconfined: tool.spec().runs_in_child(),
             aliases: tool.aliases().to_vec(),
             description: tool.description().to_owned(),

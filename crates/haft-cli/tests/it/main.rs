@@ -30,4 +30,8 @@ mod settings;
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;
 mod terminal;
+mod tool_effects;
+mod tool_example;
+mod tool_naughty;
+mod tool_pages;
 mod trust;

@@ -29,9 +29,18 @@ pub(crate) fn ran(code: i32, stdout: &str, stderr: &str) -> Ran {
 }
 
 impl Room {
-    pub(crate) fn new() -> Room {
+    /// A room without files.
+    pub(crate) fn empty() -> Room {
         let room = Room { dir: tempfile::tempdir().unwrap() };
-        for dir in ["work/src", "beside", "home"] {
+        for dir in ["work", "home", "tmp"] {
+            std::fs::create_dir_all(room.path(dir)).unwrap();
+        }
+        room
+    }
+
+    pub(crate) fn new() -> Room {
+        let room = Room::empty();
+        for dir in ["work/src", "beside"] {
             std::fs::create_dir_all(room.path(dir)).unwrap();
         }
         for (path, bytes) in [

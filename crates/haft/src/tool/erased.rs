@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -132,6 +133,16 @@ impl AnyTool {
     /// How much of a result the model sees at once.
     pub fn result_limit(&self) -> ResultLimit {
         self.0.spec.result_limit
+    }
+
+    /// How long a call may run, where a limit is set for all of them.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.0.spec.timeout.limit()
+    }
+
+    /// How many of its calls may run at once, where it has a limit of its own.
+    pub fn calls_at_once(&self) -> Option<usize> {
+        self.0.spec.concurrency
     }
 
     /// The class under which it is listed; see [`ToolSpec::listed_class`].

@@ -1,0 +1,200 @@
+//! What a tool declares is what it touches: its example is traced, and compared with what `haft check` said of it.
+//!
+//! The session is played twice under `strace`, with the call and without it; what only the first run opened, made,
+//! changed or connected to has to be declared. What the program keeps for itself (its state folder, temporary files) is
+//! not the tool's. Commands that a tool runs are held by the sandbox, which has tests of its own, so tools that declare
+//! that they run something are judged by what the program itself touched.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::room::Room;
+use crate::tool_example;
+
+#[test]
+fn every_tool_touches_only_what_it_declares() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("skipped: there is no strace");
+        return;
+    }
+    let mut undeclared = Vec::new();
+    for (tool, example) in tool_example::all() {
+        if let Some(missing) = example.missing() {
+            println!("skipped: the example of {tool} needs {missing}");
+            continue;
+        }
+        let (touched, effects) = traced(&tool, &example, true);
+        let (alone, _) = traced(&tool, &example, false);
+        let found = undeclared_of(&touched, &alone, &effects);
+        undeclared.extend(found.into_iter().map(|touch| format!("{tool}: {touch:?}")));
+    }
+    assert!(undeclared.is_empty(), "touched, but not declared:\n{}", undeclared.join("\n"));
+}
+
+#[test]
+fn what_is_not_declared_is_found() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("skipped: there is no strace");
+        return;
+    }
+    let examples = tool_example::all();
+    for (tool, expected) in [("Read", "Reads"), ("Write", "Changes")] {
+        let (touched, _) = traced(tool, &examples[tool], true);
+        let (alone, _) = traced(tool, &examples[tool], false);
+        let nothing = json!({"reads": [], "writes": [], "deletes": [], "reaches": [], "runs": []});
+        let found = undeclared_of(&touched, &alone, &nothing);
+        assert!(found.iter().any(|touch| format!("{touch:?}").starts_with(expected)), "{tool}: {found:?}");
+    }
+}
+
+/// Something that a process did to the world.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Touch {
+    Reads(PathBuf),
+    Changes(PathBuf),
+    Connects(String),
+}
+
+/// What was touched in the room and outside of it, with the room's own path as `ROOM`, and what was declared.
+fn traced(tool: &str, example: &tool_example::Example, with_call: bool) -> (BTreeSet<Touch>, Value) {
+    let example = if with_call { example.clone() } else { example.without_the_call() };
+    let played = example.play(tool, |command, room: &Room| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-y", "-qq", "-s", "4096", "-e", "signal=none"]);
+        strace.args(["-e", "trace=%file,connect,clone,clone3", "-o"]).arg(room.path("trace.txt")).arg("--");
+        strace.arg(command.get_program()).args(command.get_args());
+        strace.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        strace.current_dir(command.get_current_dir().unwrap());
+        strace.stdout(Stdio::piped()).stderr(Stdio::piped());
+        strace
+    });
+    let own = own_processes(&played.trace);
+    let lines = played.trace.lines().filter(|line| own.contains(pid(line)));
+    (lines.filter_map(touch).filter(|touch| !is_private(touch)).collect(), played.effects)
+}
+
+/// The program's own process and its threads; commands, and what confines them, are others.
+fn own_processes(trace: &str) -> BTreeSet<&str> {
+    let mut own: BTreeSet<&str> = trace.lines().next().map(pid).into_iter().collect();
+    for line in trace.lines().filter(|line| line.contains("CLONE_THREAD")) {
+        if own.contains(pid(line))
+            && let Some((_, thread)) = line.rsplit_once(" = ")
+        {
+            own.insert(thread.split(['<', ' ']).next().unwrap_or(thread));
+        }
+    }
+    own
+}
+
+fn pid(line: &str) -> &str {
+    line.split_once(' ').map_or("", |(pid, _)| pid)
+}
+
+/// Reads `PID call(…) = result` as what it did; calls that failed did nothing.
+fn touch(line: &str) -> Option<Touch> {
+    let (_, rest) = line.split_once(' ')?;
+    let rest = rest.trim_start();
+    let (call, rest) = rest.split_once('(')?;
+    let (args, result) = rest.rsplit_once(" = ")?;
+    if call == "connect" {
+        let inet = args.contains("AF_INET");
+        return inet.then(|| Touch::Connects(args.to_owned()));
+    }
+    if result.starts_with('-') || result.starts_with('?') {
+        return None;
+    }
+    let paths = paths(args);
+    match call {
+        "open" | "openat" | "openat2" | "creat" => {
+            let path = paths.first()?.clone();
+            if args.contains("O_PATH") || args.contains("O_TMPFILE") {
+                return None;
+            }
+            let changes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| args.contains(flag));
+            Some(if changes { Touch::Changes(path) } else { Touch::Reads(path) })
+        }
+        "rename" | "renameat" | "renameat2" | "link" | "linkat" | "symlink" | "symlinkat" => {
+            Some(Touch::Changes(paths.last()?.clone()))
+        }
+        "mkdir" | "mkdirat" | "unlink" | "unlinkat" | "rmdir" | "chmod" | "fchmodat" | "chown"
+        | "fchownat" | "truncate" | "utimensat" | "setxattr" | "removexattr" => {
+            Some(Touch::Changes(paths.first()?.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// The paths among the arguments: quoted ones, joined to the folder of the descriptor before them.
+fn paths(args: &str) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let mut base: Option<PathBuf> = None;
+    let mut rest = args;
+    while let Some(at) = rest.find(['<', '"']) {
+        let (mark, after) = (rest.as_bytes()[at], &rest[at + 1..]);
+        let end = if mark == b'<' { '>' } else { '"' };
+        let Some((inside, after)) = after.split_once(end) else { break };
+        if mark == b'<' {
+            base = Some(PathBuf::from(inside));
+        } else {
+            // The room's path begins with its name in place of a slash.
+            let base = base.take().filter(|_| !inside.starts_with("ROOM")).unwrap_or_default();
+            paths.push(plain(&base.join(inside)));
+        }
+        rest = after;
+    }
+    paths
+}
+
+/// Without `.` and `..`, as text alone: what is traced was opened, so links on the way were meant.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// What the program keeps for itself, and what the system has for everybody.
+fn is_private(touch: &Touch) -> bool {
+    let (Touch::Reads(path) | Touch::Changes(path)) = touch else { return false };
+    let of_all = ["/proc", "/sys", "/dev", "/run"];
+    let to_read = ["/usr", "/lib", "/lib64", "/bin", "/etc"];
+    let own =
+        ["ROOM/home/.local", "ROOM/home/.config/haft", "ROOM/home/.cache", "ROOM/tmp", "ROOM/script.json"];
+    of_all.iter().chain(&own).any(|place| path.starts_with(place))
+        || matches!(touch, Touch::Reads(_)) && to_read.iter().any(|place| path.starts_with(place))
+}
+
+/// What was touched only with the call, and isn't in its declaration.
+fn undeclared_of(with: &BTreeSet<Touch>, without: &BTreeSet<Touch>, effects: &Value) -> Vec<Touch> {
+    let list = |name: &str| -> Vec<PathBuf> {
+        effects[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from).collect()
+    };
+    let (reads, writes, deletes) = (list("reads"), list("writes"), list("deletes"));
+    let changed: Vec<PathBuf> = writes.into_iter().chain(deletes).collect();
+    let reaches = !list("reaches").is_empty();
+    let within = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+    let declared = |touch: &Touch| match touch {
+        Touch::Reads(path) => {
+            // A folder on the way to what is declared is opened to get there.
+            let on_the_way = reads.iter().chain(&changed).any(|place| place.starts_with(path));
+            within(path, &reads) || within(path, &changed) || on_the_way
+        }
+        Touch::Changes(path) => {
+            // What replaces a file is written beside it first, under a name of ours.
+            let beside = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".haft"))
+                && changed.iter().any(|place| place.parent() == path.parent());
+            // A new file may need new folders.
+            within(path, &changed) || beside || changed.iter().any(|place| place.starts_with(path))
+        }
+        Touch::Connects(_) => reaches,
+    };
+    with.difference(without).filter(|touch| !declared(touch)).cloned().collect()
+}

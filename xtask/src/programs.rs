@@ -1,0 +1,89 @@
+//! Programs of the system that tests use and a fresh machine may lack.
+//!
+//! Where Debian's `apt-get` is there and may be used (by root, or by `sudo` without a question), what is missing is
+//! installed. Elsewhere it is named, and the run goes on: tests say themselves what they leave out without it.
+
+use std::path::PathBuf;
+
+use crate::Done;
+use crate::cargo::Call;
+
+struct Program {
+    /// Any of these will do.
+    names: &'static [&'static str],
+    package: &'static str,
+    used_for: &'static str,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program { names: &["git"], package: "git", used_for: "repositories" },
+    Program { names: &["tmux"], package: "tmux", used_for: "the screen of a run" },
+    Program { names: &["bwrap"], package: "bubblewrap", used_for: "the second way to make a sandbox" },
+    Program {
+        names: &["strace"],
+        package: "strace",
+        used_for: "what a tool touches, and faults of the disk",
+    },
+    Program {
+        names: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
+        package: "chromium",
+        used_for: "the browser tools",
+    },
+];
+
+/// Installs what is missing, or says it.
+pub(crate) fn install() -> Done {
+    let missing: Vec<&Program> = PROGRAMS.iter().filter(|program| !program.is_there()).collect();
+    if missing.is_empty() {
+        println!("all there: {}", list(&PROGRAMS.iter().collect::<Vec<_>>()));
+        return Ok(());
+    }
+    let Some(apt) = Apt::usable() else {
+        for program in &missing {
+            println!("`{}` is missing: tests of {} are left out", program.names[0], program.used_for);
+        }
+        println!("hint: install {}", list(&missing));
+        return Ok(());
+    };
+    // The lists of a fresh machine may be empty or old; what can't be brought up to date may still be enough.
+    let _ = apt.call(&["update", "-q"]).run();
+    let packages = missing.iter().map(|program| program.package);
+    let args: Vec<&str> =
+        ["install", "-y", "-q", "--no-install-recommends"].into_iter().chain(packages).collect();
+    apt.call(&args).run()
+}
+
+impl Program {
+    fn is_there(&self) -> bool {
+        self.names.iter().any(|name| on_path(name).is_some())
+    }
+}
+
+/// `apt-get`, and who may use it.
+struct Apt {
+    with_sudo: bool,
+}
+
+impl Apt {
+    fn usable() -> Option<Apt> {
+        on_path("apt-get")?;
+        let succeeds = |program: &str, args: &[&str]| Call::new(program.into(), program, args).read();
+        let root = succeeds("id", &["-u"]).is_ok_and(|id| id.trim() == "0");
+        (root || succeeds("sudo", &["-n", "true"]).is_ok()).then_some(Apt { with_sudo: !root })
+    }
+
+    fn call(&self, args: &[&str]) -> Call {
+        let mut line = if self.with_sudo { vec!["sudo", "-n", "apt-get"] } else { vec!["apt-get"] };
+        line.extend(args);
+        Call::new(line[0].into(), line[0], &line[1..]).with_env("DEBIAN_FRONTEND", "noninteractive")
+    }
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+fn list(programs: &[&Program]) -> String {
+    programs.iter().map(|program| program.package).collect::<Vec<_>>().join(" ")
+}
