@@ -28,6 +28,7 @@
 
 mod event;
 mod handle;
+mod keeper;
 mod names;
 mod options;
 mod outcome;
@@ -37,17 +38,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 pub use self::event::{RunEvent, RunSink, ToolEvents};
 pub use self::handle::Handle;
+pub use self::keeper::{CutOff, Keeper};
 pub use self::options::{Prices, PromptVerdict, RunOptions, Session};
 pub use self::outcome::{Ended, Limit, Outcome};
 
 use self::handle::{Either, either};
 use self::options::Nobody;
 use self::room::Quiet;
+use crate::Wire;
 use crate::conversation::Conversation;
+use crate::decode::{BadMessage, decode};
 use crate::deferral::{self, Deferral};
 use crate::definitions::{Definitions, Tools};
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
@@ -63,6 +68,7 @@ pub struct Loop {
     options: RunOptions,
     events: Option<Arc<dyn RunSink>>,
     session: Arc<dyn Session>,
+    keeper: Option<Arc<dyn Keeper>>,
     handle: Handle,
 }
 
@@ -83,6 +89,7 @@ impl Loop {
             options: RunOptions::default(),
             events: None,
             session: Arc::new(Nobody),
+            keeper: None,
             handle: Handle::new(),
         }
     }
@@ -115,6 +122,13 @@ impl Loop {
         self
     }
 
+    /// Who keeps the conversation.
+    #[must_use]
+    pub fn keeper(mut self, keeper: Arc<dyn Keeper>) -> Loop {
+        self.keeper = Some(keeper);
+        self
+    }
+
     /// What interrupts it. A handle is good for one run; give another for the next.
     #[must_use]
     pub fn handle(mut self, handle: Handle) -> Loop {
@@ -144,6 +158,23 @@ impl Loop {
         let mut run = self.begin(conversation);
         let ended = run.go().await;
         run.end(ended)
+    }
+
+    /// Goes on with a message whose calls were not all answered: those without a result are run, then the model is asked.
+    ///
+    /// # Errors
+    /// The items are no message of this wire; nothing was changed.
+    pub async fn take_up(
+        &self,
+        conversation: &mut Conversation,
+        cut_off: CutOff,
+    ) -> Result<Outcome, BadMessage> {
+        let mut run = self.begin(conversation);
+        let ended = match run.take_up(cut_off).await? {
+            Some(ended) => ended,
+            None => run.go().await,
+        };
+        Ok(run.end(ended))
     }
 
     fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> Run<'a> {
@@ -264,8 +295,48 @@ impl Run<'_> {
 
     /// Puts words into the conversation; should it be summarised before the model has read them, they stay.
     fn put(&mut self, words: &str) {
+        let before = self.conversation.items().len();
         self.conversation.say(words);
+        // Words may go into the message that is last.
+        let grew = self.conversation.items().len() > before;
+        self.keep_from(if grew { before } else { before.saturating_sub(1) });
         self.words.push(words.to_owned());
+    }
+
+    /// Tells the keeper what the conversation has from here on.
+    fn keep_from(&self, from: usize) {
+        if let Some(keeper) = &self.with.keeper {
+            keeper.items(from, &self.conversation.items()[from..]);
+        }
+    }
+
+    /// Answers a message that an earlier process left: what is known is taken, the rest is run.
+    async fn take_up(&mut self, cut_off: CutOff) -> Result<Option<Ended>, BadMessage> {
+        let with = self.with;
+        let wire = self.conversation.wire();
+        let text = match (wire, &cut_off.items[..]) {
+            (Wire::OpenAi, items) => Value::from(items.to_vec()).to_string(),
+            (_, [first, ..]) => first.to_string(),
+            (_, []) => String::new(),
+        };
+        let message = decode(&text, Some(wire))?;
+        with.engine.refresh();
+        let mut turn = with.engine.turn();
+        let tools =
+            with.definitions.deferring(turn.snapshot(), with.model.deferral(), &self.conversation.found());
+        let calls = message.calls();
+        let known = |call: &ToolCall| cut_off.results.iter().find(|result| result.call_id() == &*call.id);
+        for call in calls.iter().filter(|call| known(call).is_none()) {
+            turn.push(call.clone());
+        }
+        let handle = turn.handle();
+        let (ran, halt) = self.settle(turn.finish(), &handle).await;
+        let mut ran = ran.into_iter();
+        let results = calls.iter().filter_map(|call| known(call).cloned().or_else(|| ran.next())).collect();
+        let mut reply = Reply::nothing(wire, Stop::Calls).with_message(message);
+        reply.items = cut_off.items;
+        self.answer(&mut reply, &tools, calls, results, None).await;
+        Ok(self.next(&reply, true, halt))
     }
 
     /// Turn after turn.
@@ -342,6 +413,9 @@ impl Run<'_> {
             let left_out = tools.left_out().iter().map(|tool| tool.name.clone()).collect();
             RunEvent::Asked { turn: number, left_out }
         });
+        if let Some(keeper) = &with.keeper {
+            keeper.asked(number, &tools);
+        }
         let mut pushed = Vec::new();
         let (mut reply, mut halt) = self
             .listen(self.conversation, &tools, Quiet::No, |call| {
@@ -371,6 +445,9 @@ impl Run<'_> {
         }
         if !reply.text().is_empty() {
             self.text = std::mem::take(&mut reply.text);
+        }
+        if let (Some(keeper), true) = (&with.keeper, reply.asks()) {
+            keeper.replied(number, reply.items());
         }
         let broke = matches!(reply.stop(), Stop::Cut | Stop::Failed(_) | Stop::Interrupted);
         let results = match pushed.is_empty() {
@@ -507,12 +584,14 @@ impl Run<'_> {
         if !reply.items().is_empty() {
             self.words.clear();
         }
+        let before = self.conversation.items().len();
         self.conversation.take(reply);
         self.last_items = self.conversation.items().len();
         if reply.asks() {
             self.conversation.answer(reply.message().answer_or(&results, Some(tools), instead));
             self.conversation.remember(&results);
         }
+        self.keep_from(before);
         if let Some(extra) = extra {
             self.put(&extra);
         }
@@ -521,6 +600,9 @@ impl Run<'_> {
             let turn = self.turns;
             let results = || calls.iter().map(|(_, result)| result.clone()).collect();
             self.with.tell(|| RunEvent::Answered { turn, results: results() });
+        }
+        if let Some(keeper) = &self.with.keeper {
+            keeper.settled(&calls).await;
         }
         self.fresh = calls.len();
         self.calls.extend(calls);

@@ -52,6 +52,16 @@ impl ToolResult {
         ToolResult::refused(call.id.clone(), call.name.clone(), error)
     }
 
+    /// The result of a call that an earlier process ran, as it was kept.
+    pub fn kept(
+        call_id: impl Into<Arc<str>>,
+        tool_name: impl Into<Arc<str>>,
+        outcome: Result<Output, ToolError>,
+    ) -> ToolResult {
+        ToolResult::refused(call_id.into(), tool_name.into(), ToolError::new(""))
+            .with(|parts| parts.outcome = outcome)
+    }
+
     /// A result of a call that never ran.
     pub(crate) fn refused(call_id: Arc<str>, tool_name: Arc<str>, error: ToolError) -> ToolResult {
         ToolResult::of(Parts {

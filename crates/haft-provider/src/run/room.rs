@@ -47,6 +47,7 @@ impl Run<'_> {
             let results = self.conversation.clear_old_results(keep);
             if results > 0 {
                 self.last = Usage::default();
+                self.keep_from(0);
                 self.with.tell(|| RunEvent::Cleared { results });
                 if !is_near(self.conversation.tokens_guess()) {
                     return None;
@@ -89,6 +90,7 @@ impl Run<'_> {
             self.conversation.say(words);
         }
         self.last = Usage::default();
+        self.keep_from(0);
         self.with.tell(|| RunEvent::Summarised { summary });
         Ok(true)
     }

@@ -72,17 +72,19 @@ pub(crate) async fn execute<Watching>(
         }
     }
     let mut recorded = false;
+    let intent = |input| Intent {
+        agent: cx.agent_id(),
+        turn: cx.turn(),
+        call_id: cx.call_id(),
+        tool: entry.name(),
+        input,
+        effects: resolved,
+        side_effects: judgement.class != Class::ReadOnly,
+        rerunnable: judgement.rerunnable,
+        allowed_by,
+    };
     if let Some(recorder) = cx.recorder() {
-        let intent = Intent {
-            turn: cx.turn(),
-            call_id: cx.call_id(),
-            tool: entry.name(),
-            input: &opened.attempt.input,
-            effects: resolved,
-            side_effects: judgement.class != Class::ReadOnly,
-            rerunnable: judgement.rerunnable,
-            allowed_by,
-        };
+        let intent = intent(&opened.attempt.input);
         match Box::pin(until_cancelled(cx.cancel(), record(recorder, &intent, cx))).await {
             Ok(Ok(taken)) => recorded = taken,
             Ok(Err(error)) => return opened.refused(error),
@@ -125,7 +127,9 @@ pub(crate) async fn execute<Watching>(
     // 8 settle
     let result = settled(shared, opened, done);
     if let (true, Some(recorder)) = (recorded, &shared.host.ports.recorder) {
-        let noted = Box::pin(within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&result))));
+        let intent = intent(&opened.attempt.input);
+        let noted =
+            Box::pin(within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, &result))));
         let failure = match noted.await {
             Some(Ok(Ok(()))) => return result,
             Some(Ok(Err(error))) => error.to_string(),

@@ -19,13 +19,19 @@ pub trait Recorder: Send + Sync + 'static {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>>;
 
     /// Notes what came of it.
-    fn after<'a>(&'a self, result: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>>;
+    fn after<'a>(
+        &'a self,
+        intent: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>>;
 }
 
 /// A call that is about to run.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Intent<'a> {
+    /// The agent that calls: `main`, or a name that is unique in the session.
+    pub agent: &'a str,
     /// The turn.
     pub turn: u64,
     /// The call's id.

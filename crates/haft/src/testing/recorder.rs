@@ -140,7 +140,11 @@ impl Recorder for MemoryRecorder {
         Box::pin(async move { self.take(note, |book| &book.before) })
     }
 
-    fn after<'a>(&'a self, result: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn after<'a>(
+        &'a self,
+        _: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move { self.take(Note::After(result.clone()), |book| &book.after) })
     }
 }

@@ -563,7 +563,11 @@ async fn a_call_that_is_being_noted_does_not_start_after_an_interrupt() {
                 Ok(())
             })
         }
-        fn after<'a>(&'a self, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+        fn after<'a>(
+            &'a self,
+            _: &'a Intent<'a>,
+            _: &'a ToolResult,
+        ) -> BoxFuture<'a, Result<(), RecordError>> {
             Box::pin(std::future::ready(Ok(())))
         }
     }

@@ -140,7 +140,7 @@ impl Recorder for Stuck {
     fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         if self.before { Box::pin(std::future::pending()) } else { Box::pin(std::future::ready(Ok(()))) }
     }
-    fn after<'a>(&'a self, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(std::future::pending())
     }
 }

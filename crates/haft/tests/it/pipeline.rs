@@ -107,6 +107,7 @@ impl haft::ports::Recorder for LoudRecorder {
 
     fn after<'a>(
         &'a self,
+        _: &'a haft::ports::Intent<'a>,
         result: &'a haft::ToolResult,
     ) -> haft::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
         self.0.say(format!("8 recorder {}", result.to_json().output));

@@ -1,0 +1,104 @@
+//! The few things that a journal asks of a disk, behind a trait so that tests can break them one by one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::HASHED_BYTES_MAX;
+use crate::record::Before;
+
+/// A file that is appended to. One writer has it.
+pub trait Disk: Send + 'static {
+    /// Appends all of this; on an error an unknown part of it may be there.
+    ///
+    /// # Errors
+    /// The disk is full, gone or broken.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when everything that was appended survives a power failure.
+    ///
+    /// # Errors
+    /// It may not. What was appended since the last success is in doubt then, whatever is tried later.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Cuts the file to this length.
+    ///
+    /// # Errors
+    /// It has another length now.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+/// A real file, locked as long as it is open.
+#[derive(Debug)]
+pub struct RealDisk {
+    file: File,
+}
+
+impl RealDisk {
+    /// Opens or makes the file and locks it for this process; returns its length too.
+    ///
+    /// # Errors
+    /// It can't be made, or another process has it: `WouldBlock`.
+    pub fn open(path: &Path) -> io::Result<(RealDisk, u64)> {
+        let mut options = OpenOptions::new();
+        options.append(true).read(true).create(true).mode(0o600);
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        let file = options.open(path)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let length = file.metadata()?.len();
+        Ok((RealDisk { file }, length))
+    }
+
+    /// Whether some process writes this file now.
+    pub(crate) fn is_held(path: &Path) -> bool {
+        let Ok(file) = File::open(path) else { return false };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => false,
+            Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+        }
+    }
+}
+
+impl Disk for RealDisk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}
+
+/// How a file looks now.
+pub(crate) fn look(path: &Path) -> Before {
+    let mut seen = Before { path: path.to_owned(), size: None, changed: None, sha256: None };
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return seen };
+    seen.size = Some(meta.len());
+    seen.changed = Some(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()));
+    if meta.is_file() && meta.len() <= HASHED_BYTES_MAX {
+        seen.sha256 = hash(path);
+    }
+    seen
+}
+
+fn hash(path: &Path) -> Option<String> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed());
+    let file = options.open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(HASHED_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= HASHED_BYTES_MAX).then(|| sha256(&bytes))
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,323 @@
+//! The kinds of records, as they are kept.
+//!
+//! A record is what happened, in the words of the core; it is written once and never changed. Readers of later versions
+//! know these kinds and fields; what they don't know they pass over and count.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use haft::ports::Intent;
+use haft::{Content, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::limits::TEXT_BYTES_MAX;
+
+/// A record with its place: the `n`th of its session, and when it was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    /// Counts from 0 without a gap; order is by this and never by time.
+    pub n: u64,
+    /// Milliseconds since 1970 by the clock of the machine, which may jump.
+    pub at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Something that happened in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Record {
+    /// A session began, or goes on in another process.
+    Began(Began),
+    /// A name for people.
+    Title {
+        /// The name.
+        text: String,
+    },
+    /// The conversation has these items from the place `from` on; what was there before is replaced.
+    Items {
+        /// How many items before stay.
+        from: usize,
+        /// Those that follow, in the provider's JSON.
+        items: Vec<Value>,
+    },
+    /// The model's message is whole; its calls run, and its items follow with their results.
+    Reply {
+        /// The turn.
+        turn: u64,
+        /// In the provider's JSON.
+        items: Vec<Value>,
+    },
+    /// The tools of a turn, where they differ from those of the turn before.
+    Tools {
+        /// Of their definitions.
+        hash: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A call is about to run.
+    Intent(Box<IntentRecord>),
+    /// What came of one.
+    Outcome(Box<OutcomeRecord>),
+    /// A call that was not run, and why.
+    Refused(Box<RefusedRecord>),
+    /// A task goes on in the background.
+    Task {
+        /// Its id.
+        id: String,
+        /// What it is.
+        words: String,
+    },
+    /// A worktree was made.
+    Worktree {
+        /// Where.
+        path: PathBuf,
+        /// Of which repository.
+        repository: PathBuf,
+        /// Its branch.
+        branch: String,
+    },
+    /// Something for the reader of a log.
+    Note {
+        /// What.
+        text: String,
+    },
+    /// The session ended by itself.
+    Ended {
+        /// Why, as one word.
+        why: String,
+    },
+}
+
+impl Record {
+    /// Something for the reader of a log.
+    pub fn note(text: impl Into<String>) -> Record {
+        Record::Note { text: text.into() }
+    }
+}
+
+/// How a session began.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Began {
+    /// Of the program.
+    pub version: String,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The process.
+    pub pid: u32,
+    /// Who is asked, where a model is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    /// Which model.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// The form of the conversation's items.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub wire: String,
+    /// The permission mode.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
+    /// Which command it is: `run`, `serve`, …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+}
+
+impl Began {
+    /// A session of this process in this folder.
+    pub fn in_folder(cwd: impl Into<PathBuf>) -> Began {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Began { version, cwd: cwd.into(), pid: std::process::id(), ..Began::default() }
+    }
+}
+
+/// A call that is about to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntentRecord {
+    /// Whose call.
+    pub agent: String,
+    /// The turn.
+    pub turn: u64,
+    /// The call's id.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// The input as it runs.
+    pub input: Value,
+    /// SHA-256 of the input's canonical JSON.
+    pub digest: String,
+    /// What it declares, in words.
+    pub effects: String,
+    /// Whether it can change anything.
+    pub changes: bool,
+    /// Whether it may be run again.
+    pub again: bool,
+    /// Who allowed it: the rule, the mode, the user.
+    pub by: String,
+    /// How what it may change looked before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Before>,
+}
+
+/// A file before a call that may change it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Before {
+    /// Where.
+    pub path: PathBuf,
+    /// Its size; none if there was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// When it was changed last, in nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<i64>,
+    /// SHA-256 of its content, where it is a file of a bearable size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutcomeRecord {
+    /// Whose call.
+    pub agent: String,
+    /// The turn.
+    pub turn: u64,
+    /// The call's id.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// Why it failed, if it did: the kind of the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What the model got. Left out of calls that change nothing: they can be run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Vec<Block>>,
+    /// SHA-256 of what the model got.
+    pub digest: String,
+    /// How long it ran, in microseconds.
+    pub micros: u64,
+    /// Whether another call ran at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
+    /// Where the whole result lies, if the model got a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<PathBuf>,
+}
+
+/// A call that was not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefusedRecord {
+    /// Whose call.
+    pub agent: String,
+    /// The call's id.
+    pub call: String,
+    /// The tool, as the call named it.
+    pub tool: String,
+    /// The input, as it came.
+    pub input: Value,
+    /// The kind of the error.
+    pub kind: String,
+    /// Its words.
+    pub why: String,
+}
+
+/// A block of a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Block {
+    /// Text.
+    Text(String),
+    /// A picture or a document: media type and bytes in base64.
+    Image(String, String),
+    /// The same for documents.
+    Document(String, String),
+    /// A JSON value.
+    Json(Value),
+    /// Something that lies elsewhere: address and name.
+    Link(String, String),
+}
+
+impl Block {
+    fn of(content: &Content) -> Block {
+        let bytes = |bytes: &[u8]| STANDARD.encode(bytes);
+        match content {
+            Content::Text(text) => Block::Text(cut(text).into_owned()),
+            Content::Image(blob) => Block::Image(blob.media_type.to_string(), bytes(&blob.bytes)),
+            Content::Document(blob) => Block::Document(blob.media_type.to_string(), bytes(&blob.bytes)),
+            Content::Structured(value) => Block::Json(value.clone()),
+            Content::Link(link) => Block::Link(link.uri.to_string(), link.name.to_string()),
+            other => Block::Text(format!("{other:?}")),
+        }
+    }
+
+    /// As the core has it.
+    pub fn into_content(self) -> Content {
+        let bytes = |text: &str| STANDARD.decode(text).unwrap_or_default();
+        match self {
+            Block::Text(text) => Content::text(text),
+            Block::Image(kind, data) => Content::image(kind, bytes(&data)),
+            Block::Document(kind, data) => Content::document(kind, bytes(&data)),
+            Block::Json(value) => Content::Structured(value),
+            Block::Link(uri, name) => Content::link(uri, name),
+        }
+    }
+}
+
+/// A text within its bound.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    Cow::Owned(format!("{}\n[… {} bytes more were not recorded]", &text[..end], text.len() - end))
+}
+
+/// The kind of an error as programs read it.
+pub(crate) fn word(kind: haft::ErrorKind) -> String {
+    let value = serde_json::to_value(kind).unwrap_or_default();
+    value.as_str().map_or_else(|| format!("{kind:?}"), str::to_owned)
+}
+
+impl IntentRecord {
+    /// What is kept of an intent; files are looked at by whoever writes it.
+    pub(crate) fn of(intent: &Intent<'_>) -> IntentRecord {
+        IntentRecord {
+            agent: intent.agent.to_owned(),
+            turn: intent.turn,
+            call: intent.call_id.to_owned(),
+            tool: intent.tool.to_owned(),
+            input: intent.input.clone(),
+            digest: String::new(),
+            effects: intent.effects.declared.to_string(),
+            changes: intent.side_effects,
+            again: intent.rerunnable,
+            by: intent.allowed_by.to_owned(),
+            files: Vec::new(),
+        }
+    }
+}
+
+impl OutcomeRecord {
+    /// What is kept of a result.
+    pub(crate) fn of(agent: String, turn: u64, with_result: bool, result: &ToolResult) -> OutcomeRecord {
+        let blocks: Vec<Block> = result.for_model().iter().map(Block::of).collect();
+        let digest = crate::disk::sha256(&serde_json::to_vec(&blocks).unwrap_or_default());
+        OutcomeRecord {
+            agent,
+            turn,
+            call: result.call_id().to_owned(),
+            tool: result.tool_name().to_owned(),
+            error: result.error_kind().map(word),
+            result: with_result.then_some(blocks),
+            digest,
+            micros: u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX),
+            beside: result.was_concurrent(),
+            kept: result.offloaded_to().map(PathBuf::from),
+        }
+    }
+}

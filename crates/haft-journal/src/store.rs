@@ -1,0 +1,206 @@
+//! The folder of all sessions: `STATE/sessions/ID/journal.log`, one folder each.
+//!
+//! Each file has one writer, which holds a lock on it; so any number of processes can work at once, and a reader can tell
+//! a session that runs from one that died.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::disk::RealDisk;
+use crate::journal::{Journal, Options};
+use crate::limits::SESSIONS_MAX;
+use crate::read::{Kept, read};
+use crate::record::{Began, Record};
+
+/// The name of the file in a session's folder.
+const FILE: &str = "journal.log";
+
+/// The sessions of a state folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// A session that is kept.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// When something was noted last.
+    pub changed: SystemTime,
+    /// How much it takes.
+    pub bytes: u64,
+    /// Whether a process has it now.
+    pub is_running: bool,
+}
+
+/// Why a session can't be had.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is none with this id.
+    Unknown(String),
+    /// Several begin like this.
+    Several(String, Vec<String>),
+    /// Another process has it.
+    Running(String),
+    /// This can't be an id.
+    BadId(String),
+    /// The disk says no.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Unknown(id) => {
+                write!(f, "there is no session `{id}`; `haft sessions list` shows them")
+            }
+            StoreError::Several(id, ids) => {
+                write!(f, "`{id}` is the beginning of several sessions: {}", ids.join(", "))
+            }
+            StoreError::Running(id) => write!(f, "the session `{id}` runs in another process"),
+            StoreError::BadId(id) => {
+                write!(f, "`{id}` is no id of a session: letters, digits, `.`, `-` and `_`")
+            }
+            StoreError::Io(path, error) => write!(f, "`{}`: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl Store {
+    /// The sessions below this state folder. Nothing is made before it is needed.
+    pub fn at(state: &Path) -> Store {
+        Store { folder: state.join("sessions") }
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// The id isn't one, or is taken; or the disk says no.
+    pub fn create(&self, id: &str, began: Began, options: Options) -> Result<Journal, StoreError> {
+        self.open(id, began, options).map(|(journal, _)| journal)
+    }
+
+    /// Goes on with a session, or begins it: what was noted before comes too. What a crash left half written is cut off.
+    ///
+    /// # Errors
+    /// Another process has it, or the disk says no.
+    pub fn open(&self, id: &str, began: Began, options: Options) -> Result<(Journal, Kept), StoreError> {
+        let folder = self.folder_of(id)?;
+        let failed = |error| StoreError::Io(folder.clone(), error);
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        let path = folder.join(FILE);
+        let (mut disk, length) = RealDisk::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::Running(id.to_owned()),
+            _ => StoreError::Io(path.clone(), error),
+        })?;
+        let kept = read(&path).map_err(failed)?;
+        if kept.whole < length {
+            crate::disk::Disk::cut(&mut disk, kept.whole).map_err(failed)?;
+        }
+        let journal =
+            Journal::on(Box::new(disk), (id, &path), (kept.whole, kept.next()), options).map_err(failed)?;
+        journal.note(Record::Began(began)).map_err(|error| failed(io::Error::other(error.message)))?;
+        Ok((journal, kept))
+    }
+
+    /// What was noted in a session.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn read(&self, id: &str) -> Result<Kept, StoreError> {
+        let path = self.folder_of(id)?.join(FILE);
+        read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::Unknown(id.to_owned()),
+            _ => StoreError::Io(path.clone(), error),
+        })
+    }
+
+    /// All sessions, the newest first. What can't be looked at is left out.
+    pub fn list(&self) -> Vec<Session> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().take(SESSIONS_MAX);
+        let mut sessions: Vec<Session> = entries.filter_map(|entry| self.look(&entry.path())).collect();
+        sessions.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.id.cmp(&a.id)));
+        sessions
+    }
+
+    /// The session whose id this is, or begins with this.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn find(&self, id: &str) -> Result<Session, StoreError> {
+        let exact = self.folder_of(id)?;
+        if let Some(session) = self.look(&exact) {
+            return Ok(session);
+        }
+        let mut fitting: Vec<Session> =
+            self.list().into_iter().filter(|one| one.id.starts_with(id)).collect();
+        match fitting.len() {
+            0 => Err(StoreError::Unknown(id.to_owned())),
+            1 => Ok(fitting.remove(0)),
+            _ => {
+                let ids = fitting.iter().take(5).map(|session| session.id.clone()).collect();
+                Err(StoreError::Several(id.to_owned(), ids))
+            }
+        }
+    }
+
+    /// Removes a session that no process has.
+    ///
+    /// # Errors
+    /// One has it, or the disk says no.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let session = self.find(id)?;
+        if session.is_running {
+            return Err(StoreError::Running(session.id));
+        }
+        std::fs::remove_dir_all(&session.folder).map_err(|error| StoreError::Io(session.folder, error))
+    }
+
+    /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns
+    /// how many are gone.
+    pub fn clean(&self, age: Duration, bytes: u64) -> usize {
+        let now = SystemTime::now();
+        let mut total = 0;
+        let mut removed = 0;
+        for session in self.list() {
+            let is_old = now.duration_since(session.changed).is_ok_and(|since| since > age);
+            if (is_old || total + session.bytes > bytes) && !session.is_running {
+                removed += usize::from(std::fs::remove_dir_all(&session.folder).is_ok());
+            } else {
+                total += session.bytes;
+            }
+        }
+        removed
+    }
+
+    fn look(&self, folder: &Path) -> Option<Session> {
+        let path = folder.join(FILE);
+        let meta = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(meta.mtime()).unwrap_or(0));
+        let changed = changed + Duration::from_nanos(u64::try_from(meta.mtime_nsec()).unwrap_or(0));
+        Some(Session {
+            id: folder.file_name()?.to_str()?.to_owned(),
+            folder: folder.to_owned(),
+            changed,
+            bytes: meta.len(),
+            is_running: RealDisk::is_held(&path),
+        })
+    }
+
+    fn folder_of(&self, id: &str) -> Result<PathBuf, StoreError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        let fits = !id.is_empty() && id.len() <= 128 && id.bytes().all(plain) && !id.starts_with('.');
+        if fits { Ok(self.folder.join(id)) } else { Err(StoreError::BadId(id.to_owned())) }
+    }
+}

@@ -1,0 +1,152 @@
+//! A disk that fails, a process that dies in the middle of a line, bytes that rot.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use haft_journal::{Began, Disk, Fault, Journal, Options, Record, Store, read};
+
+fn note(text: &str) -> Record {
+    Record::note(text)
+}
+
+#[test]
+fn a_file_cut_at_every_byte_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    for text in ["one", "two", "three"] {
+        journal.note(note(text)).unwrap();
+    }
+    drop(journal);
+    let path = store.find("a").unwrap().folder.join("journal.log");
+    let whole = std::fs::read(&path).unwrap();
+    for end in 0..=whole.len() {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        let before = read(&path).unwrap();
+        assert!(before.damage.is_empty(), "cut at {end}: {:?}", before.damage);
+        assert_eq!(before.torn, end > 0 && whole[end - 1] != b'\n', "cut at {end}");
+        let (journal, kept) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
+        assert_eq!(kept.records, before.records);
+        journal.note(note("after")).unwrap();
+        drop(journal);
+        let after = read(&path).unwrap();
+        assert_eq!((after.damage.len(), after.torn), (0, false), "cut at {end}");
+        assert_eq!(after.records.len(), before.records.len() + 2, "cut at {end}");
+        assert_eq!(after.records[..before.records.len()], before.records[..]);
+    }
+}
+
+#[test]
+fn a_line_that_rotted_is_said_and_the_others_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    for text in ["one", "two", "three"] {
+        journal.note(note(text)).unwrap();
+    }
+    drop(journal);
+    let path = store.find("a").unwrap().folder.join("journal.log");
+    let text = std::fs::read_to_string(&path).unwrap().replace("two", "tow");
+    std::fs::write(&path, text).unwrap();
+    let kept = read(&path).unwrap();
+    assert_eq!(kept.records.len(), 3);
+    assert_eq!(kept.damage.iter().map(|damage| damage.fault).collect::<Vec<_>>(), [Fault::Sum]);
+}
+
+/// A disk in memory that fails when it is told to.
+#[derive(Clone, Default)]
+struct Faulty(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    bytes: Vec<u8>,
+    appends: usize,
+    /// Fails at this append, after half of it.
+    fail_append: Option<usize>,
+    fail_sync: bool,
+    fail_cut: bool,
+}
+
+impl Disk for Faulty {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut book = self.0.lock().unwrap();
+        book.appends += 1;
+        if book.fail_append == Some(book.appends) {
+            book.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        book.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.0.lock().unwrap().fail_sync { Err(io::Error::other("input/output error")) } else { Ok(()) }
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        let mut book = self.0.lock().unwrap();
+        if book.fail_cut {
+            return Err(io::Error::other("input/output error"));
+        }
+        book.bytes.truncate(usize::try_from(length).unwrap());
+        Ok(())
+    }
+}
+
+fn on(disk: &Faulty) -> Journal {
+    Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), Options::default()).unwrap()
+}
+
+fn kept(disk: &Faulty) -> haft_journal::Kept {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
+    read(&path).unwrap()
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_that_note_and_the_next_may_go() {
+    for failing in 1..=4 {
+        let disk = Faulty::default();
+        disk.0.lock().unwrap().fail_append = Some(failing);
+        let journal = on(&disk);
+        let mut failed = 0;
+        for _ in 0..4 {
+            failed += usize::from(journal.settle().await.is_err());
+        }
+        drop(journal);
+        assert_eq!(failed, 1, "append {failing}");
+        let kept = kept(&disk);
+        assert_eq!((kept.records.len(), kept.damage.len(), kept.torn), (3, 0, false), "append {failing}");
+        assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_trusted() {
+    let disk = Faulty::default();
+    let journal = on(&disk);
+    journal.settle().await.unwrap();
+    disk.0.lock().unwrap().fail_sync = true;
+    let first = journal.settle().await.unwrap_err();
+    assert!(first.message.contains("takes no more"), "{first}");
+    disk.0.lock().unwrap().fail_sync = false;
+    assert_eq!(journal.settle().await.unwrap_err(), first);
+    assert_eq!(journal.note(note("x")).unwrap_err(), first);
+}
+
+#[tokio::test]
+async fn a_half_line_that_can_not_be_cut_off_ends_the_journal() {
+    let disk = Faulty::default();
+    {
+        let mut book = disk.0.lock().unwrap();
+        (book.fail_append, book.fail_cut) = (Some(2), true);
+    }
+    let journal = on(&disk);
+    journal.settle().await.unwrap();
+    assert!(journal.settle().await.is_err());
+    assert!(journal.settle().await.unwrap_err().message.contains("nor mended"));
+    drop(journal);
+    assert_eq!((kept(&disk).records.len(), kept(&disk).torn), (1, true));
+}

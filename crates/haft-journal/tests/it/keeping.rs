@@ -1,0 +1,134 @@
+//! Sessions in their folder: made, found, continued, cleaned.
+
+use std::time::Duration;
+
+use haft_journal::{Began, Durability, Options, Record, Redactor, Store, StoreError};
+use serde_json::json;
+
+fn note(text: &str) -> Record {
+    Record::note(text)
+}
+
+fn notes(store: &Store, id: &str) -> Vec<String> {
+    let kept = store.read(id).unwrap();
+    assert!(kept.damage.is_empty(), "{} lines", kept.damage.len());
+    let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    let text = |record: &haft_journal::Stamped| match &record.record {
+        Record::Note { text } => text.clone(),
+        Record::Began(_) => "began".to_owned(),
+        other => format!("{other:?}"),
+    };
+    kept.records.iter().map(text).collect()
+}
+
+#[test]
+fn a_session_is_continued_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let first = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    first.note(note("one")).unwrap();
+    drop(first);
+    let (second, kept) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
+    assert_eq!(kept.records.len(), 2);
+    second.note(note("two")).unwrap();
+    second.close().unwrap();
+    assert_eq!(notes(&store, "a"), ["began", "one", "began", "two"]);
+    assert_eq!(second.note(note("late")).unwrap_err().message, "the journal is closed");
+}
+
+#[test]
+fn what_runs_is_not_opened_twice_and_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let refused = store.create("a", Began::in_folder("/w"), Options::default());
+    assert!(matches!(refused, Err(StoreError::Running(_))), "{refused:?}");
+    assert!(matches!(store.remove("a"), Err(StoreError::Running(_))));
+    assert!(store.list()[0].is_running);
+    assert_eq!(store.clean(Duration::ZERO, 0), 0);
+    drop(journal);
+    assert!(!store.list()[0].is_running);
+    assert_eq!(store.clean(Duration::ZERO, 0), 1);
+    assert!(store.list().is_empty());
+}
+
+#[test]
+fn a_session_is_found_by_the_beginning_of_its_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    for id in ["abc-1", "abd-1"] {
+        store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+    }
+    assert_eq!(store.find("abc").unwrap().id, "abc-1");
+    assert!(matches!(store.find("ab"), Err(StoreError::Several(_, ids)) if ids.len() == 2));
+    assert!(matches!(store.find("x"), Err(StoreError::Unknown(_))));
+    for bad in ["", "../a", "a/b", ".x", "a b", &"x".repeat(200)] {
+        assert!(matches!(store.find(bad), Err(StoreError::BadId(_))), "{bad:?}");
+    }
+}
+
+#[test]
+fn the_oldest_go_when_all_are_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    for id in ["a", "b", "c"] {
+        let journal = store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+        journal.note(note(&"x".repeat(10_000))).unwrap();
+        drop(journal);
+    }
+    let old = std::fs::File::open(store.find("b").unwrap().folder.join("journal.log")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(1000)).unwrap();
+    assert_eq!(store.clean(Duration::from_secs(3600), 25_000), 1);
+    let mut left: Vec<String> = store.list().into_iter().map(|session| session.id).collect();
+    left.sort();
+    assert_eq!(left, ["a", "c"]);
+}
+
+#[test]
+fn secrets_are_not_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let redactor = Redactor::new([("KEY".to_owned(), "sk-\"secret\"".to_owned())]);
+    let options = Options { redactor, ..Options::default() };
+    let journal = store.create("a", Began::in_folder("/w"), options).unwrap();
+    journal.note(Record::Items { from: 0, items: vec![json!({"say": "it is sk-\"secret\""})] }).unwrap();
+    drop(journal);
+    let bytes = std::fs::read_to_string(store.find("a").unwrap().folder.join("journal.log")).unwrap();
+    assert!(!bytes.contains("secret"), "{bytes}");
+    assert_eq!(
+        store.read("a").unwrap().records[1].record,
+        Record::Items { from: 0, items: vec![json!({"say": "it is [redacted: KEY]"})] }
+    );
+}
+
+#[tokio::test]
+async fn many_notes_at_once_are_all_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    for durability in [Durability::Off, Durability::Batch, Durability::Call] {
+        let id = format!("{durability:?}");
+        let options = Options { durability, ..Options::default() };
+        let journal = store.create(&id, Began::in_folder("/w"), options).unwrap();
+        let writers = (0..8).map(|writer| {
+            let journal = journal.clone();
+            tokio::spawn(async move {
+                for count in 0..100 {
+                    journal.note(note(&format!("{writer} {count}"))).unwrap();
+                }
+                journal.settle().await.unwrap();
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+        drop(journal);
+        let mut expected = vec!["began".to_owned()];
+        expected.extend((0..8).flat_map(|writer| (0..100).map(move |count| format!("{writer} {count}"))));
+        expected.extend(std::iter::repeat_n("turn".to_owned(), 8));
+        let mut found = notes(&store, &id);
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+}

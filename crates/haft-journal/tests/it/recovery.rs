@@ -1,0 +1,128 @@
+//! What became of each call, from a journal that a real engine wrote.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::{Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec, tool};
+use haft_journal::{Began, Block, CallState, Kept, Options, Record, Recovered, Store, Touched};
+use serde_json::{Value, json};
+
+/// Appends to a file; fails without one.
+struct Append;
+
+/// Appends a line to a file.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Line {
+    /// Where.
+    path: std::path::PathBuf,
+}
+
+impl Tool for Append {
+    type Input = Line;
+    type Output = String;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("append")
+    }
+
+    fn effects(&self, input: &Line) -> Effects {
+        Effects::writes(&input.path)
+    }
+
+    async fn call(&self, input: Line, _: &Context) -> Result<String, ToolError> {
+        let text =
+            std::fs::read_to_string(&input.path).map_err(|_| ToolError::new("there is no such file"))?;
+        std::fs::write(&input.path, text + "line\n").map_err(|error| ToolError::new(error.to_string()))?;
+        Ok("appended".to_owned())
+    }
+}
+
+async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
+    let store = Store::at(folder);
+    let journal = store.create("a", Began::in_folder(folder), Options::default()).unwrap();
+    let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
+    let registry = Registry::new().with(Append).unwrap().with(look).unwrap();
+    let recorder = Arc::new(journal.clone());
+    let engine = Engine::new(registry)
+        .workspace(haft::Workspace::new(folder).unwrap())
+        .permissions(haft::Permissions::new().allow("append").unwrap())
+        .ports(|ports| ports.recorder = Some(recorder));
+    journal.note(Record::Items { from: 0, items: vec![json!({"role": "user"})] }).unwrap();
+    journal.note(Record::Reply { turn: 1, items: vec![json!({"role": "assistant"})] }).unwrap();
+    let results = engine.turn().run(calls.clone()).await;
+    journal.refused("main", calls.iter().zip(&results)).unwrap();
+    drop(engine);
+    drop(journal);
+    store.read("a").unwrap()
+}
+
+fn call(id: &str, name: &str, input: Value) -> ToolCall {
+    ToolCall::new(id, name, input)
+}
+
+/// The same journal as if the process had died before this many of its last records were written.
+fn without_last(kept: &Kept, count: usize) -> Kept {
+    let mut kept = kept.clone();
+    kept.records.truncate(kept.records.len() - count);
+    kept
+}
+
+#[tokio::test]
+async fn each_call_is_finished_to_be_run_or_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("list.txt");
+    std::fs::write(&file, "").unwrap();
+    let calls = vec![
+        call("1", "append", json!({"path": file})),
+        call("2", "look", json!({})),
+        call("3", "append", json!({"path": "none.txt"})),
+        call("4", "append", json!({})),
+    ];
+    let kept = session(folder.path(), calls).await;
+    let whole = Recovered::of(&kept);
+    let text = |text: &str| vec![Block::Text(text.to_owned())];
+    assert_eq!(whole.calls["1"], CallState::Finished { error: None, blocks: text("appended") });
+    assert_eq!(whole.calls["2"], CallState::Run);
+    assert!(matches!(&whole.calls["3"], CallState::Finished { error: Some(kind), .. } if kind == "Failed"));
+    // It was refused, so it may be tried again with the same answer.
+    assert!(!whole.calls.contains_key("4"));
+    assert!(
+        kept.records
+            .iter()
+            .any(|record| matches!(&record.record, Record::Refused(refused) if refused.call == "4"))
+    );
+    assert_eq!(whole.items, [json!({"role": "user"})]);
+    assert_eq!(whole.reply, Some(vec![json!({"role": "assistant"})]));
+
+    // As if it had died with the intent of the first call and nothing after it.
+    let first = kept
+        .records
+        .iter()
+        .position(|record| matches!(&record.record, Record::Intent(one) if one.call == "1"));
+    let cut = without_last(&kept, kept.records.len() - first.unwrap() - 1);
+    let recovered = Recovered::of(&cut);
+    let CallState::Unknown(started) = &recovered.calls["1"] else { panic!("{recovered:?}") };
+    let real = file.canonicalize().unwrap();
+    assert_eq!(started.files, [(real, Touched::Changed)]);
+    assert!(started.to_string().contains("outcome is unknown"), "{started}");
+    assert!(!recovered.calls.contains_key("2"));
+
+    // Its file was not reached.
+    std::fs::write(&file, "").unwrap();
+    let CallState::Unknown(started) = &Recovered::of(&cut).calls["1"] else { panic!("it started") };
+    assert_eq!(started.files[0].1, Touched::Same);
+}
+
+#[tokio::test]
+async fn items_end_a_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("list.txt");
+    std::fs::write(&file, "").unwrap();
+    let mut kept = session(folder.path(), vec![call("1", "append", json!({"path": file}))]).await;
+    let mut last = kept.records.last().unwrap().clone();
+    last.record = Record::Items { from: 1, items: vec![json!("reply"), json!("answer")] };
+    kept.records.push(last);
+    let recovered = Recovered::of(&kept);
+    assert_eq!(recovered.items.len(), 3);
+    assert!(recovered.reply.is_none() && recovered.calls.is_empty() && recovered.stray.is_empty());
+}

@@ -1,0 +1,45 @@
+//! Keeping a conversation as it grows, so that another process can go on with it.
+
+use haft::{BoxFuture, ToolCall, ToolResult};
+use serde_json::Value;
+
+use crate::definitions::Tools;
+
+/// Keeps what a run says and hears. Everything defaults to keeping nothing.
+///
+/// Called in the run's own task, in order. What is told at once must not block; [`settled`](Keeper::settled) may take as
+/// long as a disk does. The conversation is the sum of what [`items`](Keeper::items) was told: each time, what was there
+/// from `from` on is replaced. A message of the model is told before its calls that change something begin, and again as
+/// items when all of them have results, so a process that dies in between leaves a message whose calls are not answered:
+/// [`Loop::take_up`](super::Loop::take_up) goes on from there.
+pub trait Keeper: Send + Sync + 'static {
+    /// The conversation has these items from the place `from` on.
+    fn items(&self, from: usize, items: &[Value]) {
+        let _ = (from, items);
+    }
+
+    /// The model's message is whole, and asks for calls.
+    fn replied(&self, turn: u64, items: &[Value]) {
+        let _ = (turn, items);
+    }
+
+    /// The model is asked, and offered these tools.
+    fn asked(&self, turn: u64, tools: &Tools) {
+        let _ = (turn, tools);
+    }
+
+    /// All calls of a message have their results, and the items were told. The next request waits for this.
+    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+        let _ = calls;
+        Box::pin(async {})
+    }
+}
+
+/// A message of the model whose calls were not all answered when its process died.
+#[derive(Debug, Clone, Default)]
+pub struct CutOff {
+    /// The message, as [`Keeper::replied`] was told it.
+    pub items: Vec<Value>,
+    /// The results that are known, in any order. Calls without one are run.
+    pub results: Vec<ToolResult>,
+}
