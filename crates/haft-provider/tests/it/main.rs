@@ -9,6 +9,7 @@ mod encode;
 mod held;
 #[cfg(feature = "http")]
 mod http;
+mod kept;
 mod loops;
 mod requests;
 mod scripts;

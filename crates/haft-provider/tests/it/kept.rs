@@ -1,0 +1,119 @@
+//! A conversation that is kept as it grows, and a message whose calls another process left unanswered.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use haft::{BoxFuture, Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
+use haft_provider::run::{CutOff, Keeper, Loop};
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::{Conversation, Wire};
+use serde_json::Value;
+
+const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
+
+const SCRIPT: &str = r#"{"turns": [
+    {"text": "First.", "tool_calls": [{"name": "count"}, {"name": "count"}]},
+    {"text": "Second.", "tool_calls": [{"name": "count"}]},
+    {"text": "Done."}
+]}"#;
+
+/// Keeps all that it is told, as a journal would.
+#[derive(Default)]
+struct Book {
+    items: Mutex<Vec<Value>>,
+    replies: Mutex<Vec<Vec<Value>>>,
+    settled: AtomicUsize,
+}
+
+impl Keeper for Book {
+    fn items(&self, from: usize, items: &[Value]) {
+        let mut kept = self.items.lock().unwrap();
+        kept.truncate(from);
+        kept.extend_from_slice(items);
+    }
+
+    fn replied(&self, _: u64, items: &[Value]) {
+        self.replies.lock().unwrap().push(items.to_vec());
+    }
+
+    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+        self.settled.fetch_add(calls.len(), Ordering::Relaxed);
+        Box::pin(async {})
+    }
+}
+
+fn counting() -> (Engine, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let tool = tool("count", "Counts its calls.", move |_: NoInput, _| {
+        let now = counted.fetch_add(1, Ordering::Relaxed);
+        async move { Ok(now) }
+    });
+    (Engine::new(Registry::new().with(tool.effects(|_| Effects::none())).unwrap()), count)
+}
+
+fn model(wire: Wire) -> ScriptedModel {
+    ScriptedModel::new(Script::parse(SCRIPT).unwrap(), wire)
+}
+
+#[tokio::test]
+async fn what_is_kept_is_the_conversation() {
+    for wire in WIRES {
+        let (engine, _) = counting();
+        let book = Arc::new(Book::default());
+        let mut conversation = Conversation::new(wire);
+        let agent = Loop::new(engine, model(wire)).keeper(book.clone());
+        let outcome = agent.run(&mut conversation, "go").await;
+        assert_eq!(outcome.text, "Done.", "{wire:?}");
+        assert_eq!(*book.items.lock().unwrap(), conversation.items(), "{wire:?}");
+        assert_eq!(
+            (book.replies.lock().unwrap().len(), book.settled.load(Ordering::Relaxed)),
+            (2, 3),
+            "{wire:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_again() {
+    for wire in WIRES {
+        let (engine, _) = counting();
+        let book = Arc::new(Book::default());
+        let mut whole = Conversation::new(wire);
+        Loop::new(engine, model(wire)).keeper(book.clone()).run(&mut whole, "go").await;
+        let first = book.replies.lock().unwrap()[0].clone();
+        let call = match wire {
+            Wire::Gemini => first[0]["parts"][1]["functionCall"]["id"].as_str().map(str::to_owned),
+            Wire::Anthropic => first[0]["content"][1]["id"].as_str().map(str::to_owned),
+            Wire::OpenAi => first.iter().find_map(|item| item["call_id"].as_str()).map(str::to_owned),
+            _ => first[0]["tool_calls"][0]["id"].as_str().map(str::to_owned),
+        };
+        let Some(call) = call else { panic!("{wire:?}: no call in {first:?}") };
+
+        // Another process: it has the user's words, the message, and the result of its first call.
+        let (engine, count) = counting();
+        let mut conversation = Conversation::new(wire);
+        conversation.say("go");
+        let known = ToolResult::kept(call, "count", Ok(Output::from(haft::Content::text("known"))));
+        let agent = Loop::new(engine, model(wire));
+        let cut_off = CutOff { items: first, results: vec![known] };
+        let outcome = agent.take_up(&mut conversation, cut_off).await.unwrap();
+        assert_eq!((outcome.text.as_str(), count.load(Ordering::Relaxed)), ("Done.", 2), "{wire:?}");
+        assert_eq!(conversation.items().len(), whole.items().len(), "{wire:?}");
+        let text = serde_json::to_string(conversation.items()).unwrap();
+        assert_eq!(text.matches("known").count(), 1, "{wire:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_message_changes_nothing() {
+    let (engine, count) = counting();
+    let mut conversation = Conversation::new(Wire::Anthropic);
+    conversation.say("go");
+    let before = conversation.clone();
+    let agent = Loop::new(engine, model(Wire::Anthropic));
+    for items in [vec![], vec![Value::from(3)]] {
+        agent.take_up(&mut conversation, CutOff { items, results: Vec::new() }).await.unwrap_err();
+        assert_eq!((&conversation, count.load(Ordering::Relaxed)), (&before, 0));
+    }
+}
