@@ -44,7 +44,8 @@ impl Workspace {
     }
 
     /// The same workspace with its scope moved into a directory inside: the directories around that one are outside now.
-    pub(crate) fn moved_into(&self, dir: &Path) -> Workspace {
+    #[must_use]
+    pub fn moved_into(&self, dir: &Path) -> Workspace {
         let mut moved = self.at(dir);
         moved.dirs.retain(|(_, real)| !beneath_tidy(dir, real));
         moved.dirs.insert(0, (dir.to_owned(), dir.to_owned()));
