@@ -363,6 +363,22 @@ impl Context {
         background::go_on(self, about.into(), cancel, work)
     }
 
+    /// The surroundings of this call for work that tidies up behind it: nothing cancels it, so it has to be short.
+    pub fn uncancelled(&self) -> Context {
+        let Call { host, turn, reference, entry, cwd, workspace, .. } = &*self.call;
+        let call = Call {
+            host: host.clone(),
+            turn: *turn,
+            reference: reference.clone(),
+            cancel: Cancel::new(),
+            entry: entry.clone(),
+            cwd: cwd.clone(),
+            workspace: workspace.clone(),
+            running: Running::default(),
+        };
+        Context { call: Arc::new(call), access: self.access.clone() }
+    }
+
     pub(crate) fn host(&self) -> &Arc<Host> {
         &self.call.host
     }
