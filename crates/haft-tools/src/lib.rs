@@ -14,6 +14,8 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "agents")]
+pub mod agent;
 #[cfg(feature = "shell")]
 pub mod bash;
 #[cfg(feature = "files")]
@@ -22,6 +24,12 @@ mod blocking;
 mod diff;
 #[cfg(feature = "files")]
 pub mod edit;
+#[cfg(feature = "worktrees")]
+pub mod enter_worktree;
+#[cfg(feature = "worktrees")]
+pub mod exit_worktree;
+#[cfg(feature = "worktrees")]
+mod git;
 #[cfg(feature = "files")]
 pub mod glob;
 #[cfg(feature = "files")]
@@ -40,21 +48,31 @@ pub mod read;
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "agents")]
+pub mod send_message;
 #[cfg(feature = "shell")]
 pub mod task_output;
 #[cfg(feature = "shell")]
 pub mod task_stop;
 #[cfg(feature = "files")]
 mod walk;
+#[cfg(feature = "worktrees")]
+pub mod worktrees;
 #[cfg(feature = "files")]
 pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "agents")]
+pub use agent::{Agent, AgentKind};
 #[cfg(feature = "shell")]
 pub use bash::Bash;
 #[cfg(feature = "files")]
 pub use edit::Edit;
+#[cfg(feature = "worktrees")]
+pub use enter_worktree::EnterWorktree;
+#[cfg(feature = "worktrees")]
+pub use exit_worktree::ExitWorktree;
 #[cfg(feature = "files")]
 pub use glob::Glob;
 #[cfg(feature = "files")]
@@ -65,6 +83,8 @@ pub use monitor::Monitor;
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "agents")]
+pub use send_message::SendMessage;
 #[cfg(feature = "shell")]
 pub use task_output::TaskOutput;
 #[cfg(feature = "shell")]
@@ -98,10 +118,16 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
     vec![
+        #[cfg(feature = "agents")]
+        built_in(agent::Agent::default()),
         #[cfg(feature = "shell")]
         built_in(bash.clone()),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
+        #[cfg(feature = "worktrees")]
+        built_in(enter_worktree::EnterWorktree::default()),
+        #[cfg(feature = "worktrees")]
+        built_in(exit_worktree::ExitWorktree),
         #[cfg(feature = "files")]
         built_in(glob::Glob),
         #[cfg(feature = "files")]
@@ -110,6 +136,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "agents")]
+        built_in(send_message::SendMessage),
         #[cfg(feature = "shell")]
         built_in(task_output::TaskOutput),
         #[cfg(feature = "shell")]
@@ -121,7 +149,7 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "shell")),
+    not(any(feature = "files", feature = "shell", feature = "worktrees")),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {
