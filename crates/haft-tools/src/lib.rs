@@ -14,14 +14,24 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "planning")]
+pub mod ask_user_question;
 #[cfg(feature = "shell")]
 pub mod bash;
 #[cfg(feature = "files")]
 mod blocking;
+#[cfg(any(feature = "planning", feature = "tasks"))]
+mod by_session;
+#[cfg(feature = "planning")]
+pub mod config;
 #[cfg(feature = "files")]
 mod diff;
 #[cfg(feature = "files")]
 pub mod edit;
+#[cfg(feature = "planning")]
+pub mod enter_plan_mode;
+#[cfg(feature = "planning")]
+pub mod exit_plan_mode;
 #[cfg(feature = "files")]
 pub mod glob;
 #[cfg(feature = "files")]
@@ -34,16 +44,32 @@ pub mod monitor;
 mod near;
 #[cfg(feature = "files")]
 mod paths;
+#[cfg(feature = "planning")]
+pub mod plan;
 #[cfg(feature = "files")]
 pub mod read;
 #[cfg(feature = "scripts")]
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "tasks")]
+pub mod task_create;
+#[cfg(feature = "tasks")]
+pub mod task_get;
+#[cfg(feature = "tasks")]
+pub mod task_list;
 #[cfg(feature = "shell")]
 pub mod task_output;
 #[cfg(feature = "shell")]
 pub mod task_stop;
+#[cfg(feature = "tasks")]
+pub mod task_update;
+#[cfg(feature = "tasks")]
+pub mod tasks;
+#[cfg(feature = "tasks")]
+pub mod todo_write;
+#[cfg(feature = "planning")]
+pub mod verify_plan;
 #[cfg(feature = "files")]
 mod walk;
 #[cfg(feature = "files")]
@@ -51,24 +77,48 @@ pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "planning")]
+pub use ask_user_question::AskUserQuestion;
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "planning")]
+pub use config::Config;
 #[cfg(feature = "files")]
 pub use edit::Edit;
+#[cfg(feature = "planning")]
+pub use enter_plan_mode::EnterPlanMode;
+#[cfg(feature = "planning")]
+pub use exit_plan_mode::ExitPlanMode;
 #[cfg(feature = "files")]
 pub use glob::Glob;
 #[cfg(feature = "files")]
 pub use grep::Grep;
 #[cfg(feature = "shell")]
 pub use monitor::Monitor;
+#[cfg(feature = "planning")]
+pub use plan::Plans;
 #[cfg(feature = "files")]
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "tasks")]
+pub use task_create::TaskCreate;
+#[cfg(feature = "tasks")]
+pub use task_get::TaskGet;
+#[cfg(feature = "tasks")]
+pub use task_list::TaskList;
 #[cfg(feature = "shell")]
 pub use task_output::TaskOutput;
 #[cfg(feature = "shell")]
 pub use task_stop::TaskStop;
+#[cfg(feature = "tasks")]
+pub use task_update::TaskUpdate;
+#[cfg(feature = "tasks")]
+pub use tasks::TaskLists;
+#[cfg(feature = "tasks")]
+pub use todo_write::TodoWrite;
+#[cfg(feature = "planning")]
+pub use verify_plan::VerifyPlan;
 #[cfg(feature = "files")]
 pub use write::Write;
 
@@ -97,11 +147,23 @@ pub fn all() -> Vec<AnyTool> {
 fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
+    #[cfg(feature = "planning")]
+    let plans = Plans::default();
+    #[cfg(feature = "tasks")]
+    let lists = TaskLists::default();
     vec![
+        #[cfg(feature = "planning")]
+        built_in(ask_user_question::AskUserQuestion),
         #[cfg(feature = "shell")]
         built_in(bash.clone()),
+        #[cfg(feature = "planning")]
+        built_in(config::Config),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
+        #[cfg(feature = "planning")]
+        built_in(enter_plan_mode::EnterPlanMode::new(&plans)),
+        #[cfg(feature = "planning")]
+        built_in(exit_plan_mode::ExitPlanMode::new(&plans)),
         #[cfg(feature = "files")]
         built_in(glob::Glob),
         #[cfg(feature = "files")]
@@ -110,10 +172,22 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "tasks")]
+        built_in(task_create::TaskCreate::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(task_get::TaskGet::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(task_list::TaskList::new(&lists)),
         #[cfg(feature = "shell")]
         built_in(task_output::TaskOutput),
         #[cfg(feature = "shell")]
         built_in(task_stop::TaskStop),
+        #[cfg(feature = "tasks")]
+        built_in(task_update::TaskUpdate::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(todo_write::TodoWrite::new(&lists)),
+        #[cfg(feature = "planning")]
+        built_in(verify_plan::VerifyPlan::new(&plans)),
         #[cfg(feature = "files")]
         built_in(write::Write::new(&seen)),
     ]
@@ -121,7 +195,7 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "shell")),
+    not(any(feature = "files", feature = "planning", feature = "shell", feature = "tasks")),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {
