@@ -24,6 +24,14 @@ mod blocking;
 mod by_session;
 #[cfg(feature = "planning")]
 pub mod config;
+#[cfg(feature = "cron")]
+pub mod cron;
+#[cfg(feature = "cron")]
+pub mod cron_create;
+#[cfg(feature = "cron")]
+pub mod cron_delete;
+#[cfg(feature = "cron")]
+pub mod cron_list;
 #[cfg(feature = "files")]
 mod diff;
 #[cfg(feature = "files")]
@@ -52,6 +60,8 @@ pub mod read;
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "skills")]
+pub mod skill;
 #[cfg(feature = "tasks")]
 pub mod task_create;
 #[cfg(feature = "tasks")]
@@ -83,6 +93,12 @@ pub use ask_user_question::AskUserQuestion;
 pub use bash::Bash;
 #[cfg(feature = "planning")]
 pub use config::Config;
+#[cfg(feature = "cron")]
+pub use cron_create::CronCreate;
+#[cfg(feature = "cron")]
+pub use cron_delete::CronDelete;
+#[cfg(feature = "cron")]
+pub use cron_list::CronList;
 #[cfg(feature = "files")]
 pub use edit::Edit;
 #[cfg(feature = "planning")]
@@ -101,6 +117,8 @@ pub use plan::Plans;
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "skills")]
+pub use skill::Skill;
 #[cfg(feature = "tasks")]
 pub use task_create::TaskCreate;
 #[cfg(feature = "tasks")]
@@ -133,6 +151,15 @@ pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
     with(bash)
 }
 
+/// These tools with one for skills; without any it is there and not offered.
+#[cfg(feature = "skills")]
+pub fn with_skills(mut tools: Vec<AnyTool>, skills: skill::Skills) -> Vec<AnyTool> {
+    for tool in tools.iter_mut().filter(|tool| tool.name() == "Skill") {
+        *tool = built_in(Skill::new(skills.clone()));
+    }
+    tools
+}
+
 /// Every tool of this build, by name.
 ///
 /// The list is written out: a tool that isn't here isn't there. Those of one list share what they have seen of files, by
@@ -158,6 +185,12 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(bash.clone()),
         #[cfg(feature = "planning")]
         built_in(config::Config),
+        #[cfg(feature = "cron")]
+        built_in(cron_create::CronCreate),
+        #[cfg(feature = "cron")]
+        built_in(cron_delete::CronDelete),
+        #[cfg(feature = "cron")]
+        built_in(cron_list::CronList),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
         #[cfg(feature = "planning")]
@@ -172,6 +205,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "skills")]
+        built_in(skill::Skill::default()),
         #[cfg(feature = "tasks")]
         built_in(task_create::TaskCreate::new(&lists)),
         #[cfg(feature = "tasks")]
@@ -195,7 +230,14 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "planning", feature = "shell", feature = "tasks")),
+    not(any(
+        feature = "cron",
+        feature = "files",
+        feature = "planning",
+        feature = "shell",
+        feature = "skills",
+        feature = "tasks"
+    )),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {
