@@ -6,6 +6,7 @@
 //!
 //! Start-up is kept short: no runtime and no thread before a call needs one.
 
+mod agents;
 mod args;
 mod call;
 mod check;

@@ -23,15 +23,19 @@ use haft::Engine;
 use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::RunSettings;
-use haft_provider::run::{Ended, Handle, Loop, RunOptions, ToolEvents};
+use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Deferral, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
 use self::args::{RunArgs, RunForm};
 use self::hooks::{Fired, Notifying};
+pub(crate) use self::prompt::surroundings;
+use self::provider::Others;
 use self::show::{Facts, Show};
 use self::tour::Tour;
+use crate::agents::kinds::Kinds;
+use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::mcp::sample::ModelSampler;
@@ -90,8 +94,10 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
             output::one_line(chosen.model.name())
         ));
     }
-    Play { session, model: chosen.model, provider: chosen.provider, options, prompt, form: args.output, look }
-        .finish(&interrupts)
+    let kinds = Kinds::load(&session.given, &common);
+    kinds.problems.iter().for_each(|words| output::warning(words));
+    let (model, provider, others, form) = (chosen.model, chosen.provider, chosen.others, args.output);
+    Play { session, model, provider, others, kinds, options, prompt, form, look }.finish(&interrupts)
 }
 
 /// How far a run may go: what flags say, else what settings say.
@@ -124,9 +130,12 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     let mut options = RunOptions::new();
     options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
     options.system = prompt::system(&session.workspace, None, &[]);
+    let model = tour::model();
     let play = Play {
+        others: provider::only(&model),
+        kinds: Kinds::load(&session.given, common),
         session,
-        model: tour::model(),
+        model,
         provider: "scripted",
         options,
         prompt: Some(tour::PROMPT.to_owned()),
@@ -154,6 +163,9 @@ struct Play {
     session: Session,
     model: Arc<dyn Model>,
     provider: &'static str,
+    /// Other models, for agents that ask another one.
+    others: Others,
+    kinds: Kinds,
     options: RunOptions,
     /// None for a conversation.
     prompt: Option<String>,
@@ -174,13 +186,28 @@ impl Play {
             Some(prompt) => prompt,
             None => prompt::read(None)?,
         };
-        let Play { session, model, provider, options, form, .. } = self;
+        let Play { session, model, provider, others, kinds, options, form, .. } = self;
         let Session { engine, policy, hooks, tasks, workspace, id, links, .. } = session;
+        let agents = Agents::new(kinds);
         let handle = Handle::new();
         let show = Show::pick(form, workspace.cwd(), &handle);
         let asker = notifying(links.asker.clone(), &hooks);
         let engine = engine.events(ToolEvents::new(show.sink()));
-        let engine = engine.ports(|ports| ports.asker = asker.clone().or(ports.asker.take()));
+        let engine = engine.ports(|ports| {
+            ports.asker = asker.clone().or(ports.asker.take());
+            ports.sub_agents = Some(agents.clone());
+        });
+        agents.open(Setup {
+            engine: engine.clone(),
+            policy: policy.clone(),
+            model: model.clone(),
+            others,
+            options: options.clone(),
+            sink: show.sink(),
+            hooks: hooks.clone(),
+            asker: asker.clone(),
+            cwd: workspace.cwd().to_owned(),
+        });
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(session::RESULTS_KEPT);
         show.begin(&Facts {
@@ -193,8 +220,8 @@ impl Play {
         });
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Arc::new(Fired::new(hooks.clone(), pool));
-        let (sink, told) = (show.sink(), interrupts.clone());
+        let fired = Arc::new(Fired::new(hooks.clone(), pool).waiting_for(&tasks));
+        let (sink, told, working) = (show.sink(), interrupts.clone(), agents.clone());
         let outcome = on_worker(&runtime, async move {
             let first = match fired.start(model.name()).await {
                 Ok(first) => first,
@@ -204,10 +231,13 @@ impl Play {
             if let Some(first) = first {
                 conversation.say(&first);
             }
+            let account = Account::new();
+            working.main_runs(&handle, &account);
             let agent = Loop::new(engine, model)
                 .options(options)
                 .events(sink)
                 .session(fired.clone())
+                .account(account)
                 .handle(handle.clone());
             told.tell_run(Some(handle));
             let outcome = agent.run(&mut conversation, &prompt).await;
@@ -215,6 +245,7 @@ impl Play {
             Ok(outcome)
         });
         interrupts.tell_run(None);
+        agents.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
         session::report_tasks(&tasks);

@@ -17,7 +17,7 @@ use haft::{Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
 
-use self::tools::{bash, warn_of_clashes};
+use self::tools::{bash, warn_of_clashes, with_agents};
 use crate::Usage;
 use crate::args::Common;
 use crate::given::Given;
@@ -86,7 +86,7 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
 /// What all sessions of a server stand on.
 pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    Ground::read(|given| core(given, lookup), common, lookup)
+    Ground::read(|given| core(given, common, lookup), common, lookup)
 }
 
 /// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
@@ -114,12 +114,13 @@ fn said(session: Session) -> Result<Session, Usage> {
 }
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session, Usage> {
-    assemble(|given| core(given, lookup), common, lookup, purpose)
+    assemble(|given| core(given, common, lookup), common, lookup, purpose)
 }
 
 /// The tools that are built in.
-fn core(given: &Given, lookup: Lookup<'_>) -> Result<Registry, Usage> {
+fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result<Registry, Usage> {
     let tools = haft_tools::core_with(&bash(lookup, given)?);
+    let tools = with_agents(tools, given, common)?;
     Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }
 

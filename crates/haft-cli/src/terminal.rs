@@ -151,6 +151,9 @@ fn question(approval: &Approval, cwd: &Path) -> String {
 pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
+    if let Some(agent) = &approval.agent {
+        row("agent", agent);
+    }
     if approval.again {
         row("changed", "what it touches is not what it was when you said yes");
     }

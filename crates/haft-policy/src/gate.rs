@@ -7,6 +7,7 @@
 //! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
 //! that waits for anybody is done here, but for the [classifier](crate::classify), which has a place of its own.
 
+mod bound;
 mod case;
 mod effects;
 mod explain;
@@ -36,6 +37,7 @@ use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
+pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
 pub use explain::{

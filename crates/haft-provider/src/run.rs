@@ -26,6 +26,7 @@
 //! # Ok(()) }
 //! ```
 
+mod account;
 mod event;
 mod handle;
 mod names;
@@ -39,8 +40,9 @@ use std::time::Duration;
 use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
 use tokio::time::{Instant, sleep_until};
 
+pub use self::account::{Account, Spent};
 pub use self::event::{RunEvent, RunSink, ToolEvents};
-pub use self::handle::Handle;
+pub use self::handle::{Handle, NotPosted};
 pub use self::options::{Prices, PromptVerdict, RunOptions, Session};
 pub use self::outcome::{Ended, Limit, Outcome};
 
@@ -64,6 +66,7 @@ pub struct Loop {
     events: Option<Arc<dyn RunSink>>,
     session: Arc<dyn Session>,
     handle: Handle,
+    account: Option<Account>,
 }
 
 /// Asks a model once with words of the user, in a conversation of its own: [`Loop::run`] for the simple case.
@@ -84,6 +87,7 @@ impl Loop {
             events: None,
             session: Arc::new(Nobody),
             handle: Handle::new(),
+            account: None,
         }
     }
 
@@ -119,6 +123,14 @@ impl Loop {
     #[must_use]
     pub fn handle(mut self, handle: Handle) -> Loop {
         self.handle = handle;
+        self
+    }
+
+    /// Where what it costs is counted, with what others cost that work for it. Limits on tokens and money are judged by the
+    /// account at the top. An account is good for one run; without one a run counts for itself.
+    #[must_use]
+    pub fn account(mut self, account: Account) -> Loop {
+        self.account = Some(account);
         self
     }
 
@@ -158,7 +170,7 @@ impl Loop {
             conversation,
             text: String::new(),
             turns: 0,
-            usage: Usage::default(),
+            account: self.account.clone().unwrap_or_default(),
             last: Usage::default(),
             last_items: 0,
             calls: Vec::new(),
@@ -188,7 +200,7 @@ struct Run<'a> {
     conversation: &'a mut Conversation,
     text: String,
     turns: u64,
-    usage: Usage,
+    account: Account,
     /// What the last message cost, and how many items the conversation had with it: about how full the window is.
     last: Usage,
     last_items: usize,
@@ -262,6 +274,11 @@ impl Run<'_> {
         None
     }
 
+    /// Counts what a message cost.
+    fn spend(&self, usage: &Usage) {
+        self.account.add(usage, self.with.options.prices.map(|prices| prices.of(usage)));
+    }
+
     /// Puts words into the conversation; should it be summarised before the model has read them, they stay.
     fn put(&mut self, words: &str) {
         self.conversation.say(words);
@@ -278,6 +295,10 @@ impl Run<'_> {
                 if let Some(ended) = self.say(&text).await {
                     return ended;
                 }
+            }
+            for text in self.with.handle.take_posted() {
+                self.put(&text);
+                self.with.tell(|| RunEvent::Said(text));
             }
             if let Some(limit) = self.limit() {
                 return Ended::Limit(limit);
@@ -296,14 +317,15 @@ impl Run<'_> {
 
     /// The model has finished: whether somebody has more to say.
     async fn goes_on(&mut self) -> bool {
-        if self.with.handle.has_said() {
+        let handle = &self.with.handle;
+        if handle.has_said() {
             return true;
         }
         if self.continues == CONTINUES_MAX {
-            return false;
+            return !handle.close_unless_posted();
         }
         let asked = self.with.session.stopping(&self.text, self.continues > 0);
-        let Ok(Some(words)) = self.host(asked).await else { return false };
+        let Ok(Some(words)) = self.host(asked).await else { return !handle.close_unless_posted() };
         self.continues += 1;
         self.put(&words);
         self.with.tell(|| RunEvent::Said(words));
@@ -313,11 +335,11 @@ impl Run<'_> {
     fn limit(&self) -> Option<Limit> {
         let options = &self.with.options;
         let over = |most: Option<u64>, now: u64| most.is_some_and(|most| now >= most);
-        let cost = options.prices.map(|prices| prices.of(&self.usage));
+        let spent = self.account.top().spent();
         match () {
             () if over(options.max_turns, self.turns) => Some(Limit::Turns),
-            () if over(options.max_tokens, self.usage.total_tokens()) => Some(Limit::Tokens),
-            () if options.max_cost.zip(cost).is_some_and(|(most, now)| now >= most) => Some(Limit::Cost),
+            () if over(options.max_tokens, spent.usage.total_tokens()) => Some(Limit::Tokens),
+            () if options.max_cost.zip(spent.cost).is_some_and(|(most, now)| now >= most) => Some(Limit::Cost),
             () if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Some(Limit::Time),
             () => None,
         }
@@ -365,7 +387,7 @@ impl Run<'_> {
             stop: reply.stop().clone(),
             usage: reply.usage().clone(),
         });
-        self.usage.add(reply.usage());
+        self.spend(reply.usage());
         if reply.usage().input_tokens > 0 {
             self.last = reply.usage().clone();
         }
@@ -578,9 +600,10 @@ impl Run<'_> {
     }
 
     fn end(self, ended: Ended) -> Outcome {
-        let usage = self.usage;
+        self.with.handle.close();
+        let Spent { usage, cost } = self.account.spent();
         self.with.tell(|| RunEvent::Ended { why: ended.clone(), usage: usage.clone() });
-        let cost = self.with.options.prices.map(|prices| prices.of(&usage));
+        let cost = cost.or(self.with.options.prices.map(|_| 0.0));
         Outcome { text: self.text, ended, turns: self.turns, usage, cost, calls: self.calls }
     }
 }

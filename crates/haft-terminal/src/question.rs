@@ -477,6 +477,9 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
         line.append(&words);
         facts.extend(line.wrap(columns, 4 + NAME));
     };
+    if let Some(agent) = &approval.agent {
+        fact("agent", Line::of(agent, Style::BOLD));
+    }
     if approval.again {
         fact("changed", Line::of("what it touches is not what it was when you said yes", Style::WARNS));
     }

@@ -211,6 +211,12 @@ impl Story {
             }
             RunEvent::Model(delta) => self.model(delta, now),
             RunEvent::Tool(event) => self.tool(event, now),
+            // Its calls are shown; what it says is for the agent that it works for.
+            RunEvent::Agent { event, .. } => {
+                if let RunEvent::Tool(event) = *event {
+                    self.tool(event, now);
+                }
+            }
             RunEvent::Replied { stop, .. } => {
                 self.end_text();
                 self.thinking.clear();

@@ -14,6 +14,8 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "agents")]
+pub mod agent;
 #[cfg(feature = "planning")]
 pub mod ask_user_question;
 #[cfg(feature = "shell")]
@@ -38,8 +40,14 @@ mod diff;
 pub mod edit;
 #[cfg(feature = "planning")]
 pub mod enter_plan_mode;
+#[cfg(feature = "worktrees")]
+pub mod enter_worktree;
 #[cfg(feature = "planning")]
 pub mod exit_plan_mode;
+#[cfg(feature = "worktrees")]
+pub mod exit_worktree;
+#[cfg(feature = "worktrees")]
+mod git;
 #[cfg(feature = "files")]
 pub mod glob;
 #[cfg(feature = "files")]
@@ -60,6 +68,8 @@ pub mod read;
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "agents")]
+pub mod send_message;
 #[cfg(feature = "skills")]
 pub mod skill;
 #[cfg(feature = "tasks")]
@@ -82,11 +92,15 @@ pub mod todo_write;
 pub mod verify_plan;
 #[cfg(feature = "files")]
 mod walk;
+#[cfg(feature = "worktrees")]
+pub mod worktrees;
 #[cfg(feature = "files")]
 pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "agents")]
+pub use agent::{Agent, AgentKind};
 #[cfg(feature = "planning")]
 pub use ask_user_question::AskUserQuestion;
 #[cfg(feature = "shell")]
@@ -103,8 +117,12 @@ pub use cron_list::CronList;
 pub use edit::Edit;
 #[cfg(feature = "planning")]
 pub use enter_plan_mode::EnterPlanMode;
+#[cfg(feature = "worktrees")]
+pub use enter_worktree::EnterWorktree;
 #[cfg(feature = "planning")]
 pub use exit_plan_mode::ExitPlanMode;
+#[cfg(feature = "worktrees")]
+pub use exit_worktree::ExitWorktree;
 #[cfg(feature = "files")]
 pub use glob::Glob;
 #[cfg(feature = "files")]
@@ -117,6 +135,8 @@ pub use plan::Plans;
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "agents")]
+pub use send_message::SendMessage;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
 #[cfg(feature = "tasks")]
@@ -179,6 +199,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "tasks")]
     let lists = TaskLists::default();
     vec![
+        #[cfg(feature = "agents")]
+        built_in(agent::Agent::default()),
         #[cfg(feature = "planning")]
         built_in(ask_user_question::AskUserQuestion),
         #[cfg(feature = "shell")]
@@ -195,8 +217,12 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(edit::Edit::new(&seen)),
         #[cfg(feature = "planning")]
         built_in(enter_plan_mode::EnterPlanMode::new(&plans)),
+        #[cfg(feature = "worktrees")]
+        built_in(enter_worktree::EnterWorktree::default()),
         #[cfg(feature = "planning")]
         built_in(exit_plan_mode::ExitPlanMode::new(&plans)),
+        #[cfg(feature = "worktrees")]
+        built_in(exit_worktree::ExitWorktree),
         #[cfg(feature = "files")]
         built_in(glob::Glob),
         #[cfg(feature = "files")]
@@ -205,6 +231,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "agents")]
+        built_in(send_message::SendMessage),
         #[cfg(feature = "skills")]
         built_in(skill::Skill::default()),
         #[cfg(feature = "tasks")]
@@ -236,7 +264,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         feature = "planning",
         feature = "shell",
         feature = "skills",
-        feature = "tasks"
+        feature = "tasks",
+        feature = "worktrees"
     )),
     expect(dead_code, reason = "there are no tools in this build")
 )]

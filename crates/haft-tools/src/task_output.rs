@@ -32,10 +32,10 @@ const LISTED_MAX: usize = 100;
 pub(crate) const PATTERN_BYTES_MAX: usize = 1_000;
 const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
 
-/// Shows what commands in the background print, and how they stand. Without a `task_id` it lists all background tasks.
+/// Shows what commands and agents in the background do, and how they stand. Without a `task_id` it lists all background tasks.
 ///
 /// With one it shows what is new since you last looked, whether the task still runs, and how it ended. Use it for commands
-/// that were started with `run_in_background` or went on there; to wait for one line or for the end of one use Monitor,
+/// and agents that were started with `run_in_background` or went on there; an agent's answer is shown with its end. To wait for one line or for the end of one use Monitor,
 /// to end one use TaskStop.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TaskOutputInput {
@@ -272,14 +272,14 @@ pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
     if state.running {
         return format!("{id} still runs, since {seconds:.1} s: {}", state.about);
     }
+    // What a command printed was shown; of other tasks the answer is what counts.
+    let is_command = matches!(&*state.tool, "Bash" | "Monitor") && tasks.log(id).is_some();
     let end = match tasks.result(state.id) {
         Some(result) => match result.outcome() {
-            Ok(output) => match tasks.log(id) {
-                // What it printed was shown.
-                Some(_) => ended_well(&output.to_text()),
-                None => output.to_text(),
-            },
-            Err(error) => error.message().lines().last().unwrap_or_default().to_owned(),
+            Ok(output) if is_command => ended_well(&output.to_text()),
+            Ok(output) => output.to_text(),
+            Err(error) if is_command => error.message().lines().last().unwrap_or_default().to_owned(),
+            Err(error) => error.message().to_owned(),
         },
         None => "how is not known any more".to_owned(),
     };

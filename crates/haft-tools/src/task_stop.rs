@@ -19,7 +19,7 @@ pub const RESULT_CHARS: usize = 2_000;
 /// How long a task that was told to end is waited for.
 pub const END_WAIT: Duration = Duration::from_secs(10);
 
-/// Ends a background task: one that Bash started with `run_in_background` or that went on there.
+/// Ends a background task: a command or an agent that was started with `run_in_background` or went on there.
 ///
 /// What it printed stays readable with TaskOutput. It is asked to end first, and killed if it does not, with everything
 /// that it started.

@@ -61,8 +61,24 @@ pub(crate) struct Host {
     pub(crate) background: Arc<Background>,
     /// Whether children can do no more than they were granted.
     pub(crate) confined: bool,
-    /// The workspace with the working directory that a call left, if one moved it.
-    pub(crate) moved: Mutex<Option<Arc<Workspace>>>,
+    /// Where calls that begin now work, if that isn't where the session began.
+    pub(crate) place: Mutex<Place>,
+}
+
+/// Where an agent has moved to.
+#[derive(Clone, Default)]
+pub(crate) struct Place {
+    /// The directories that it works in now, if its scope was moved, and what may be read there unasked.
+    scope: Option<(Arc<Workspace>, Arc<Access>)>,
+    /// The same with the working directory that a call left, if one moved it.
+    moved: Option<Arc<Workspace>>,
+}
+
+impl Place {
+    /// The workspace of calls that begin now, if it isn't the session's.
+    fn workspace(&self) -> Option<Arc<Workspace>> {
+        self.moved.clone().or_else(|| self.scope.as_ref().map(|(workspace, _)| workspace.clone()))
+    }
 }
 
 impl Host {
@@ -88,8 +104,9 @@ impl Context {
         cancel: Cancel,
         entry: Option<Arc<Entry>>,
     ) -> Context {
-        let access = host.base_access.clone();
-        let (cwd, running, workspace) = (None, Running::default(), lock(&host.moved).clone());
+        let place = lock(&host.place).clone();
+        let (cwd, running, workspace) = (None, Running::default(), place.workspace());
+        let access = place.scope.map_or_else(|| host.base_access.clone(), |(_, access)| access);
         Context {
             call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, workspace, running }),
             access,
@@ -158,17 +175,51 @@ impl Context {
         if !found.is_dir {
             return Err(format!("`{shown}` is not a directory"));
         }
-        if !host.workspace.contains(&found) {
+        let mut place = lock(&host.place);
+        let scope = place.scope.as_ref().map(|(scope, _)| scope.clone());
+        let scope = scope.as_deref().unwrap_or(&host.workspace);
+        if !scope.contains(&found) {
             return Err(format!("`{shown}` lies outside of the working directories"));
         }
-        let moved = (found.real != host.workspace.cwd()).then(|| Arc::new(host.workspace.at(&found.real)));
-        *lock(&host.moved) = moved;
+        place.moved = (found.real != scope.cwd()).then(|| Arc::new(scope.at(&found.real)));
         Ok(())
     }
 
-    /// Moves the working directory of this agent back to where the session began.
+    /// Moves the working directory of this agent back to where the session began, or to where its scope was moved.
     pub fn move_back(&self) {
-        *lock(&self.call.host.moved) = None;
+        lock(&self.call.host.place).moved = None;
+    }
+
+    /// Moves the scope of this agent into a directory of the workspace, for the calls that begin after this one has ended:
+    /// relative paths start there, and what lies around it in the working directory that it is a part of is outside. Other
+    /// directories of the workspace stay inside.
+    ///
+    /// # Errors
+    /// In words: it is no directory, or lies outside of those that the session works in.
+    pub fn enter(&self, dir: &Path) -> Result<(), String> {
+        let host = &self.call.host;
+        let shown = dir.display();
+        let found = resolve(self.cwd(), dir).map_err(|error| error.to_string())?;
+        if !found.is_dir {
+            return Err(format!("`{shown}` is not a directory"));
+        }
+        if !host.workspace.contains(&found) {
+            return Err(format!("`{shown}` lies outside of the working directories"));
+        }
+        let scope = host.workspace.moved_into(&found.real);
+        let access = Arc::new(scope.access());
+        *lock(&host.place) = Place { scope: Some((Arc::new(scope), access)), moved: None };
+        Ok(())
+    }
+
+    /// Moves the scope of this agent back to where the session began.
+    pub fn leave(&self) {
+        *lock(&self.call.host.place) = Place::default();
+    }
+
+    /// The directory that the scope of this agent was moved into, if it was.
+    pub fn entered(&self) -> Option<std::path::PathBuf> {
+        lock(&self.call.host.place).scope.as_ref().map(|(scope, _)| scope.cwd().to_owned())
     }
 
     /// The directories that the session works in.
@@ -331,6 +382,22 @@ impl Context {
         F: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
         background::go_on(self, about.into(), cancel, work)
+    }
+
+    /// The surroundings of this call for work that tidies up behind it: nothing cancels it, so it has to be short.
+    pub fn uncancelled(&self) -> Context {
+        let Call { host, turn, reference, entry, cwd, workspace, .. } = &*self.call;
+        let call = Call {
+            host: host.clone(),
+            turn: *turn,
+            reference: reference.clone(),
+            cancel: Cancel::new(),
+            entry: entry.clone(),
+            cwd: cwd.clone(),
+            workspace: workspace.clone(),
+            running: Running::default(),
+        };
+        Context { call: Arc::new(call), access: self.access.clone() }
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {

@@ -55,6 +55,9 @@ pub struct Engine {
     session: Arc<Session>,
 }
 
+/// The id of the agent that nobody delegated to.
+pub const MAIN_AGENT: &str = "main";
+
 /// What keeps a session alive: engines and turns hold it, the calls themselves don't.
 #[derive(Default)]
 pub(crate) struct Session {
@@ -145,7 +148,7 @@ impl Engine {
             config: Config {
                 registry,
                 session: fresh_id().into(),
-                agent: "main".into(),
+                agent: MAIN_AGENT.into(),
                 workspace: Workspace::new(".").unwrap_or_else(|_| Workspace::nowhere()),
                 ports: Ports::default(),
                 events: None,
@@ -336,8 +339,14 @@ impl Engine {
         authorize::consider(self.shared(), tool, origin, input, look)
     }
 
+    /// The tools that the next turn is made from, whatever it may be shown of them.
+    pub fn registry(&self) -> Registry {
+        lock(&self.shared().tools).registry.clone()
+    }
+
     /// An engine for a sub-agent of the call that `cx` belongs to: fewer tools, the same session, locks and results;
-    /// it ends with that call. Its calls are judged by the parent's rules; rules of its own can only be stricter.
+    /// it ends with that call. It works where that call does. Its calls are judged by the parent's rules; rules of its own
+    /// can only be stricter.
     #[must_use]
     pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> Engine {
         let parent = self.config.authorizer.clone();
@@ -351,6 +360,7 @@ impl Engine {
             config.agent = agent.into();
             config.registry = registry;
             config.parent = Some(parent);
+            config.workspace = cx.workspace().clone();
             config.parent_workspace = Some(config.workspace.clone());
             config.cancel = cancel;
         })
@@ -409,7 +419,7 @@ impl Shared {
             results: Some(store.clone()),
             background: config.common.background.clone(),
             confined,
-            moved: Mutex::default(),
+            place: Mutex::default(),
         };
         Shared {
             host: Arc::new(host),

@@ -34,7 +34,7 @@ pub use processes::{
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
 pub use settings::{Setting, SettingsView};
-pub use sub_agents::{AgentRequest, SubAgents};
+pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 pub use tool_index::{Found, ToolIndex};
 

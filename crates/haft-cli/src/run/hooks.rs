@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{BoxFuture, ToolResult};
+use haft::{BoxFuture, TaskTable, ToolResult};
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
 use haft_provider::run::{PromptVerdict, Session};
 
+use crate::agents::behind::Behind;
 use crate::output;
 use crate::session::{Pool, Said};
 
@@ -17,19 +18,36 @@ pub(super) struct Fired {
     pool: Option<Arc<Pool>>,
     /// Words of hooks that wait for the next words of the user.
     waiting: Mutex<Vec<String>>,
+    /// Agents in the background, if somebody is to be told of them.
+    behind: Option<Behind>,
 }
 
 impl Fired {
     pub(super) fn new(hooks: Hooks, pool: Option<Arc<Pool>>) -> Fired {
-        Fired { hooks, pool, waiting: Mutex::new(Vec::new()) }
+        Fired { hooks, pool, waiting: Mutex::new(Vec::new()), behind: None }
+    }
+
+    /// The model is told of agents in the background that have ended.
+    pub(super) fn telling_of(mut self, tasks: &Arc<TaskTable>) -> Fired {
+        self.behind = Some(Behind::new(tasks, false));
+        self
+    }
+
+    /// The same, and the run doesn't end while one works: nobody would hear its answer.
+    pub(super) fn waiting_for(mut self, tasks: &Arc<TaskTable>) -> Fired {
+        self.behind = Some(Behind::new(tasks, true));
+        self
     }
 
     /// Brings in what servers changed, and says it: to the user at once, to the model with what comes next.
     fn news(&self) -> Vec<String> {
-        let Some(pool) = &self.pool else { return Vec::new() };
-        pool.refresh();
-        pool.say(Said::NeedsYou);
-        pool.notices()
+        let mut words = self.behind.as_ref().map(Behind::news).unwrap_or_default();
+        if let Some(pool) = &self.pool {
+            pool.refresh();
+            pool.say(Said::NeedsYou);
+            words.extend(pool.notices());
+        }
+        words
     }
 
     /// The session begins. The first words that a hook puts into the user's mouth, or why it ends here.
@@ -74,6 +92,12 @@ impl Session for Fired {
 
     fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
+            if let Some(words) = match &self.behind {
+                Some(behind) => behind.next().await,
+                None => None,
+            } {
+                return Some(words);
+            }
             if !self.hooks.hears_stop() {
                 return None;
             }

@@ -10,13 +10,14 @@ use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::{Engine, Workspace};
 use haft_policy::gate::Policy;
-use haft_provider::run::{Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
+use haft_provider::run::{Account, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
 use haft_provider::{Conversation, Model, Usage as Tokens};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
 use super::hooks::Fired;
 use super::{Play, ended_by_hook, exit, notifying, pool, runtime};
+use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given::Given;
 use crate::interrupt::{self, Interrupts};
@@ -55,18 +56,38 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
 impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, options, prompt, .. } = self;
+        let Play { session, model, others, kinds, options, prompt, .. } = self;
         let Session { engine, policy, given, hooks, tasks, workspace, confined, links, .. } = session;
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
         let asker = notifying(Some(Arc::new(screen.asker())), &hooks);
         let engine = engine.events(ToolEvents::new(sink.clone()));
-        let engine = engine.ports(|ports| ports.asker = asker.clone());
+        let agents = Agents::new(kinds);
+        let engine = engine.ports(|ports| {
+            ports.asker = asker.clone();
+            ports.sub_agents = Some(agents.clone());
+        });
+        agents.open(Setup {
+            engine: engine.clone(),
+            policy: policy.clone(),
+            model: model.clone(),
+            others,
+            options: options.clone(),
+            sink: sink.clone(),
+            hooks: hooks.clone(),
+            asker: asker.clone(),
+            cwd: workspace.cwd().to_owned(),
+        });
         screen.show_views_of(&engine);
         // What can't be removed is tried again next time.
         let _ = engine.clean_results(session::RESULTS_KEPT);
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Arc::new(Fired::new(hooks.clone(), pool));
+        let fired = Fired::new(hooks.clone(), pool);
+        // In a conversation the user has the word meanwhile.
+        let fired = Arc::new(match prompt {
+            Some(_) => fired.waiting_for(&tasks),
+            None => fired.telling_of(&tasks),
+        });
         let desk = Desk {
             remote: screen.remote(),
             engine,
@@ -81,7 +102,8 @@ impl Play {
         desk.remote.footer(model.name());
         let played = runtime.block_on(async {
             let first = fired.start(model.name()).await?;
-            let mut talk = Talk { desk: &desk, model, options, sink, fired: &fired, interrupts };
+            let mut talk =
+                Talk { desk: &desk, model, options, sink, fired: &fired, interrupts, agents: &agents };
             let mut conversation = Conversation::new(talk.model.wire());
             if let Some(first) = &first {
                 conversation.say(first);
@@ -99,6 +121,8 @@ impl Play {
             Ok::<_, String>(outcome)
         });
         interrupts.tell_run(None);
+        agents.close();
+        drop(desk);
         screen.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
@@ -121,6 +145,7 @@ struct Talk<'a> {
     sink: Arc<dyn RunSink>,
     fired: &'a Arc<Fired>,
     interrupts: &'a Interrupts,
+    agents: &'a Agents,
 }
 
 impl Talk<'_> {
@@ -158,9 +183,11 @@ impl Talk<'_> {
         words: &str,
         spent: &Spent,
     ) -> (Outcome, bool) {
-        let handle = Handle::new();
+        let (handle, account) = (Handle::new(), Account::new());
+        self.agents.main_runs(&handle, &account);
         let agent = Loop::new(self.desk.engine.clone(), self.model.clone())
             .options(self.options.clone())
+            .account(account)
             .events(self.sink.clone())
             .session(self.fired.clone())
             .handle(handle.clone());

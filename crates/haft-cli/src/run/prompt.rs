@@ -63,7 +63,7 @@ pub(super) fn system(workspace: &Workspace, memory: Option<String>, more: &[Stri
     parts
 }
 
-fn surroundings(workspace: &Workspace) -> String {
+pub(crate) fn surroundings(workspace: &Workspace) -> String {
     let cwd = workspace.cwd();
     let mut lines = vec![format!("Working directory: {}", cwd.display())];
     for dir in workspace.dirs().filter(|dir| *dir != cwd) {

@@ -30,6 +30,25 @@ pub(super) struct Chosen {
     pub(super) provider: &'static str,
     pub(super) window_tokens: Option<u64>,
     pub(super) prices: Option<Prices>,
+    /// Makes other models of the same provider.
+    pub(super) others: Others,
+}
+
+/// A model by its name, of a provider that was chosen.
+#[derive(Clone)]
+pub(crate) struct Other {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) prices: Option<Prices>,
+    pub(crate) window_tokens: Option<u64>,
+}
+
+/// Makes models by their names; an error says why one can't be made.
+pub(crate) type Others = Arc<dyn Fn(&str) -> Result<Other, String> + Send + Sync>;
+
+/// Others where there is only one.
+pub(super) fn only(model: &Arc<dyn Model>) -> Others {
+    let model = model.clone();
+    Arc::new(move |_| Ok(Other { model: model.clone(), prices: None, window_tokens: None }))
 }
 
 /// Whether anything says who is to be asked. If nothing does, there is a tour.
@@ -121,22 +140,47 @@ fn over_http(
     };
     let window = settings.window_tokens(provider);
     let window_tokens = window.or_else(|| usual_window(provider).filter(|_| is_vendors));
-    let prices = settings.prices(&name).map(|prices| Prices {
-        input: prices.input,
-        output: prices.output,
-        cache_read: prices.cache_read.unwrap_or(prices.input),
-        cache_write: prices.cache_write.unwrap_or(prices.input),
-    });
+    let prices = prices_of(settings, &name);
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::of(&base_url, lookup);
     endpoint.deferral = deferral;
+    let others: Others = {
+        let (endpoint, settings, session) = (endpoint.clone(), settings.clone(), session.to_owned());
+        let usual = name.clone();
+        Arc::new(move |name: &str| {
+            let name = full_name(provider, name).unwrap_or(&usual);
+            let options = RequestOptions::new(name).cache_key(&session);
+            let model = Client::new(endpoint.clone(), options)?;
+            Ok(Other { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
+        })
+    };
     let client = Client::new(endpoint, RequestOptions::new(name).cache_key(session)).map_err(Usage)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
         let warm = client.clone();
         let _ = std::thread::Builder::new().name("haft-warm".into()).spawn(move || warm.warm());
     }
-    Ok(Chosen { model: Arc::new(client), provider: provider.word(), window_tokens, prices })
+    Ok(Chosen { model: Arc::new(client), provider: provider.word(), window_tokens, prices, others })
+}
+
+fn prices_of(settings: &RunSettings, name: &str) -> Option<Prices> {
+    settings.prices(name).map(|prices| Prices {
+        input: prices.input,
+        output: prices.output,
+        cache_read: prices.cache_read.unwrap_or(prices.input),
+        cache_write: prices.cache_write.unwrap_or(prices.input),
+    })
+}
+
+/// The name by which a provider knows a model that people call by a short one; none for a short one of somebody else's.
+fn full_name(provider: Provider, name: &str) -> Option<&str> {
+    match (name, provider) {
+        ("sonnet", Provider::Anthropic) => Some("claude-sonnet-4-5"),
+        ("opus", Provider::Anthropic) => Some("claude-opus-4-5"),
+        ("haiku", Provider::Anthropic) => Some("claude-haiku-4-5"),
+        ("sonnet" | "opus" | "haiku", _) => None,
+        (name, _) => Some(name),
+    }
 }
 
 fn scripted(args: &RunArgs) -> Result<Chosen, Usage> {
@@ -148,8 +192,9 @@ fn scripted(args: &RunArgs) -> Result<Chosen, Usage> {
     let Some(path) = &args.script else {
         return Err(Usage("the provider `scripted` plays a script; say which with --script FILE".into()));
     };
-    let model = ScriptedModel::new(script(path)?, Wire::Anthropic);
-    Ok(Chosen { model: Arc::new(model), provider: "scripted", window_tokens: None, prices: None })
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script(path)?, Wire::Anthropic));
+    let others = only(&model);
+    Ok(Chosen { model, provider: "scripted", window_tokens: None, prices: None, others })
 }
 
 /// Reads a script.

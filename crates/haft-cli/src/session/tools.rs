@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::results::Readers;
-use haft::{Registry, Snapshot};
-use haft_tools::{Bash, scripts};
+use haft::{AnyTool, BadTool, Registry, Snapshot};
+use haft_tools::{Agent, Bash, EnterWorktree, scripts};
 
 use super::workspace::{real, reason};
 use crate::Usage;
+use crate::agents::kinds::Kinds;
 use crate::args::Common;
 use crate::given::Given;
 use crate::output;
@@ -27,6 +28,21 @@ pub(super) fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
         .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(|at| at.value))
         .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
     Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
+}
+
+/// These tools, with the kinds of agents that this session has, and worktrees where it works.
+pub(super) fn with_agents(
+    tools: Vec<AnyTool>,
+    given: &Given,
+    common: &Common,
+) -> Result<Vec<AnyTool>, Usage> {
+    let of_session = |tool: AnyTool| match tool.name() {
+        "Agent" => AnyTool::typed(Agent::new(Kinds::load(given, common).told())),
+        "EnterWorktree" => AnyTool::typed(EnterWorktree::of(&given.places.cwd)),
+        _ => Ok(tool),
+    };
+    let tools: Result<Vec<AnyTool>, BadTool> = tools.into_iter().map(of_session).collect();
+    tools.map_err(|BadTool { name, reason }| Usage(format!("the tool `{name}` {reason}")))
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.

@@ -58,6 +58,15 @@ pub enum RunEvent {
         /// The summary.
         summary: String,
     },
+    /// Something happened in the run of a sub-agent.
+    Agent {
+        /// The agent.
+        agent: Arc<str>,
+        /// The call that it works for.
+        call: Arc<str>,
+        /// What happened.
+        event: Box<RunEvent>,
+    },
     /// The run is over.
     Ended {
         /// Why.
@@ -114,6 +123,12 @@ impl RunEvent {
             RunEvent::Said(text) => json!({"type": "user", "text": text}),
             RunEvent::Cleared { results } => json!({"type": "cleared", "results": results}),
             RunEvent::Summarised { summary } => json!({"type": "summarised", "summary": summary}),
+            RunEvent::Agent { agent, call, event } => {
+                let mut shown = event.to_json()?;
+                shown["agent"] = (&**agent).into();
+                shown["parent_tool_use_id"] = (&**call).into();
+                shown
+            }
             RunEvent::Ended { why, usage } => {
                 json!({"type": "ended", "stop": why.word(), "reason": why.to_string(), "usage": usage})
             }

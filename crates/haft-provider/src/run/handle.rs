@@ -20,7 +20,25 @@ struct Inner {
     stop: Cancel,
     force: Cancel,
     said: Mutex<VecDeque<String>>,
+    posted: Mutex<Posted>,
     news: Notify,
+}
+
+/// Words of other agents that wait.
+#[derive(Default)]
+struct Posted {
+    waiting: VecDeque<String>,
+    /// The run takes no more.
+    closed: bool,
+}
+
+/// Why words were not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotPosted {
+    /// Too many wait already.
+    Full,
+    /// The run has ended.
+    Ended,
 }
 
 impl Handle {
@@ -63,6 +81,42 @@ impl Handle {
         drop(said);
         self.0.news.notify_one();
         Ok(())
+    }
+
+    /// Words of somebody else than the user: they go in before the next turn, stop nothing, and keep a run going that would
+    /// have ended.
+    ///
+    /// # Errors
+    /// The run has ended, or too many wait already.
+    pub fn post(&self, text: impl Into<String>) -> Result<(), NotPosted> {
+        let mut posted = self.posted();
+        match () {
+            () if posted.closed => Err(NotPosted::Ended),
+            () if posted.waiting.len() >= WAITING_MESSAGES_MAX => Err(NotPosted::Full),
+            () => {
+                posted.waiting.push_back(text.into());
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn take_posted(&self) -> Vec<String> {
+        self.posted().waiting.drain(..).collect()
+    }
+
+    /// Takes nothing more that is posted, unless something waits; whether it closed.
+    pub(super) fn close_unless_posted(&self) -> bool {
+        let mut posted = self.posted();
+        posted.closed |= posted.waiting.is_empty();
+        posted.closed
+    }
+
+    pub(super) fn close(&self) {
+        self.posted().closed = true;
+    }
+
+    fn posted(&self) -> std::sync::MutexGuard<'_, Posted> {
+        self.0.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was said since this was last asked.

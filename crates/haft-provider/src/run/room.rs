@@ -74,7 +74,7 @@ impl Run<'_> {
         }
         asked.say(SUMMARISE);
         let (reply, halt) = self.listen(&asked, tools, Quiet::Yes, |_| {}).await;
-        self.usage.add(reply.usage());
+        self.spend(reply.usage());
         if let Some(halt) = halt {
             return Err(halt);
         }

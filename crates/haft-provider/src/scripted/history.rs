@@ -16,6 +16,8 @@ pub(super) struct Seen {
     pub(super) turn: usize,
     /// The results since it spoke last.
     pub(super) results: Vec<SeenResult>,
+    /// The user's first words.
+    pub(super) first: String,
     /// The user's last words.
     pub(super) prompt: String,
     pub(super) offers_tools: bool,
@@ -111,6 +113,9 @@ impl Reading {
     fn user(&mut self, text: String) -> Result<(), String> {
         self.model_spoke_last = false;
         if !text.is_empty() {
+            if self.seen.first.is_empty() {
+                self.seen.first.clone_from(&text);
+            }
             self.seen.prompt = text;
         }
         Ok(())

@@ -85,8 +85,14 @@ impl Player {
             let turn = Turn { text: Some(side.text.clone()), ..Turn::default() };
             return self.say(wire, &turn, &seen, body);
         }
-        let Some(turn) = self.script.turns.get(seen.turn) else {
-            let (all, next) = (self.script.turns.len(), seen.turn + 1);
+        let part = self
+            .script
+            .agents
+            .iter()
+            .find(|part| fits(&part.when, &seen.first, None) != part.when.not);
+        let turns = part.map_or(&self.script.turns, |part| &part.turns);
+        let Some(turn) = turns.get(seen.turn) else {
+            let (all, next) = (turns.len(), seen.turn + 1);
             return refuse(&format!("the script has {all} turns, and turn {next} was asked for"));
         };
         let turn = chosen(turn, &seen);

@@ -20,6 +20,10 @@ pub struct Script {
     /// The turns in order. The first answers a conversation in which the model has not spoken yet, the second one in
     /// which it has spoken once, and so on.
     pub turns: Vec<Turn>,
+    /// Other turns for other conversations, such as those of sub-agents: the first whose condition holds of the user's
+    /// first words is played.
+    #[serde(default)]
+    pub agents: Vec<Part>,
     /// The answer to requests that offer no tools. Without it they are answered like any other.
     #[serde(default)]
     pub side: Option<Side>,
@@ -33,6 +37,17 @@ pub struct Script {
     /// requests with them are refused. Default: it does.
     #[serde(default)]
     pub deferral: Option<bool>,
+}
+
+/// Turns for another conversation, and which one that is.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Part {
+    /// What has to hold of the first words of the user.
+    pub when: Condition,
+    /// The turns in order.
+    pub turns: Vec<Turn>,
 }
 
 /// The answer to requests that offer no tools.
@@ -218,20 +233,31 @@ impl Script {
         }
         let script: Script = serde_path_to_error::deserialize(&placed.value)
             .map_err(|error| placed.bad(&pointer(error.path()), error.inner().to_string()))?;
-        if script.turns.is_empty() {
-            return Err(placed.bad("/turns", "there are no turns; give at least one"));
-        }
-        if script.turns.len() > SCRIPT_TURNS_MAX {
-            let words =
-                format!("there are {} turns; at most {SCRIPT_TURNS_MAX} are accepted", script.turns.len());
-            return Err(placed.bad("/turns", words));
-        }
         check_pace(script.stream, "/stream", &placed)?;
-        for (at, turn) in script.turns.iter().enumerate() {
-            check_turn(turn, &format!("/turns/{at}"), &placed)?;
+        check_turns(&script.turns, "/turns", &placed)?;
+        if script.agents.len() > SCRIPT_TURNS_MAX {
+            return Err(placed.bad("/agents", format!("at most {SCRIPT_TURNS_MAX} are accepted")));
+        }
+        for (at, part) in script.agents.iter().enumerate() {
+            check_condition(&part.when, &format!("/agents/{at}/when"), &placed)?;
+            check_turns(&part.turns, &format!("/agents/{at}/turns"), &placed)?;
         }
         Ok(script)
     }
+}
+
+fn check_turns(turns: &[Turn], path: &str, placed: &Placed<'_>) -> Result<(), BadScript> {
+    if turns.is_empty() {
+        return Err(placed.bad(path, "there are no turns; give at least one"));
+    }
+    if turns.len() > SCRIPT_TURNS_MAX {
+        let words = format!("there are {} turns; at most {SCRIPT_TURNS_MAX} are accepted", turns.len());
+        return Err(placed.bad(path, words));
+    }
+    for (at, turn) in turns.iter().enumerate() {
+        check_turn(turn, &format!("{path}/{at}"), placed)?;
+    }
+    Ok(())
 }
 
 /// The JSON Schema of scripts.

@@ -43,6 +43,15 @@ impl Workspace {
         Workspace { cwd: cwd.to_owned(), ..self.clone() }
     }
 
+    /// The same workspace with its scope moved into a directory inside: the directories around that one are outside now.
+    #[must_use]
+    pub fn moved_into(&self, dir: &Path) -> Workspace {
+        let mut moved = self.at(dir);
+        moved.dirs.retain(|(_, real)| !beneath_tidy(dir, real));
+        moved.dirs.insert(0, (dir.to_owned(), dir.to_owned()));
+        moved
+    }
+
     /// Nothing is inside: everything that a call touches asks.
     pub(crate) fn nowhere() -> Workspace {
         Workspace { cwd: PathBuf::from("/"), dirs: Vec::new(), readable: Vec::new(), protected: Vec::new() }

@@ -197,7 +197,7 @@ fn context(call: Call, tail: &[u8], link: &Arc<Link>, cancel: &Cancel) -> Result
         results: None,
         background: Arc::default(),
         confined: false,
-        moved: std::sync::Mutex::default(),
+        place: std::sync::Mutex::default(),
     };
     let reference = CallRef { index: call.index, id: call.id.into(), tool: call.called.into() };
     let cx = Context::proxied(Arc::new(host), call.turn, reference, cancel.clone(), access, &cwd);

@@ -332,7 +332,7 @@ pub(super) fn scene_of(id: &str, user_answers: Option<bool>) -> Scene {
         results: None,
         background: Arc::default(),
         confined: false,
-        moved: std::sync::Mutex::default(),
+        place: std::sync::Mutex::default(),
     };
     let cancel = Cancel::new();
     let call = CallRef { index: 3, id: id.into(), tool: "worker".into() };

@@ -18,7 +18,7 @@ use crate::call::CallInput;
 use crate::context::Context;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::{Asks, Judgement};
-use crate::engine::Shared;
+use crate::engine::{MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::files::{Access, Extent, Hidden};
@@ -468,6 +468,7 @@ fn approval(shared: &Shared, opened: &Opened, request: &Request<'_>, told: Told)
     let view = || opened.entry.tool().view(&Stage::Use { input, complete: true });
     Approval {
         call_id: opened.id.to_string(),
+        agent: (request.agent != MAIN_AGENT).then(|| request.agent.to_owned()),
         tool: opened.entry.name().to_string(),
         input: (**input).clone(),
         description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),

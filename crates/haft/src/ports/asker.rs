@@ -28,6 +28,8 @@ pub trait Asker: Send + Sync + 'static {
 pub struct Approval {
     /// The call's id.
     pub call_id: String,
+    /// The sub-agent that makes it; none for the main one.
+    pub agent: Option<String>,
     /// The tool.
     pub tool: String,
     /// The input as it will run.

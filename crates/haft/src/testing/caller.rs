@@ -310,7 +310,7 @@ pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context
         results: Some(Arc::new(crate::results::OffloadStore::temporary())),
         background: Arc::default(),
         confined: false,
-        moved: std::sync::Mutex::default(),
+        place: std::sync::Mutex::default(),
     };
     let call = CallRef { index: 0, id: "test".into(), tool: "test".into() };
     Context::new(Arc::new(host), 1, call, Cancel::new(), None)

@@ -19,8 +19,7 @@ use crate::sync::lock;
 ///
 /// let agents = ScriptedSubAgents::new().then("done");
 /// let cx = context(".", |_| {});
-/// let request = AgentRequest { description: "count".into(), prompt: "Count.".into(), kind: None };
-/// assert_eq!(agents.run(request, &cx).await.unwrap().to_text(), "done");
+/// assert_eq!(agents.run(AgentRequest::new("count", "Count."), &cx).await.unwrap().to_text(), "done");
 /// assert_eq!(agents.requests()[0].prompt, "Count.");
 /// # }
 /// ```
@@ -74,8 +73,13 @@ impl SubAgents for ScriptedSubAgents {
         Box::pin(std::future::ready(answer))
     }
 
-    fn send<'a>(&'a self, agent: &'a str, message: String) -> BoxFuture<'a, Result<(), ToolError>> {
-        lock(&self.0).sent.push((agent.to_owned(), message));
+    fn send<'a>(
+        &'a self,
+        to: &'a str,
+        message: String,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        lock(&self.0).sent.push((to.to_owned(), message));
         Box::pin(std::future::ready(Ok(())))
     }
 }

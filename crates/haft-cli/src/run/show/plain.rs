@@ -115,6 +115,20 @@ impl RunSink for Plain {
                 }
                 _ => needed(&event),
             },
+            RunEvent::Agent { agent, event: inner, .. } => match &**inner {
+                RunEvent::Tool(tool) => match &tool.what {
+                    What::Finished(result) => {
+                        output::end_progress();
+                        output::say(&of_agent(agent, &call(result, &self.cwd)));
+                    }
+                    What::BackgroundFinished(result) => {
+                        let line = format!("{}   in the background", call(result, &self.cwd));
+                        output::say(&of_agent(agent, &line));
+                    }
+                    _ => needed(&event),
+                },
+                _ => needed(&event),
+            },
             RunEvent::Said(words) => {
                 let at = self.said(|said| {
                     said.prompts += 1;
@@ -144,6 +158,16 @@ pub(super) fn needed(event: &RunEvent) {
         RunEvent::Summarised { .. } => {
             output::say("  … the conversation was replaced by a summary of it to make room");
         }
+        RunEvent::Agent { agent, event, .. } => {
+            if let RunEvent::Tool(event) = &**event {
+                let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
+                match &event.what {
+                    What::Warning(words) => output::warning(&format!("{agent}: {tool}{words}")),
+                    What::Message(words) => output::say(&format!("{agent}: {tool}{words}")),
+                    _ => {}
+                }
+            }
+        }
         RunEvent::Tool(event) => {
             let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
             match &event.what {
@@ -164,6 +188,13 @@ pub(super) fn needed(event: &RunEvent) {
         }
         _ => {}
     }
+}
+
+/// Lines of a call under the name of the agent that made it.
+fn of_agent(agent: &str, lines: &str) -> String {
+    let mut lines = lines.lines();
+    let first = format!("    {} {}", one_line(agent), lines.next().unwrap_or_default().trim_start());
+    std::iter::once(first).chain(lines.map(|line| format!("    {line}"))).collect::<Vec<_>>().join("\n")
 }
 
 /// A call that is over, and what came of it.

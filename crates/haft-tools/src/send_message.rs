@@ -1,0 +1,94 @@
+//! `SendMessage`: words for an agent that runs, or for the one that gave this one its task.
+//!
+//! A message arrives before the other's next turn and stops nothing. It is bound to its sender by the host, so an agent
+//! can't speak in another's name. Words change nothing by themselves, so sending asks nobody.
+
+use haft::ports::Port;
+use haft::{
+    Chars, Class, Context, Effects, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Characters of a result that the model sees.
+pub const RESULT_CHARS: usize = 2_000;
+/// The longest message, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 20_000;
+
+/// Sends a message to an agent that is at work: one that you or another agent gave a task with Agent.
+///
+/// It arrives before the agent's next turn; it does not interrupt what the agent does. Use it to correct an agent in the
+/// background or to give it news. An agent that has ended can't be reached: give a new task then. `parent` is the agent
+/// that gave you your task.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct SendMessageInput {
+    /// The name of the agent, for example `explore-1`, or `parent`.
+    pub to: String,
+    /// What it is told.
+    pub message: String,
+    /// The message in a few words, for the person who watches.
+    #[serde(default)]
+    pub summary: Option<String>,
+}
+
+/// The tool `SendMessage`.
+#[derive(Debug, Default)]
+pub struct SendMessage;
+
+impl Tool for SendMessage {
+    type Input = SendMessageInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("SendMessage")
+            .group("agents")
+            .feature("agents")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .timeout(Timeout::After(std::time::Duration::from_secs(10)))
+            .needs(Port::SubAgents)
+            .search_hint("message tell a running sub-agent or parent agent")
+    }
+
+    fn effects(&self, _: &SendMessageInput) -> Effects {
+        Effects::writes_state("session:agents")
+    }
+
+    async fn permission(&self, _: &SendMessageInput, _: &Context) -> Opinion {
+        Opinion::Allow
+    }
+
+    async fn check(&self, input: &SendMessageInput, _: &Context) -> Result<(), ToolError> {
+        if input.message.trim().is_empty() {
+            return Err(ToolError::senseless("`message` is empty; say what the agent should know"));
+        }
+        match input.message.chars().count() {
+            chars if chars > MESSAGE_CHARS_MAX => Err(ToolError::senseless(format!(
+                "`message` has {chars} characters and may have {MESSAGE_CHARS_MAX}; put the rest into a file and name it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, input: SendMessageInput, cx: &Context) -> Result<Output, ToolError> {
+        let agents = cx.sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))?;
+        let to = input.to.trim();
+        agents.send(to, input.message, cx).await?;
+        let view = View::titled(to).summary(input.summary.unwrap_or_else(|| "sent".to_owned()));
+        let words = format!("sent to `{to}`; it reads it before its next turn");
+        Ok(Output::from(haft::Content::text(words)).with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(stage.text("to")?);
+        Some(match stage {
+            Stage::Use { .. } => match stage.text("summary") {
+                Some(words) => view.summary(words),
+                None => view,
+            },
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
