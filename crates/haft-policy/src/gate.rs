@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use haft::files::Hidden;
 use haft::ports::{
-    Answer, Authorizer, Because, Classified, Mode, PermissionMode, Processes, Request, Ruling,
+    Answer, Authorizer, Because, Classified, Grants, Mode, PermissionMode, Processes, Request, Ruling,
 };
 use haft::{AnyTool, BoxFuture, Effects, Engine, Workspace};
 use serde_json::Value;
@@ -235,6 +235,11 @@ impl Policy {
         if lasting { inner.keep(rules, list) } else { Ok(()) }
     }
 
+    /// Ends what was [allowed for a turn](Grants::allow_for_turn): to be called when the user speaks again.
+    pub fn end_turn(&self) {
+        self.0.live.end_turn(&self.0.surroundings);
+    }
+
     /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
     pub fn proposals(&self, request: &Request<'_>) -> Vec<String> {
         let case = Case::of(request, &self.0.surroundings);
@@ -400,6 +405,24 @@ impl Mode for Policy {
     fn set(&self, mode: PermissionMode) {
         if !self.0.forbidden.contains(&mode) {
             self.0.live.set_mode(mode);
+        }
+    }
+}
+
+impl Grants for Policy {
+    fn allow_for_turn(&self, rules: &[String]) -> Result<(), String> {
+        let inner = &*self.0;
+        if !inner.answers_count {
+            return Err("only the machine's owner may allow anything here".to_owned());
+        }
+        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
+        for rule in rules {
+            let written = WrittenRule::plain(rule, List::Allow, source.clone());
+            Rule::parse(written).map_err(|bad| bad.to_string())?;
+        }
+        match inner.live.allow_for_turn(rules, &inner.surroundings) {
+            true => Ok(()),
+            false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
         }
     }
 }

@@ -16,16 +16,34 @@
 
 #[cfg(feature = "agents")]
 pub mod agent;
+#[cfg(feature = "planning")]
+pub mod ask_user_question;
 #[cfg(feature = "shell")]
 pub mod bash;
 #[cfg(feature = "files")]
 mod blocking;
+#[cfg(any(feature = "planning", feature = "tasks"))]
+mod by_session;
+#[cfg(feature = "planning")]
+pub mod config;
+#[cfg(feature = "cron")]
+pub mod cron;
+#[cfg(feature = "cron")]
+pub mod cron_create;
+#[cfg(feature = "cron")]
+pub mod cron_delete;
+#[cfg(feature = "cron")]
+pub mod cron_list;
 #[cfg(feature = "files")]
 mod diff;
 #[cfg(feature = "files")]
 pub mod edit;
+#[cfg(feature = "planning")]
+pub mod enter_plan_mode;
 #[cfg(feature = "worktrees")]
 pub mod enter_worktree;
+#[cfg(feature = "planning")]
+pub mod exit_plan_mode;
 #[cfg(feature = "worktrees")]
 pub mod exit_worktree;
 #[cfg(feature = "worktrees")]
@@ -42,6 +60,8 @@ pub mod monitor;
 mod near;
 #[cfg(feature = "files")]
 mod paths;
+#[cfg(feature = "planning")]
+pub mod plan;
 #[cfg(feature = "files")]
 pub mod read;
 #[cfg(feature = "scripts")]
@@ -50,10 +70,26 @@ pub mod scripts;
 mod seen;
 #[cfg(feature = "agents")]
 pub mod send_message;
+#[cfg(feature = "skills")]
+pub mod skill;
+#[cfg(feature = "tasks")]
+pub mod task_create;
+#[cfg(feature = "tasks")]
+pub mod task_get;
+#[cfg(feature = "tasks")]
+pub mod task_list;
 #[cfg(feature = "shell")]
 pub mod task_output;
 #[cfg(feature = "shell")]
 pub mod task_stop;
+#[cfg(feature = "tasks")]
+pub mod task_update;
+#[cfg(feature = "tasks")]
+pub mod tasks;
+#[cfg(feature = "tasks")]
+pub mod todo_write;
+#[cfg(feature = "planning")]
+pub mod verify_plan;
 #[cfg(feature = "files")]
 mod walk;
 #[cfg(feature = "worktrees")]
@@ -65,12 +101,26 @@ use haft::{AnyTool, BadTool, Tool};
 
 #[cfg(feature = "agents")]
 pub use agent::{Agent, AgentKind};
+#[cfg(feature = "planning")]
+pub use ask_user_question::AskUserQuestion;
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "planning")]
+pub use config::Config;
+#[cfg(feature = "cron")]
+pub use cron_create::CronCreate;
+#[cfg(feature = "cron")]
+pub use cron_delete::CronDelete;
+#[cfg(feature = "cron")]
+pub use cron_list::CronList;
 #[cfg(feature = "files")]
 pub use edit::Edit;
+#[cfg(feature = "planning")]
+pub use enter_plan_mode::EnterPlanMode;
 #[cfg(feature = "worktrees")]
 pub use enter_worktree::EnterWorktree;
+#[cfg(feature = "planning")]
+pub use exit_plan_mode::ExitPlanMode;
 #[cfg(feature = "worktrees")]
 pub use exit_worktree::ExitWorktree;
 #[cfg(feature = "files")]
@@ -79,16 +129,34 @@ pub use glob::Glob;
 pub use grep::Grep;
 #[cfg(feature = "shell")]
 pub use monitor::Monitor;
+#[cfg(feature = "planning")]
+pub use plan::Plans;
 #[cfg(feature = "files")]
 pub use read::Read;
 #[cfg(feature = "files")]
 pub use seen::Seen;
 #[cfg(feature = "agents")]
 pub use send_message::SendMessage;
+#[cfg(feature = "skills")]
+pub use skill::Skill;
+#[cfg(feature = "tasks")]
+pub use task_create::TaskCreate;
+#[cfg(feature = "tasks")]
+pub use task_get::TaskGet;
+#[cfg(feature = "tasks")]
+pub use task_list::TaskList;
 #[cfg(feature = "shell")]
 pub use task_output::TaskOutput;
 #[cfg(feature = "shell")]
 pub use task_stop::TaskStop;
+#[cfg(feature = "tasks")]
+pub use task_update::TaskUpdate;
+#[cfg(feature = "tasks")]
+pub use tasks::TaskLists;
+#[cfg(feature = "tasks")]
+pub use todo_write::TodoWrite;
+#[cfg(feature = "planning")]
+pub use verify_plan::VerifyPlan;
 #[cfg(feature = "files")]
 pub use write::Write;
 
@@ -101,6 +169,15 @@ pub fn core() -> Vec<AnyTool> {
 #[cfg(feature = "shell")]
 pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
     with(bash)
+}
+
+/// These tools with one for skills; without any it is there and not offered.
+#[cfg(feature = "skills")]
+pub fn with_skills(mut tools: Vec<AnyTool>, skills: skill::Skills) -> Vec<AnyTool> {
+    for tool in tools.iter_mut().filter(|tool| tool.name() == "Skill") {
+        *tool = built_in(Skill::new(skills.clone()));
+    }
+    tools
 }
 
 /// Every tool of this build, by name.
@@ -117,15 +194,33 @@ pub fn all() -> Vec<AnyTool> {
 fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
+    #[cfg(feature = "planning")]
+    let plans = Plans::default();
+    #[cfg(feature = "tasks")]
+    let lists = TaskLists::default();
     vec![
         #[cfg(feature = "agents")]
         built_in(agent::Agent::default()),
+        #[cfg(feature = "planning")]
+        built_in(ask_user_question::AskUserQuestion),
         #[cfg(feature = "shell")]
         built_in(bash.clone()),
+        #[cfg(feature = "planning")]
+        built_in(config::Config),
+        #[cfg(feature = "cron")]
+        built_in(cron_create::CronCreate),
+        #[cfg(feature = "cron")]
+        built_in(cron_delete::CronDelete),
+        #[cfg(feature = "cron")]
+        built_in(cron_list::CronList),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
+        #[cfg(feature = "planning")]
+        built_in(enter_plan_mode::EnterPlanMode::new(&plans)),
         #[cfg(feature = "worktrees")]
         built_in(enter_worktree::EnterWorktree::default()),
+        #[cfg(feature = "planning")]
+        built_in(exit_plan_mode::ExitPlanMode::new(&plans)),
         #[cfg(feature = "worktrees")]
         built_in(exit_worktree::ExitWorktree),
         #[cfg(feature = "files")]
@@ -138,10 +233,24 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(read::Read::new(&seen)),
         #[cfg(feature = "agents")]
         built_in(send_message::SendMessage),
+        #[cfg(feature = "skills")]
+        built_in(skill::Skill::default()),
+        #[cfg(feature = "tasks")]
+        built_in(task_create::TaskCreate::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(task_get::TaskGet::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(task_list::TaskList::new(&lists)),
         #[cfg(feature = "shell")]
         built_in(task_output::TaskOutput),
         #[cfg(feature = "shell")]
         built_in(task_stop::TaskStop),
+        #[cfg(feature = "tasks")]
+        built_in(task_update::TaskUpdate::new(&lists)),
+        #[cfg(feature = "tasks")]
+        built_in(todo_write::TodoWrite::new(&lists)),
+        #[cfg(feature = "planning")]
+        built_in(verify_plan::VerifyPlan::new(&plans)),
         #[cfg(feature = "files")]
         built_in(write::Write::new(&seen)),
     ]
@@ -149,7 +258,15 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "shell", feature = "worktrees")),
+    not(any(
+        feature = "cron",
+        feature = "files",
+        feature = "planning",
+        feature = "shell",
+        feature = "skills",
+        feature = "tasks",
+        feature = "worktrees"
+    )),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {

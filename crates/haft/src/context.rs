@@ -16,7 +16,8 @@ use crate::files::{Access, ScopedFiles, resolve};
 use crate::limits;
 use crate::pipeline::running::Running;
 use crate::ports::{
-    Asker, Mode, Ports, Processes, Recorder, Resources, SubAgents, TaskId, TaskLog, Tasks, ToolIndex,
+    Asker, Crons, Grants, History, Mode, Ports, Processes, Recorder, Resources, SettingsView, SubAgents,
+    TaskId, TaskLog, Tasks, ToolIndex,
 };
 use crate::registry::Entry;
 use crate::results::OffloadStore;
@@ -320,6 +321,26 @@ impl Context {
     /// Background tasks, if the host has them.
     pub fn tasks(&self) -> Option<&dyn Tasks> {
         self.call.host.ports.tasks.as_deref()
+    }
+
+    /// Prompts that are planned for later, if the host has them.
+    pub fn crons(&self) -> Option<&dyn Crons> {
+        self.call.host.ports.crons.as_deref()
+    }
+
+    /// Permissions that end with a turn, if the host gives such.
+    pub fn grants(&self) -> Option<&dyn Grants> {
+        self.call.host.ports.grants.as_deref()
+    }
+
+    /// What the session has done, if the host remembers it.
+    pub fn history(&self) -> Option<&dyn History> {
+        self.call.host.ports.history.as_deref()
+    }
+
+    /// The settings in force, if the host shows them.
+    pub fn settings(&self) -> Option<&dyn SettingsView> {
+        self.call.host.ports.settings.as_deref()
     }
 
     /// Says where the call shows what it prints while it runs, for those who look at it once it is in the background.

@@ -61,6 +61,7 @@ pub mod testing;
 pub mod view;
 
 mod call;
+mod call_log;
 mod cancel;
 mod content;
 mod context;
@@ -78,6 +79,7 @@ mod sync;
 mod tool;
 
 pub use call::{CallInput, ToolCall};
+pub use call_log::CallLog;
 pub use cancel::{Cancel, Cancelled, Cause};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
 pub use context::Context;

@@ -190,3 +190,10 @@ pub const ISOLATE_FILES_MAX: usize = 64;
 pub const ISOLATE_EVENTS_MAX: usize = 64;
 /// The largest question of an isolated tool, as a frame.
 pub const ISOLATE_QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// How many calls of a session are remembered for tools that compare what was done.
+pub const PAST_CALLS_MAX: usize = 1_000;
+/// How much text of one remembered call's input is kept, in characters.
+pub const PAST_CALL_CHARS_MAX: usize = 4_000;
+/// How long one text of a remembered call is at most, in characters.
+pub const PAST_CALL_TEXT_CHARS_MAX: usize = 1_000;

@@ -7,10 +7,14 @@
 
 mod asker;
 mod authorizer;
+mod crons;
+mod grants;
+mod history;
 mod mode;
 mod processes;
 mod recorder;
 mod resources;
+mod settings;
 mod sub_agents;
 mod tasks;
 mod tool_index;
@@ -19,6 +23,9 @@ use std::sync::Arc;
 
 pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
 pub use authorizer::{Authorizer, Because, Classified, Request, Ruling};
+pub use crons::{CronState, Crons, NewCron};
+pub use grants::Grants;
+pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Captured, Confinement, Exit, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome, ProcessRequest,
@@ -26,6 +33,7 @@ pub use processes::{
 };
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
+pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 pub use tool_index::{Found, ToolIndex};
@@ -57,6 +65,14 @@ pub enum Port {
     Tasks,
     /// [`Isolator`].
     Isolator,
+    /// [`Crons`].
+    Crons,
+    /// [`Grants`].
+    Grants,
+    /// [`History`].
+    History,
+    /// [`SettingsView`].
+    Settings,
 }
 
 /// The ports that a host has.
@@ -82,6 +98,14 @@ pub struct Ports {
     pub tasks: Option<Arc<dyn Tasks>>,
     /// Child processes for [isolated](crate::isolated) tools.
     pub isolator: Option<Arc<dyn Isolator>>,
+    /// Prompts that are planned for later.
+    pub crons: Option<Arc<dyn Crons>>,
+    /// Permissions that end with a turn.
+    pub grants: Option<Arc<dyn Grants>>,
+    /// What the session has done.
+    pub history: Option<Arc<dyn History>>,
+    /// The settings in force.
+    pub settings: Option<Arc<dyn SettingsView>>,
 }
 
 impl Default for Ports {
@@ -97,6 +121,10 @@ impl Default for Ports {
             resources: None,
             tasks: None,
             isolator: None,
+            crons: None,
+            grants: None,
+            history: None,
+            settings: None,
         }
     }
 }
@@ -115,6 +143,10 @@ impl Ports {
             Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
             Port::Isolator => self.isolator.is_some(),
+            Port::Crons => self.crons.is_some(),
+            Port::Grants => self.grants.is_some(),
+            Port::History => self.history.is_some(),
+            Port::Settings => self.settings.is_some(),
         }
     }
 }

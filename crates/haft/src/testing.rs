@@ -38,6 +38,7 @@ mod processes;
 mod queue;
 mod recorder;
 mod resources;
+mod session;
 mod sub_agents;
 mod tool;
 
@@ -52,5 +53,6 @@ pub use mode::LiveMode;
 pub use processes::ScriptedProcesses;
 pub use recorder::{MemoryRecorder, Note};
 pub use resources::MemoryResources;
+pub use session::{MemoryCrons, MemoryGrants, MemorySettings};
 pub use sub_agents::ScriptedSubAgents;
 pub use tool::{ScriptedBody, ScriptedTool, StartedCall, ToolHandle, scripted};

@@ -1,7 +1,7 @@
 //! What changes while a session runs: the mode, and the rules that answers make.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use haft::ports::PermissionMode;
 
@@ -97,6 +97,8 @@ pub(super) struct Live {
     /// The place of the mode in [`PermissionMode::ALL`].
     mode: AtomicUsize,
     sets: RwLock<Arc<Sets>>,
+    /// Allow rules that end with the turn.
+    turn: Mutex<Vec<String>>,
 }
 
 impl Live {
@@ -106,7 +108,7 @@ impl Live {
         surroundings: &Surroundings,
     ) -> (Live, Vec<Lint>) {
         let (sets, lints) = Sets::compile(rules, surroundings);
-        let live = Live { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)) };
+        let live = Live { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
         live.set_mode(mode);
         (live, lints)
     }
@@ -134,8 +136,51 @@ impl Live {
         Sets::compile(known.chain(rules.iter().filter_map(written)).collect(), surroundings).0
     }
 
+    /// Allows until [`end_turn`](Live::end_turn), and says whether there is room.
+    pub(super) fn allow_for_turn(&self, rules: &[String], surroundings: &Surroundings) -> bool {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: Vec<String> = {
+            let sets = self.sets();
+            let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == List::Allow);
+            allow.map(|(_, rule)| rule.to_string()).collect()
+        };
+        // Those that hold anyway don't end with the turn.
+        let new: Vec<String> = rules.iter().filter(|rule| !known.contains(rule)).cloned().collect();
+        let added = self.put(&new, List::Allow, surroundings);
+        if added {
+            turn.extend(new);
+        }
+        added
+    }
+
+    /// Takes away what was allowed for a turn.
+    pub(super) fn end_turn(&self, surroundings: &Surroundings) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if turn.is_empty() {
+            return;
+        }
+        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
+        let ends = |rule: &Rule| {
+            rule.list() == List::Allow
+                && rule.source().scope == Scope::Session
+                && turn.contains(&rule.to_string())
+        };
+        let left = sets.rules.rules().map(|(_, rule)| rule).filter(|rule| !ends(rule)).cloned().collect();
+        *sets = Arc::new(Sets::compile(left, surroundings).0);
+        turn.clear();
+    }
+
     /// Adds rules to a list, from the next call on, and says whether there is room for them; else none is added.
     pub(super) fn add(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
+        // What the user says holds for longer than a turn.
+        if list == List::Allow {
+            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            turn.retain(|rule| !rules.contains(rule));
+        }
+        self.put(rules, list, surroundings)
+    }
+
+    fn put(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
         let source = Source::of(Scope::Session, &surroundings.anchors.cwd);
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<&Rule> = sets.rules.rules().map(|(_, rule)| rule).collect();

@@ -67,7 +67,7 @@ pub(super) fn has_argument(tool: &str, name: &str) -> bool {
             "name",
             "mode",
         ],
-        "Skill" => &["skill", "args"],
+        "Skill" => &["skill", "args", "name", "arguments"],
         // A host rule begins so, and a URL that was meant for one.
         "WebFetch" => return !matches!(name, "domain" | "http" | "https"),
         _ => return true,

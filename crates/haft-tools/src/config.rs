@@ -1,0 +1,150 @@
+//! `Config`: which settings are in force, and where each comes from.
+//!
+//! It only reads. What looks like a secret was masked by the host before it gets here.
+
+use haft::ports::Port;
+use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 20_000;
+/// How many characters of one value are shown.
+const VALUE_CHARS_MAX: usize = 600;
+
+/// Says which settings are in force in this session and where each comes from: a file and its line, a flag, an answer of the
+/// user.
+///
+/// Use it to explain why a call was asked about or denied, or what would have to be changed for the user. It changes nothing;
+/// secrets are masked.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ConfigInput {
+    /// Only settings whose key begins with this, as in `permissions` or `permissions.allow`; all if left out.
+    #[serde(default)]
+    pub setting: Option<String>,
+}
+
+/// The tool `Config`.
+#[derive(Debug, Default)]
+pub struct Config;
+
+impl Tool for Config {
+    type Input = ConfigInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Config")
+            .alias("config")
+            .group("planning")
+            .feature("planning")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::Settings)
+            .search_hint("settings in force, permission rules, mode, where configuration comes from")
+    }
+
+    fn effects(&self, _: &ConfigInput) -> Effects {
+        Effects::reads_state("session:settings")
+    }
+
+    async fn call(&self, input: ConfigInput, cx: &Context) -> Result<Output, ToolError> {
+        let settings = cx.settings().ok_or_else(|| ToolError::new("this host doesn't show its settings"))?;
+        let all = settings.in_force();
+        let wanted = input.setting.as_deref().map(str::trim).unwrap_or_default();
+        let fits = |key: &str| {
+            wanted.is_empty()
+                || key == wanted
+                || key.strip_prefix(wanted).is_some_and(|rest| wanted.ends_with('.') || rest.starts_with('.'))
+        };
+        let mut text = String::new();
+        let mut count = 0;
+        for setting in all.iter().filter(|setting| fits(&setting.key)) {
+            count += 1;
+            let left_out = setting.left_out.as_ref().map(|why| format!("; left out: {why}"));
+            text.push_str(&format!(
+                "{} = {}  ({}{})\n",
+                setting.key,
+                shown(&setting.value),
+                setting.from,
+                left_out.unwrap_or_default()
+            ));
+        }
+        if count == 0 {
+            let mut keys: Vec<&str> =
+                all.iter().map(|setting| setting.key.split('.').next().unwrap_or_default()).collect();
+            keys.dedup();
+            let words = match wanted.is_empty() {
+                true => "nothing is set: every setting has its default".to_owned(),
+                false => format!("nothing is set under `{wanted}`; something is under: {}", keys.join(", ")),
+            };
+            return Ok(Output::from(Content::text(words)).with_view(View::titled(wanted).summary("not set")));
+        }
+        let values = if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
+        Ok(Output::from(Content::text(text.trim_end().to_owned()))
+            .with_view(View::titled(wanted).summary(values)))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(stage.text("setting").unwrap_or_default());
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use haft::ports::Setting;
+    use haft::testing::{Caller, MemorySettings};
+    use serde_json::json;
+
+    use super::*;
+
+    async fn said(input: Value) -> String {
+        let setting = |key: &str, value: Value, from: &str| Setting {
+            key: key.into(),
+            value,
+            from: from.into(),
+            left_out: None,
+        };
+        let settings = MemorySettings(vec![
+            setting("permissions.mode", json!("plan"), "this session"),
+            setting("permissions.allow", json!("Bash(ls)"), "settings.json:4"),
+            Setting { left_out: Some("not trusted".into()), ..setting("env.X", json!("1"), "project:2") },
+        ]);
+        let caller = Caller::new()
+            .tool(Config)
+            .engine(|engine| engine.ports(|ports| ports.settings = Some(Arc::new(settings))));
+        caller.call("Config", input).await.outcome().unwrap().to_text()
+    }
+
+    #[tokio::test]
+    async fn settings_have_their_places() {
+        assert_eq!(
+            said(json!({})).await,
+            "permissions.mode = \"plan\"  (this session)\npermissions.allow = \"Bash(ls)\"  (settings.json:4)\n\
+             env.X = \"1\"  (project:2; left out: not trusted)"
+        );
+        assert_eq!(
+            said(json!({"setting": "permissions.allow"})).await,
+            "permissions.allow = \"Bash(ls)\"  (settings.json:4)"
+        );
+        assert_eq!(
+            said(json!({"setting": "perm"})).await,
+            "nothing is set under `perm`; something is under: permissions, env"
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Prompts that are planned for later: when they are due, who keeps them, who is told.
+//!
+//! `CronCreate`, `CronDelete` and `CronList` speak to the host's [`Crons`](haft::ports::Crons); [`CronTable`] is one that works.
+//! A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`Expression`] for what
+//! happens where its clocks are changed.
+//!
+//! - `expression` is minute, hour, day, month and weekday, and the next time that fits.
+//! - `table` keeps prompts and waits for the first one.
+//! - `kept` keeps those that outlive a session, in a file that several sessions may share.
+
+mod expression;
+mod kept;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use expression::{BadExpression, Expression};
+pub use jiff::Timestamp;
+pub use jiff::tz::TimeZone;
+pub use table::{Clock, CronTable, Due, SystemClock};
+
+/// How many prompts a session plans at most, and how many are kept for later sessions of one workspace.
+pub const CRONS_MAX: usize = 50;
+/// The longest planned prompt, in characters.
+pub const PROMPT_CHARS_MAX: usize = 10_000;
+/// The state that planned prompts are.
+pub const STATE: &str = "session:cron";

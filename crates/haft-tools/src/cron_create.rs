@@ -1,0 +1,104 @@
+//! `CronCreate`: a prompt for later, once or again and again.
+//!
+//! What is planned for this session only asks nobody: it comes back to the model that wrote it, marked as planned. What is kept
+//! for later sessions outlives what the user sees now, and asks.
+
+use haft::ports::{NewCron, Port};
+use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::cron::{Expression, PROMPT_CHARS_MAX, STATE};
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 2_000;
+
+/// Plans a prompt: when its time comes it is said to you, as soon as you are idle or between two of your turns.
+///
+/// Use it to look at something again later, or regularly: a build, a deployment, a page. Times are those of the user's time
+/// zone. The session has to be open when the time comes; times that were missed are not made up for, but one that was to come
+/// once and is `durable`. Don't plan what a background task with Monitor can wait for.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct CronCreateInput {
+    /// Five fields: minute, hour, day of the month, month, day of the week. `*/10 * * * *` is every ten minutes, `30 8 * * 1-5`
+    /// at half past eight from Monday to Friday. For a single time give all of minute, hour, day and month.
+    pub cron: String,
+    /// What is said to you then, with all that you need to know.
+    pub prompt: String,
+    /// Whether it comes again each time; once if false. True if left out.
+    #[serde(default)]
+    pub recurring: Option<bool>,
+    /// Whether it is kept for later sessions in this workspace; it ends with this one otherwise.
+    #[serde(default)]
+    pub durable: Option<bool>,
+}
+
+/// The tool `CronCreate`.
+#[derive(Debug, Default)]
+pub struct CronCreate;
+
+impl Tool for CronCreate {
+    type Input = CronCreateInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("CronCreate")
+            .alias("cron_create")
+            .group("cron")
+            .feature("cron")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::Crons)
+            .search_hint("schedule a prompt for later, remind, repeat every, at a time")
+    }
+
+    fn effects(&self, _: &CronCreateInput) -> Effects {
+        Effects::writes_state(STATE)
+    }
+
+    async fn permission(&self, input: &CronCreateInput, _: &Context) -> Opinion {
+        if input.durable == Some(true) { Opinion::Silent } else { Opinion::Allow }
+    }
+
+    async fn check(&self, input: &CronCreateInput, _: &Context) -> Result<(), ToolError> {
+        let bad = |words: String| Err(ToolError::senseless(words));
+        if let Err(why) = input.cron.parse::<Expression>() {
+            return bad(format!("`cron` can't be understood: {why}"));
+        }
+        match input.prompt.chars().count() {
+            _ if input.prompt.trim().is_empty() => bad("`prompt` is empty; it is what you are told then".into()),
+            count if count > PROMPT_CHARS_MAX => {
+                bad(format!("`prompt` has {count} characters; at most {PROMPT_CHARS_MAX} are accepted"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, input: CronCreateInput, cx: &Context) -> Result<Output, ToolError> {
+        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+        let new = NewCron {
+            cron: input.cron,
+            prompt: input.prompt,
+            recurring: input.recurring.unwrap_or(true),
+            durable: input.durable.unwrap_or(false),
+        };
+        let state = crons.create(new).map_err(ToolError::new)?;
+        let view = View::titled(format!("{}  {}", state.cron, state.prompt)).summary(format!("next {}", state.next));
+        Ok(Output::from(Content::text(format!("planned {state}"))).with_view(view))
+    }
+
+    fn describe(&self, input: &CronCreateInput) -> Option<String> {
+        let kept = input.durable == Some(true);
+        kept.then(|| "plans a prompt that later sessions here are told as well".to_owned())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let prompt = stage.text("prompt").unwrap_or_default();
+        let view = View::titled(format!("{}  {prompt}", stage.text("cron")?));
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

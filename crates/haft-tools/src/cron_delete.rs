@@ -1,0 +1,75 @@
+//! `CronDelete`: a planned prompt is not told any more.
+
+use haft::ports::Port;
+use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::cron::STATE;
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 2_000;
+
+/// Forgets a prompt that was planned with CronCreate, also one that was kept for later sessions. CronList has the names.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct CronDeleteInput {
+    /// The name, as in `cron-1` or `kept-2`.
+    pub id: String,
+}
+
+/// The tool `CronDelete`.
+#[derive(Debug, Default)]
+pub struct CronDelete;
+
+impl Tool for CronDelete {
+    type Input = CronDeleteInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("CronDelete")
+            .alias("cron_delete")
+            .group("cron")
+            .feature("cron")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::Crons)
+            .search_hint("cancel a scheduled prompt")
+    }
+
+    fn effects(&self, _: &CronDeleteInput) -> Effects {
+        Effects::writes_state(STATE)
+    }
+
+    async fn permission(&self, _: &CronDeleteInput, _: &Context) -> Opinion {
+        Opinion::Allow
+    }
+
+    async fn call(&self, input: CronDeleteInput, cx: &Context) -> Result<Output, ToolError> {
+        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+        match crons.delete(&input.id).map_err(ToolError::new)? {
+            Some(state) => {
+                let view = View::titled(&state.id).summary(format!("deleted: {}", state.prompt));
+                let words = format!("deleted {}: `{}` {}", state.id, state.cron, state.prompt);
+                Ok(Output::from(Content::text(words)).with_view(view))
+            }
+            None => {
+                let known: Vec<String> = crons.list().iter().map(|cron| format!("`{}`", cron.id)).collect();
+                let known = match known.is_empty() {
+                    true => "nothing is planned".to_owned(),
+                    false => format!("there are {}", known.join(", ")),
+                };
+                let id: String = input.id.chars().take(60).collect();
+                Err(ToolError::senseless(format!("no planned prompt `{id}`; {known}")))
+            }
+        }
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(stage.text("id")?);
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! `CronList`: what is planned, and when it comes next.
+
+use haft::ports::Port;
+use haft::{Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View};
+
+use crate::cron::STATE;
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 30_000;
+/// How many characters of a prompt are shown.
+const PROMPT_CHARS: usize = 300;
+
+/// The tool `CronList`.
+#[derive(Debug, Default)]
+pub struct CronList;
+
+impl Tool for CronList {
+    type Input = NoInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("CronList")
+            .description(
+                "Lists the prompts that are planned with CronCreate, those kept from earlier sessions too: name, times, \
+                 the next time, and what will be said.",
+            )
+            .alias("cron_list")
+            .group("cron")
+            .feature("cron")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::Crons)
+            .search_hint("list scheduled prompts")
+    }
+
+    fn effects(&self, _: &NoInput) -> Effects {
+        Effects::reads_state(STATE)
+    }
+
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?.list();
+        let lines: Vec<String> = crons
+            .iter()
+            .map(|cron| {
+                let prompt: String = cron.prompt.chars().take(PROMPT_CHARS).collect();
+                let cut = if prompt.len() < cron.prompt.len() { "…" } else { "" };
+                format!("{cron}\n    {}{cut}", prompt.split_whitespace().collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        let text = if lines.is_empty() { "nothing is planned".to_owned() } else { lines.join("\n") };
+        let summary = match lines.len() {
+            0 => "nothing is planned".to_owned(),
+            1 => "1 prompt".to_owned(),
+            more => format!("{more} prompts"),
+        };
+        Ok(Output::from(Content::text(text)).with_view(View::titled("").summary(summary)))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled("");
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! `ExitPlanMode`: the user sees the plan, and approves it or sends it back.
+//!
+//! The approval is that of any call: the tool wants every call of it asked, in every mode, so the user has the same answers as
+//! always (yes, no, no because, another input) wherever they are asked, and no rule and no hook before the call can say yes in
+//! their place. Where nobody can be asked the plan isn't approved, and the session goes on planning.
+
+use haft::ports::{PermissionMode, Port};
+use haft::view::Part;
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::{Approved, PLAN_CHARS_MAX, Plans, mode, own_agent};
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 60_000;
+
+/// Shows your plan to the user, who approves it or sends it back with a reason. Once it is approved you can begin.
+///
+/// Call it in plan mode when the plan is whole, and only for work that changes something. If it is sent back, change the plan
+/// and call again. Don't ask by other means whether the plan is good.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ExitPlanModeInput {
+    /// The plan in Markdown: what is to be reached, then numbered steps, each with the files that it changes and the commands
+    /// that it runs, in backticks.
+    pub plan: String,
+}
+
+/// The tool `ExitPlanMode`.
+#[derive(Default)]
+pub struct ExitPlanMode {
+    plans: Plans,
+}
+
+impl ExitPlanMode {
+    /// The tool with the memory of the others.
+    pub fn new(plans: &Plans) -> ExitPlanMode {
+        ExitPlanMode { plans: plans.clone() }
+    }
+}
+
+impl Tool for ExitPlanMode {
+    type Input = ExitPlanModeInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("ExitPlanMode")
+            .alias("exit_plan_mode")
+            .group("planning")
+            .feature("planning")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::Mode)
+            .needs_user()
+            .search_hint("show the plan to the user for approval")
+    }
+
+    fn effects(&self, _: &ExitPlanModeInput) -> Effects {
+        Effects::asks_user()
+    }
+
+    async fn permission(&self, _: &ExitPlanModeInput, _: &Context) -> Opinion {
+        Opinion::Ask("the plan needs your approval; a yes ends plan mode".to_owned())
+    }
+
+    async fn check(&self, input: &ExitPlanModeInput, cx: &Context) -> Result<(), ToolError> {
+        own_agent(cx, "give your plan back as your answer")?;
+        if mode(cx)?.current() != PermissionMode::Plan {
+            return Err(ToolError::senseless(
+                "this session doesn't plan, so there is nothing to approve; go on with the work, or begin to plan with \
+                 EnterPlanMode",
+            ));
+        }
+        if input.plan.trim().is_empty() {
+            return Err(ToolError::senseless("`plan` is empty; the user approves what it says"));
+        }
+        match input.plan.chars().count() {
+            count if count > PLAN_CHARS_MAX => Err(ToolError::senseless(format!(
+                "`plan` has {count} characters; at most {PLAN_CHARS_MAX} are accepted, and a user reads no more"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
+        let mode = mode(cx)?;
+        let after = cx.history().and_then(|history| history.calls().last().map(|call| call.number));
+        let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
+        let before = self.plans.with(cx, |planned| {
+            planned.approved = Some(approved);
+            planned.before.take()
+        });
+        // A user who changed the mode while the question was open meant it.
+        if mode.current() == PermissionMode::Plan {
+            mode.set(before.unwrap_or_default());
+        }
+        let text = format!(
+            "the user approved this plan; the mode is `{}` now. Begin, step by step, and hold the work against the plan with \
+             VerifyPlan at the end. The plan as it was approved:\n\n{}",
+            mode.current(),
+            input.plan.trim()
+        );
+        let view = View::titled("plan").summary(format!("approved, mode {}", mode.current()));
+        Ok(Output::from(Content::text(text)).with_view(view))
+    }
+
+    fn describe(&self, _: &ExitPlanModeInput) -> Option<String> {
+        Some("ends plan mode and lets the model begin with this plan".to_owned())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled("plan");
+        Some(match stage {
+            Stage::Use { .. } => {
+                view.with(Part::Text { text: stage.text("plan").unwrap_or_default().to_owned() })
+            }
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

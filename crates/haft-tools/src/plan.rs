@@ -1,0 +1,63 @@
+//! Plans: what `EnterPlanMode`, `ExitPlanMode` and `VerifyPlan` share of a session.
+//!
+//! That nothing is changed while a plan is made is the permission mode's work, for all agents of a session and whatever tool
+//! tries: nothing here blocks anything. What is remembered is the mode from before, and the plan that was approved.
+
+pub(crate) mod compare;
+pub(crate) mod steps;
+
+#[cfg(test)]
+mod tests;
+
+use haft::ports::PermissionMode;
+use haft::{Context, ToolError};
+
+use crate::by_session::BySession;
+
+/// The longest plan, in characters.
+pub const PLAN_CHARS_MAX: usize = 50_000;
+/// The state that the mode of a session is.
+pub const STATE: &str = "session:mode";
+/// The agent of a session that nobody started.
+const MAIN: &str = "main";
+
+/// The plans of sessions. Clones share them.
+#[derive(Clone, Default)]
+pub struct Plans(BySession<Planned>);
+
+/// What is known of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Planned {
+    /// The mode from before, if a call began the planning.
+    pub(crate) before: Option<PermissionMode>,
+    /// The plan that was approved last.
+    pub(crate) approved: Option<Approved>,
+}
+
+/// A plan that was approved.
+#[derive(Debug, Clone)]
+pub(crate) struct Approved {
+    pub(crate) text: String,
+    /// The number of the last call before it was.
+    pub(crate) after: u64,
+}
+
+impl Plans {
+    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut Planned) -> R) -> R {
+        self.0.with(cx, look)
+    }
+}
+
+/// Only the session's own agent changes the mode: a sub-agent would take it from under its parent's hands.
+pub(crate) fn own_agent(cx: &Context, instead: &str) -> Result<(), ToolError> {
+    match cx.agent_id() {
+        MAIN => Ok(()),
+        agent => Err(ToolError::senseless(format!(
+            "`{agent}` is a sub-agent and can't change the mode of the session; {instead}"
+        ))),
+    }
+}
+
+pub(crate) fn mode(cx: &Context) -> Result<&dyn haft::ports::Mode, ToolError> {
+    cx.mode().ok_or_else(|| ToolError::new("this host has no permission modes; go on without"))
+}

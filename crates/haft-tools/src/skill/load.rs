@@ -1,0 +1,225 @@
+//! Skills on disk: folders with a `SKILL.md`.
+//!
+//! What a skill may do without being asked is read once, when it is loaded, since that is what was trusted; its words are read
+//! when it is used. Which folders are looked at is the host's decision. Where a folder belongs to a workspace, nothing outside
+//! of it is read through a link.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::front_matter;
+
+/// The name of the file that makes a folder a skill.
+pub const FILE: &str = "SKILL.md";
+/// The largest `SKILL.md`, in bytes.
+pub const SKILL_BYTES_MAX: u64 = 256 * 1024;
+/// How many skills of one folder are loaded.
+pub const SKILLS_MAX: usize = 200;
+/// How many characters of a description are kept.
+pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
+/// How many tools one skill may let run unasked.
+pub const ALLOWED_TOOLS_MAX: usize = 50;
+
+/// A skill that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFile {
+    /// Its name, by which it is called.
+    pub name: String,
+    /// When to use it, for the model.
+    pub description: String,
+    /// What its arguments are, in a few words.
+    pub argument_hint: Option<String>,
+    /// Rules of the tools that may run unasked while it is used.
+    pub allowed_tools: Vec<String>,
+    /// Whether only the user may use it.
+    pub hidden: bool,
+    /// Its `SKILL.md`.
+    pub path: PathBuf,
+    /// Where links in its folder may lead.
+    links: Links,
+}
+
+/// Where links in a folder of skills may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Anywhere: the folder is the user's own.
+    Anywhere,
+    /// Not out of the folder: others wrote it.
+    Inside,
+}
+
+/// Skills, and what could not be loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Skills {
+    /// By name.
+    skills: Vec<SkillFile>,
+    problems: Vec<Problem>,
+}
+
+/// Why a skill is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its file or folder.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.path.display(), self.reason)
+    }
+}
+
+impl Skills {
+    /// None.
+    pub fn new() -> Skills {
+        Skills::default()
+    }
+
+    /// These and those of a folder, if it is there. Of two with one name the first counts.
+    #[must_use]
+    pub fn with(mut self, dir: &Path, links: Links) -> Skills {
+        let mut folders = match folders(dir) {
+            Ok(folders) => folders,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self,
+            Err(error) => {
+                self.problems.push(Problem { path: dir.to_owned(), reason: error.to_string() });
+                return self;
+            }
+        };
+        if folders.len() > SKILLS_MAX {
+            let reason = format!("it has {} skills; the first {SKILLS_MAX} are used", folders.len());
+            self.problems.push(Problem { path: dir.to_owned(), reason });
+            folders.truncate(SKILLS_MAX);
+        }
+        for folder in folders {
+            let path = folder.join(FILE);
+            match load(&path, dir, links) {
+                Ok(skill) => match self.find(&skill.name) {
+                    Some(first) => {
+                        let reason = format!("the name `{}` is taken by `{}`", skill.name, first.path.display());
+                        self.problems.push(Problem { path, reason });
+                    }
+                    None => self.skills.push(skill),
+                },
+                Err(reason) => self.problems.push(Problem { path, reason }),
+            }
+        }
+        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
+        self
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &SkillFile> {
+        self.skills.iter()
+    }
+
+    /// The skill of this name.
+    pub fn find(&self, name: &str) -> Option<&SkillFile> {
+        self.skills.iter().find(|skill| skill.name == name)
+    }
+
+    /// Why others are missing.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl SkillFile {
+    /// The folder that it is in, with whatever belongs to it.
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// What it says now.
+    ///
+    /// # Errors
+    /// It can't be read any more, in words.
+    pub fn body(&self) -> Result<String, String> {
+        let base = self.dir().parent().unwrap_or(self.dir());
+        let text = read(&self.path, base, self.links)?;
+        Ok(front_matter::split(&text).1.trim().to_owned())
+    }
+}
+
+/// Folders with a `SKILL.md`, by name.
+fn folders(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.join(FILE).symlink_metadata().is_ok() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
+    let text = read(path, base, links)?;
+    let (head, body) = front_matter::split(&text);
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let name = front_matter::text(&head, "name").unwrap_or(&folder).trim().to_owned();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+        return Err(format!(
+            "the name `{}` can't be called; letters, digits, `-`, `_`, `.` and `:` are accepted, 64 at most",
+            name.chars().take(80).collect::<String>()
+        ));
+    }
+    let first = body.lines().map(|line| line.trim().trim_start_matches('#').trim()).find(|line| !line.is_empty());
+    let description = front_matter::text(&head, "description").or(first).unwrap_or_default();
+    let when = front_matter::text(&head, "when_to_use").or(front_matter::text(&head, "when-to-use"));
+    let description = match when {
+        Some(when) => format!("{description} {when}"),
+        None => description.to_owned(),
+    };
+    let allowed_tools = front_matter::names(&head, "allowed-tools");
+    if allowed_tools.len() > ALLOWED_TOOLS_MAX {
+        return Err(format!(
+            "`allowed-tools` has {} tools; at most {ALLOWED_TOOLS_MAX} are accepted",
+            allowed_tools.len()
+        ));
+    }
+    let yes = |key: &str| front_matter::text(&head, key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    Ok(SkillFile {
+        name,
+        description: one_line(&description).chars().take(DESCRIPTION_CHARS_MAX).collect(),
+        argument_hint: front_matter::text(&head, "argument-hint")
+            .map(|hint| one_line(hint).chars().take(100).collect()),
+        allowed_tools,
+        hidden: yes("disable-model-invocation"),
+        path: path.to_owned(),
+        links,
+    })
+}
+
+fn one_line(text: &str) -> String {
+    haft::view::visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A text of a folder, if it is one and isn't too long.
+fn read(path: &Path, base: &Path, links: Links) -> Result<String, String> {
+    let real = path.canonicalize().map_err(|error| format!("it can't be read: {error}"))?;
+    if links == Links::Inside {
+        let base = base.canonicalize().map_err(|error| format!("it can't be read: {error}"))?;
+        if !real.starts_with(&base) {
+            return Err("a link leads out of the folder of skills".to_owned());
+        }
+    }
+    // A pipe would be waited for.
+    if !real.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("it is no file".to_owned());
+    }
+    let file = File::open(&real).map_err(|error| format!("it can't be read: {error}"))?;
+    let mut bytes = Vec::new();
+    let read = file.take(SKILL_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it can't be read: {error}"))?;
+    if bytes.len() as u64 > SKILL_BYTES_MAX {
+        return Err(format!("it has more than {SKILL_BYTES_MAX} bytes; put what is long into files beside it"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
+}

@@ -1,0 +1,131 @@
+//! Skills in real folders.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::testing::{Caller, MemoryGrants};
+use haft::{ErrorKind, Output, Permissions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+fn folder(skills: &[(&str, &str)]) -> TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, text) in skills {
+        put(temp.path(), name, text);
+    }
+    temp
+}
+
+fn put(dir: &Path, name: &str, text: &str) {
+    fs::create_dir_all(dir.join(name)).unwrap();
+    fs::write(dir.join(name).join(FILE), text).unwrap();
+}
+
+const COMMIT: &str = "---\nname: commit\ndescription: Commits what was changed.\nallowed-tools: Bash(git add *), Read\nargument-hint: [message]\n---\nSay $ARGUMENTS and $1, not $10 nor $x.\n";
+const PLAIN: &str = "# Reviews code\n\nRead it twice.\n";
+
+async fn call(skills: Skills, grants: &MemoryGrants, input: Value) -> haft::ToolResult {
+    let caller = Caller::new().tool(Skill::new(skills)).engine(|engine| {
+        let allowed = Permissions::new().allow("Skill").unwrap();
+        engine.permissions(allowed).ports(|ports| ports.grants = Some(Arc::new(grants.clone())))
+    });
+    caller.call("Skill", input).await
+}
+
+#[tokio::test]
+async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
+    let temp = folder(&[("commit", COMMIT), ("review", PLAIN), ("secret", "---\ndisable-model-invocation: true\n---\nx")]);
+    let skills = || Skills::new().with(temp.path(), Links::Inside);
+    let description = haft::AnyTool::typed(Skill::new(skills())).unwrap().description().to_owned();
+    assert!(
+        description.ends_with("Skills:\n- commit [message]: Commits what was changed.\n- review: Reviews code"),
+        "{description}"
+    );
+    assert!(!description.contains("git add") && !description.contains("Read it twice"), "{description}");
+    let grants = MemoryGrants::default();
+    let loaded = call(skills(), &grants, json!({"name": "/commit", "arguments": "fix it"})).await;
+    let text = loaded.outcome().map(Output::to_text).unwrap();
+    let dir = temp.path().join("commit");
+    assert_eq!(
+        text,
+        format!(
+            "The skill `commit` says what follows. Files that it names are in {}.\nUntil the user speaks again these run \
+             without being asked about: Bash(git add *), Read.\n\nSay fix it and fix, not $10 nor $x.",
+            dir.display()
+        )
+    );
+    assert_eq!(grants.rules(), ["Bash(git add *)", "Read"]);
+    let plain = call(skills(), &grants, json!({"name": "review", "arguments": "a.rs"})).await;
+    let text = plain.outcome().map(Output::to_text).unwrap();
+    assert!(text.ends_with("# Reviews code\n\nRead it twice.\n\nArguments: a.rs"), "{text}");
+    for name in ["secret", "nothing"] {
+        let result = call(skills(), &grants, json!({"name": name})).await;
+        let words = result.error().unwrap().message().to_owned();
+        assert!(words.contains(&format!("no skill `{name}`; there are `commit`, `review`")), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_trusted_counts_and_what_is_said_is_new() {
+    let temp = folder(&[("commit", COMMIT)]);
+    let skills = Skills::new().with(temp.path(), Links::Inside);
+    // Somebody gives the skill more after it was trusted.
+    put(temp.path(), "commit", &COMMIT.replace("Bash(git add *)", "Bash").replace("Say", "Shout"));
+    let grants = MemoryGrants::default();
+    let loaded = call(skills.clone(), &grants, json!({"name": "commit"})).await;
+    assert!(loaded.outcome().unwrap().to_text().contains("Shout"));
+    assert_eq!(grants.rules(), ["Bash(git add *)", "Read"]);
+    fs::remove_dir_all(temp.path().join("commit")).unwrap();
+    let gone = call(skills, &grants, json!({"name": "commit"})).await;
+    assert!(gone.error().unwrap().message().contains("the skill `commit` can't be used"));
+}
+
+#[tokio::test]
+async fn one_that_grants_something_is_asked_about() {
+    let temp = folder(&[("commit", COMMIT), ("review", PLAIN)]);
+    let skills = Skills::new().with(temp.path(), Links::Inside);
+    let caller = Caller::new().tool(Skill::new(skills));
+    let granting = caller.call("Skill", json!({"name": "commit"})).await;
+    assert_eq!(granting.error_kind(), Some(ErrorKind::Denied), "nobody can be asked: {granting:?}");
+    assert!(!caller.call("Skill", json!({"name": "review"})).await.is_error());
+}
+
+#[test]
+fn skills_that_can_not_be_used_are_told() {
+    let temp = folder(&[("bad name!", "x"), ("good", PLAIN), ("big", &"x".repeat(300_000))]);
+    let outside = folder(&[("other", "secret")]);
+    fs::create_dir(temp.path().join("empty")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("other"), temp.path().join("linked")).unwrap();
+    fs::create_dir(temp.path().join("dir")).unwrap();
+    fs::create_dir(temp.path().join("dir").join(FILE)).unwrap();
+    let skills = Skills::new().with(temp.path(), Links::Inside).with(&temp.path().join("none"), Links::Inside);
+    let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
+    assert_eq!(names, ["good"]);
+    let problems: Vec<String> = skills.problems().iter().map(|problem| problem.reason.clone()).collect();
+    assert_eq!(problems.len(), 4, "{problems:?}");
+    assert!(problems.iter().any(|reason| reason.contains("leads out")), "{problems:?}");
+    // The user's own may be anywhere; the first of a name counts.
+    let more = folder(&[("good", "# Another"), ("more", PLAIN)]);
+    std::os::unix::fs::symlink(outside.path().join("other"), more.path().join("linked")).unwrap();
+    let skills = skills.with(more.path(), Links::Anywhere);
+    let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
+    assert_eq!(names, ["good", "linked", "more"]);
+    assert!(skills.find("good").unwrap().path.starts_with(temp.path()));
+}
+
+#[test]
+fn many_skills_are_told_in_little_room() {
+    let skills: Vec<(String, String)> = (0..100)
+        .map(|at| (format!("skill-{at:03}"), format!("---\ndescription: {}\n---\n", "words ".repeat(100))))
+        .collect();
+    let skills: Vec<(&str, &str)> = skills.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let temp = folder(&skills);
+    let tool = Skill::new(Skills::new().with(temp.path(), Links::Inside));
+    let listed = tool.listed();
+    assert!(listed.chars().count() <= LISTED_CHARS_MAX, "{}", listed.len());
+    assert!(listed.contains("skill-000") && listed.contains("skill-099") && listed.contains("words"), "{listed}");
+    assert!(!Skill::new(Skills::new()).enabled());
+}

@@ -1,0 +1,83 @@
+//! `TaskGet`: all that is known of one task.
+
+use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::tasks::{RESULT_CHARS, STATE, TaskLists};
+
+/// Returns one task of the session's list with its description, status, owner, and what it waits for and blocks.
+///
+/// Read a task before you begin it, above all one that somebody else wrote down.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct TaskGetInput {
+    /// The number of the task, as in "3"; TaskList has them.
+    #[serde(rename = "taskId")]
+    pub task_id: String,
+}
+
+/// The tool `TaskGet`.
+#[derive(Default)]
+pub struct TaskGet {
+    lists: TaskLists,
+}
+
+impl TaskGet {
+    /// The tool on these lists.
+    pub fn new(lists: &TaskLists) -> TaskGet {
+        TaskGet { lists: lists.clone() }
+    }
+}
+
+impl Tool for TaskGet {
+    type Input = TaskGetInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("TaskGet")
+            .alias("task_get")
+            .group("tasks")
+            .feature("tasks")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("look at one task of the list")
+    }
+
+    fn effects(&self, _: &TaskGetInput) -> Effects {
+        Effects::reads_state(STATE)
+    }
+
+    async fn call(&self, input: TaskGetInput, cx: &Context) -> Result<Output, ToolError> {
+        self.lists.with(cx, |list| {
+            let task = list.named(&input.task_id)?;
+            let numbers = |ids: Vec<u64>| {
+                let ids: Vec<String> = ids.iter().map(|id| format!("#{id}")).collect();
+                ids.join(", ")
+            };
+            let mut text = format!("#{} {}\nstatus: {}\n", task.id, task.subject, task.status.word());
+            let owner = task.owner.clone().unwrap_or_default();
+            let blocked_by = numbers(task.blocked_by.iter().copied().collect());
+            let rows = [
+                ("owner", owner),
+                ("blocked by", blocked_by),
+                ("still waits for", numbers(list.open_blockers(task))),
+                ("blocks", numbers(list.blocks(task.id).collect())),
+            ];
+            for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
+                text.push_str(&format!("{name}: {value}\n"));
+            }
+            text.push_str(&format!("\n{}", task.description));
+            let view = View::titled(format!("#{} {}", task.id, task.subject)).summary(task.status.word());
+            Ok(Output::from(Content::text(text.trim_end().to_owned())).with_view(view))
+        })
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(format!("#{}", stage.text("taskId")?.trim_start_matches('#')));
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! `TaskList`: every task in a line.
+
+use haft::{Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View};
+
+use crate::tasks::{RESULT_CHARS, STATE, Status, TaskLists};
+
+/// The tool `TaskList`.
+#[derive(Default)]
+pub struct TaskList {
+    lists: TaskLists,
+}
+
+impl TaskList {
+    /// The tool on these lists.
+    pub fn new(lists: &TaskLists) -> TaskList {
+        TaskList { lists: lists.clone() }
+    }
+}
+
+impl Tool for TaskList {
+    type Input = NoInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("TaskList")
+            .description(
+                "Lists the tasks of this session: number, status, owner, and what each still waits for.\n\n\
+                 Look at it after a task is completed, to find the next one that waits for nothing, and before you add \
+                 one that may be there already. TaskGet has the description of a task.",
+            )
+            .alias("task_list")
+            .group("tasks")
+            .feature("tasks")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("list tasks to do and their status")
+    }
+
+    fn effects(&self, _: &NoInput) -> Effects {
+        Effects::reads_state(STATE)
+    }
+
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+        self.lists.with(cx, |list| {
+            let lines: Vec<String> = list.tasks.iter().map(|task| list.line(task)).collect();
+            let ready = list
+                .tasks
+                .iter()
+                .find(|task| task.status == Status::Pending && list.open_blockers(task).is_empty());
+            let text = match (lines.is_empty(), ready) {
+                (true, _) => "there are no tasks; TaskCreate makes one".to_owned(),
+                (false, Some(next)) => {
+                    format!(
+                        "{}\n{}; the first that waits for nothing is #{}",
+                        lines.join("\n"),
+                        list.counts(),
+                        next.id
+                    )
+                }
+                (false, None) => format!("{}\n{}", lines.join("\n"), list.counts()),
+            };
+            Ok(Output::from(Content::text(text)).with_view(list.view("")))
+        })
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled("");
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! The task list of a session: what is to be done, by whom, and what waits for what.
+//!
+//! One list for a session and its sub-agents, in memory, with bounds. `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`
+//! work on single tasks, `TodoWrite` on the whole list; both see the same. Only one direction of a dependency is kept
+//! (`blocked_by`), the other follows from it, so that the two can't disagree. A cycle would never be done and is refused.
+//! That a task waits for others means something: it can't be begun or completed before them.
+
+use std::collections::BTreeSet;
+
+use haft::view::Part;
+use haft::{Context, ToolError, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::by_session::BySession;
+
+#[cfg(test)]
+mod tests;
+
+/// How many tasks a list has at most.
+pub const TASKS_MAX: usize = 500;
+/// The longest subject, in characters.
+pub const SUBJECT_CHARS_MAX: usize = 300;
+/// The longest description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 10_000;
+/// The longest owner, in characters.
+pub const OWNER_CHARS_MAX: usize = 100;
+/// How many characters of a result the model sees.
+pub(crate) const RESULT_CHARS: usize = 40_000;
+/// How many lines of a list a person is shown; a screen folds longer ones.
+const SHOWN_LINES: usize = 5;
+
+/// What lists there are.
+pub const STATE: &str = "session:tasks";
+
+/// The task lists of sessions. Clones share them.
+#[derive(Clone, Default)]
+pub struct TaskLists(BySession<List>);
+
+impl TaskLists {
+    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut List) -> R) -> R {
+        self.0.with(cx, look)
+    }
+}
+
+/// How far a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nobody has begun.
+    #[default]
+    Pending,
+    /// Somebody works on it.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+impl Status {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Status::Pending => "pending",
+            Status::InProgress => "in progress",
+            Status::Completed => "completed",
+        }
+    }
+
+    fn mark(self) -> char {
+        match self {
+            Status::Pending => '☐',
+            Status::InProgress => '▸',
+            Status::Completed => '☑',
+        }
+    }
+}
+
+/// A task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) id: u64,
+    pub(crate) subject: String,
+    pub(crate) description: String,
+    pub(crate) active_form: Option<String>,
+    pub(crate) status: Status,
+    pub(crate) owner: Option<String>,
+    /// Tasks that have to be completed before it.
+    pub(crate) blocked_by: BTreeSet<u64>,
+}
+
+impl Task {
+    /// What it is called while somebody works on it.
+    fn title(&self) -> &str {
+        match self.status {
+            Status::InProgress => self.active_form.as_deref().unwrap_or(&self.subject),
+            _ => &self.subject,
+        }
+    }
+}
+
+/// The tasks of a session, in the order in which they were made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct List {
+    pub(crate) tasks: Vec<Task>,
+    /// The last number that was given; none is given twice.
+    last: u64,
+}
+
+impl List {
+    /// Adds a task.
+    pub(crate) fn add(&mut self, subject: &str, description: &str) -> Result<&mut Task, ToolError> {
+        if self.tasks.len() >= TASKS_MAX {
+            return Err(ToolError::new(format!(
+                "the list has {TASKS_MAX} tasks, and no more fit; delete completed ones with TaskUpdate and `status` \"deleted\""
+            )));
+        }
+        self.last += 1;
+        self.tasks.push(Task {
+            id: self.last,
+            subject: subject.to_owned(),
+            description: description.to_owned(),
+            active_form: None,
+            status: Status::Pending,
+            owner: None,
+            blocked_by: BTreeSet::new(),
+        });
+        Ok(self.tasks.last_mut().expect("it was just added"))
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == id)
+    }
+
+    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.id == id)
+    }
+
+    /// The task of this name.
+    pub(crate) fn named(&self, name: &str) -> Result<&Task, ToolError> {
+        let id = parse(name)?;
+        self.find(id).ok_or_else(|| {
+            let known: Vec<String> = self.tasks.iter().take(50).map(|task| format!("#{}", task.id)).collect();
+            let known = match known.is_empty() {
+                true => "there are none; make one with TaskCreate".to_owned(),
+                false => format!("there are {}", known.join(", ")),
+            };
+            ToolError::senseless(format!("no task #{id}; {known}"))
+        })
+    }
+
+    /// The tasks that wait for this one.
+    pub(crate) fn blocks(&self, id: u64) -> impl Iterator<Item = u64> + '_ {
+        self.tasks.iter().filter(move |task| task.blocked_by.contains(&id)).map(|task| task.id)
+    }
+
+    /// What a task still waits for.
+    pub(crate) fn open_blockers(&self, task: &Task) -> Vec<u64> {
+        let open = |id: &&u64| self.find(**id).is_some_and(|other| other.status != Status::Completed);
+        task.blocked_by.iter().filter(open).copied().collect()
+    }
+
+    /// Lets `task` wait for `blocker`. Both are there.
+    pub(crate) fn block(&mut self, task: u64, blocker: u64) -> Result<(), ToolError> {
+        if let Some(way) = self.way(blocker, task) {
+            let way: Vec<String> = way.iter().map(|id| format!("#{id}")).collect();
+            return Err(ToolError::senseless(format!(
+                "#{task} can't wait for #{blocker}: {} (each waits for the next), so none of them could ever begin; \
+                 leave this dependency out",
+                way.join(" → ")
+            )));
+        }
+        if let Some(task) = self.find_mut(task) {
+            task.blocked_by.insert(blocker);
+        }
+        Ok(())
+    }
+
+    /// From one task over what it waits for to another, if there is such a way.
+    fn way(&self, from: u64, to: u64) -> Option<Vec<u64>> {
+        let mut ways: Vec<Vec<u64>> = vec![vec![from]];
+        let mut seen = BTreeSet::from([from]);
+        while let Some(way) = ways.pop() {
+            let at = *way.last()?;
+            if at == to {
+                return Some(way);
+            }
+            for next in self.find(at).into_iter().flat_map(|task| &task.blocked_by) {
+                if seen.insert(*next) {
+                    ways.push(way.iter().copied().chain([*next]).collect());
+                }
+            }
+        }
+        None
+    }
+
+    /// Forgets a task; nobody waits for it any more.
+    pub(crate) fn remove(&mut self, id: u64) {
+        self.tasks.retain(|task| task.id != id);
+        self.tasks.iter_mut().for_each(|task| {
+            task.blocked_by.remove(&id);
+        });
+    }
+
+    /// `2 of 5 done`.
+    pub(crate) fn counts(&self) -> String {
+        let done = self.tasks.iter().filter(|task| task.status == Status::Completed).count();
+        match self.tasks.len() {
+            0 => "no tasks".to_owned(),
+            all => format!("{done} of {all} done"),
+        }
+    }
+
+    /// One task in a line, for the model.
+    pub(crate) fn line(&self, task: &Task) -> String {
+        let mut line = format!("#{} [{}] {}", task.id, task.status.word(), task.subject);
+        if let Some(owner) = &task.owner {
+            line.push_str(&format!(" ({owner})"));
+        }
+        let waits = self.open_blockers(task);
+        if !waits.is_empty() && task.status != Status::Completed {
+            let waits: Vec<String> = waits.iter().map(|id| format!("#{id}")).collect();
+            line.push_str(&format!(" [waits for {}]", waits.join(", ")));
+        }
+        line
+    }
+
+    /// What a person is shown of the list: all of a short one, of a long one what is being done and what comes next.
+    pub(crate) fn view(&self, title: &str) -> View {
+        let shown = |task: &Task| {
+            let owner = task.owner.as_ref().map(|owner| format!("  ({owner})")).unwrap_or_default();
+            let waits = match task.status == Status::Pending && !self.open_blockers(task).is_empty() {
+                true => "  waits",
+                false => "",
+            };
+            format!("{} {}{owner}{waits}", task.status.mark(), task.title())
+        };
+        let mut lines: Vec<String> = Vec::new();
+        if self.tasks.len() <= SHOWN_LINES {
+            lines.extend(self.tasks.iter().map(shown));
+        } else {
+            let of = |status: Status| self.tasks.iter().filter(move |task| task.status == status);
+            let done = of(Status::Completed).count();
+            if done > 0 {
+                lines.push(format!("☑ {done} done"));
+            }
+            let open: Vec<&Task> = of(Status::InProgress).chain(of(Status::Pending)).collect();
+            let room = SHOWN_LINES - lines.len();
+            let fits = if open.len() > room { room - 1 } else { open.len() };
+            lines.extend(open.iter().take(fits).map(|task| shown(task)));
+            if open.len() > fits {
+                lines.push(format!("☐ and {} more", open.len() - fits));
+            }
+        }
+        let view = View::titled(title).summary(self.counts());
+        if lines.is_empty() { view } else { view.with(Part::Text { text: lines.join("\n") }) }
+    }
+}
+
+/// The number of a task: `3`, `#3`.
+pub(crate) fn parse(name: &str) -> Result<u64, ToolError> {
+    let number = name.trim().trim_start_matches('#');
+    number.parse().map_err(|_| {
+        let name: String = name.chars().take(60).collect();
+        ToolError::senseless(format!("`{name}` is no task; give its number, as in \"3\""))
+    })
+}
+
+/// A text that has something in it and isn't too long.
+pub(crate) fn check_text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
+    if text.trim().is_empty() {
+        return Err(ToolError::senseless(format!("`{field}` is empty; say what is to be done")));
+    }
+    check_length(field, text, most)
+}
+
+pub(crate) fn check_length(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
+    match text.chars().nth(most) {
+        None => Ok(()),
+        Some(_) => Err(ToolError::senseless(format!(
+            "`{field}` has {} characters; at most {most} are accepted",
+            text.chars().count()
+        ))),
+    }
+}

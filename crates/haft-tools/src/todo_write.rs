@@ -1,0 +1,155 @@
+//! `TodoWrite`: the whole task list in one call.
+//!
+//! The simple form of the same list that `TaskCreate` and the others work on. A task is known again by its words, so that its
+//! number, owner and dependencies stay; what is not written again is gone. What a status means is the model's own business
+//! here: nothing is refused for a dependency.
+
+use std::collections::BTreeSet;
+
+use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::tasks::{List, STATE, SUBJECT_CHARS_MAX, Status, TASKS_MAX, TaskLists, check_length, check_text};
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 2_000;
+
+/// Writes the task list of this session: all of it, each time.
+///
+/// Use it for work of several steps, so that nothing is forgotten and the user sees how far you are; not for a single quick
+/// step. Keep one task in progress, and set it completed as soon as it is done, before you begin the next. What you leave out
+/// is taken off the list.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct TodoWriteInput {
+    /// All tasks, in the order in which they are to be done.
+    pub todos: Vec<Todo>,
+}
+
+/// A task.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Todo {
+    /// What is to be done, as an instruction: "Run the tests".
+    pub content: String,
+    /// How far it is.
+    pub status: Status,
+    /// What it is called while it is being done: "Running the tests".
+    #[serde(default, rename = "activeForm")]
+    pub active_form: Option<String>,
+}
+
+/// The tool `TodoWrite`.
+#[derive(Default)]
+pub struct TodoWrite {
+    lists: TaskLists,
+}
+
+impl TodoWrite {
+    /// The tool on these lists.
+    pub fn new(lists: &TaskLists) -> TodoWrite {
+        TodoWrite { lists: lists.clone() }
+    }
+}
+
+impl Tool for TodoWrite {
+    type Input = TodoWriteInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("TodoWrite")
+            .alias("todo_write")
+            .group("tasks")
+            .feature("tasks")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("write the list of things to do, checklist, steps")
+    }
+
+    fn effects(&self, _: &TodoWriteInput) -> Effects {
+        Effects::writes_state(STATE)
+    }
+
+    async fn permission(&self, _: &TodoWriteInput, _: &Context) -> Opinion {
+        Opinion::Allow
+    }
+
+    async fn check(&self, input: &TodoWriteInput, _: &Context) -> Result<(), ToolError> {
+        if input.todos.len() > TASKS_MAX {
+            return Err(ToolError::senseless(format!(
+                "`todos` has {} tasks; at most {TASKS_MAX} are accepted",
+                input.todos.len()
+            )));
+        }
+        let mut seen = BTreeSet::new();
+        for (at, todo) in input.todos.iter().enumerate() {
+            let field = format!("todos[{at}].content");
+            check_text(&field, &todo.content, SUBJECT_CHARS_MAX)?;
+            let active = todo.active_form.as_deref().unwrap_or_default();
+            check_length(&format!("todos[{at}].activeForm"), active, SUBJECT_CHARS_MAX)?;
+            if !seen.insert(todo.content.trim()) {
+                return Err(ToolError::senseless(format!(
+                    "`{field}` is there twice; give each task words of its own"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: TodoWriteInput, cx: &Context) -> Result<Output, ToolError> {
+        self.lists.with(cx, |list| {
+            write(list, &input.todos)?;
+            let begun = list.tasks.iter().filter(|task| task.status == Status::InProgress).count();
+            let words = format!("{}, {begun} in progress", list.counts());
+            Ok(Output::from(Content::text(words)).with_view(list.view(&title(list))))
+        })
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        // The list as far as it is written.
+        let todos = stage.input().get("todos")?.as_array()?;
+        let whole: Vec<Todo> =
+            todos.iter().filter_map(|todo| serde_json::from_value(todo.clone()).ok()).collect();
+        let mut list = List::default();
+        write(&mut list, &whole).ok()?;
+        let view = list.view(&title(&list));
+        Some(match stage {
+            Stage::Error { error, .. } => View::titled("").summary(error.message()),
+            Stage::Rejected { reason, .. } => View::titled("").summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+/// What is being done.
+fn title(list: &List) -> String {
+    let now = list.tasks.iter().find(|task| task.status == Status::InProgress);
+    now.map(|task| task.active_form.clone().unwrap_or_else(|| task.subject.clone())).unwrap_or_default()
+}
+
+/// Makes the list what was written, in its order.
+fn write(list: &mut List, todos: &[Todo]) -> Result<(), ToolError> {
+    let kept: BTreeSet<&str> = todos.iter().map(|todo| todo.content.trim()).collect();
+    let gone: Vec<u64> =
+        list.tasks.iter().filter(|task| !kept.contains(&*task.subject)).map(|task| task.id).collect();
+    gone.into_iter().for_each(|id| list.remove(id));
+    let mut order = Vec::with_capacity(todos.len());
+    for todo in todos {
+        let subject = todo.content.trim();
+        let at = match list.tasks.iter().position(|task| task.subject == subject) {
+            Some(at) => at,
+            None => {
+                list.add(subject, "")?;
+                list.tasks.len() - 1
+            }
+        };
+        let task = &mut list.tasks[at];
+        task.status = todo.status;
+        if todo.active_form.is_some() {
+            task.active_form.clone_from(&todo.active_form);
+        }
+        order.push(task.id);
+    }
+    let place = |id: u64| order.iter().position(|known| *known == id).unwrap_or(usize::MAX);
+    list.tasks.sort_by_key(|task| place(task.id));
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! `VerifyPlan`: the work held against the plan, step by step.
+//!
+//! The plan is the approved one, or one that is given; the work are the calls of the session that succeeded, as the host
+//! remembers them. See `plan/compare.rs` for what counts as done.
+
+use haft::ports::Port;
+use haft::view::Part;
+use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::compare::{Outcome, unplanned, verdict};
+use crate::plan::steps::steps;
+use crate::plan::{Approved, PLAN_CHARS_MAX, Plans};
+
+/// Characters of a result that the model sees.
+const RESULT_CHARS: usize = 30_000;
+
+/// Holds the work of this session against the plan, and says of each step whether it is done, missing or different, with the
+/// calls that show it; and what was changed that no step names.
+///
+/// Use it when you think that the work is finished, before you say so. It looks at which files were changed and which commands
+/// succeeded, not at whether the change is right: that is for tests and your own eyes.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct VerifyPlanInput {
+    /// A plan to hold the work against, in Markdown; leave it out for the one that the user approved.
+    #[serde(default)]
+    pub plan: Option<String>,
+}
+
+/// The tool `VerifyPlan`.
+#[derive(Default)]
+pub struct VerifyPlan {
+    plans: Plans,
+}
+
+impl VerifyPlan {
+    /// The tool with the memory of the others.
+    pub fn new(plans: &Plans) -> VerifyPlan {
+        VerifyPlan { plans: plans.clone() }
+    }
+}
+
+impl Tool for VerifyPlan {
+    type Input = VerifyPlanInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("VerifyPlan")
+            .alias("verify_plan")
+            .group("planning")
+            .feature("planning")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .needs(Port::History)
+            .search_hint("check the finished work against the plan's steps")
+    }
+
+    fn effects(&self, _: &VerifyPlanInput) -> Effects {
+        Effects::reads_state("session:calls")
+    }
+
+    async fn check(&self, input: &VerifyPlanInput, _: &Context) -> Result<(), ToolError> {
+        match input.plan.as_deref().map(|plan| plan.chars().count()) {
+            Some(count) if count > PLAN_CHARS_MAX => Err(ToolError::senseless(format!(
+                "`plan` has {count} characters; at most {PLAN_CHARS_MAX} are accepted"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<Output, ToolError> {
+        let history =
+            cx.history().ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
+        let given = input.plan.filter(|plan| !plan.trim().is_empty());
+        let plan = match given {
+            Some(text) => Approved { text, after: 0 },
+            None => self.plans.with(cx, |planned| planned.approved.clone()).ok_or_else(|| {
+                ToolError::senseless("no plan was approved in this session; give one in `plan`")
+            })?,
+        };
+        let steps = steps(&plan.text);
+        if steps.is_empty() {
+            return Err(ToolError::senseless("the plan has no steps; a numbered list is best"));
+        }
+        let calls: Vec<_> = history.calls().into_iter().filter(|call| call.number > plan.after).collect();
+        let (mut text, mut shown) = (String::new(), Vec::new());
+        let mut counts = [0usize; 3];
+        for (at, step) in steps.iter().enumerate() {
+            let verdict = verdict(step, &calls);
+            counts[match verdict.outcome {
+                Outcome::Done => 0,
+                Outcome::Different => 1,
+                Outcome::Missing => 2,
+            }] += 1;
+            let word = verdict.outcome.word();
+            text.push_str(&format!("{} {word}: {}\n", at + 1, step.title));
+            for words in verdict.evidence {
+                text.push_str(&format!("    {words}\n"));
+            }
+            if verdict.outcome != Outcome::Done {
+                shown.push(format!("{word:9} {} {}", at + 1, step.title));
+            }
+        }
+        let [done, different, missing] = counts;
+        let summary = format!("{done} done, {different} different, {missing} missing");
+        let more = unplanned(&steps, &calls);
+        if !more.is_empty() {
+            text.push_str(&format!("\nchanged, and in no step: {}\n", more.join("; ")));
+        }
+        let forgotten = history.forgotten();
+        if forgotten > plan.after {
+            text.push_str(&format!(
+                "\nthe oldest {forgotten} calls of the session are not remembered; what only they did counts as missing\n"
+            ));
+        }
+        if different + missing > 0 {
+            text.push_str("\ndo what is missing, look at what is different, or tell the user why it is not needed");
+        }
+        let text = format!("{} of {} steps: {summary}\n\n{text}", done, steps.len());
+        let view = View::titled("plan").summary(summary);
+        let view = if shown.is_empty() { view } else { view.with(Part::Text { text: shown.join("\n") }) };
+        Ok(Output::from(Content::text(text.trim_end().to_owned())).with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled("plan");
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
