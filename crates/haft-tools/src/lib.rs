@@ -14,10 +14,18 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "files")]
+pub mod apply_patch;
 #[cfg(feature = "shell")]
 pub mod bash;
 #[cfg(feature = "files")]
 mod blocking;
+#[cfg(feature = "files")]
+mod changes;
+#[cfg(feature = "files")]
+mod checkpoints;
+#[cfg(feature = "files")]
+pub mod compare;
 #[cfg(feature = "files")]
 mod diff;
 #[cfg(feature = "files")]
@@ -28,18 +36,26 @@ pub mod glob;
 pub mod grep;
 #[cfg(feature = "files")]
 mod ignores;
+#[cfg(feature = "files")]
+pub mod ls;
 #[cfg(feature = "shell")]
 pub mod monitor;
+#[cfg(feature = "files")]
+pub mod multi_edit;
 #[cfg(feature = "files")]
 mod near;
 #[cfg(feature = "files")]
 mod paths;
 #[cfg(feature = "files")]
 pub mod read;
+#[cfg(feature = "files")]
+pub mod rewind;
 #[cfg(feature = "scripts")]
 pub mod scripts;
 #[cfg(feature = "files")]
 mod seen;
+#[cfg(feature = "files")]
+pub mod sleep;
 #[cfg(feature = "shell")]
 pub mod task_output;
 #[cfg(feature = "shell")]
@@ -51,20 +67,32 @@ pub mod write;
 
 use haft::{AnyTool, BadTool, Tool};
 
+#[cfg(feature = "files")]
+pub use apply_patch::ApplyPatch;
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "files")]
+pub use compare::Diff;
 #[cfg(feature = "files")]
 pub use edit::Edit;
 #[cfg(feature = "files")]
 pub use glob::Glob;
 #[cfg(feature = "files")]
 pub use grep::Grep;
+#[cfg(feature = "files")]
+pub use ls::Ls;
 #[cfg(feature = "shell")]
 pub use monitor::Monitor;
 #[cfg(feature = "files")]
+pub use multi_edit::MultiEdit;
+#[cfg(feature = "files")]
 pub use read::Read;
 #[cfg(feature = "files")]
+pub use rewind::Rewind;
+#[cfg(feature = "files")]
 pub use seen::Seen;
+#[cfg(feature = "files")]
+pub use sleep::Sleep;
 #[cfg(feature = "shell")]
 pub use task_output::TaskOutput;
 #[cfg(feature = "shell")]
@@ -98,18 +126,30 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
     vec![
+        #[cfg(feature = "files")]
+        built_in(apply_patch::ApplyPatch::new(&seen)),
         #[cfg(feature = "shell")]
         built_in(bash.clone()),
+        #[cfg(feature = "files")]
+        built_in(compare::Diff),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
         #[cfg(feature = "files")]
         built_in(glob::Glob),
         #[cfg(feature = "files")]
         built_in(grep::Grep),
+        #[cfg(feature = "files")]
+        built_in(ls::Ls),
         #[cfg(feature = "shell")]
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
+        built_in(multi_edit::MultiEdit::new(&seen)),
+        #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "files")]
+        built_in(rewind::Rewind::new(&seen)),
+        #[cfg(feature = "files")]
+        built_in(sleep::Sleep),
         #[cfg(feature = "shell")]
         built_in(task_output::TaskOutput),
         #[cfg(feature = "shell")]
