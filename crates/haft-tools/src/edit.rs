@@ -1,4 +1,4 @@
-//! `Edit`: one text for another in a file.
+//! `Edit`: one text for another in a file. [`MultiEdit`](crate::multi_edit) does the same several times.
 //!
 //! The old text has to be there exactly, and once. The file's own line ends count: text that was given with `\n` finds
 //! `\r\n`, and what is put in its place has them too. Everything else stays to the byte: a byte order mark, a missing
@@ -9,7 +9,9 @@
 
 mod find;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use haft::files::{FileErrorKind, Kind, WriteMode};
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
@@ -67,6 +69,7 @@ impl Tool for Edit {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Edit")
+            .alias("edit_file")
             .group("files")
             .feature("files")
             .listed_class(Class::WriteExclusive)
@@ -90,76 +93,17 @@ impl Tool for Edit {
     }
 
     async fn call(&self, input: EditInput, cx: &Context) -> Result<Output, ToolError> {
-        let EditInput { file_path, old_string, new_string, replace_all } = input;
-        let path = &file_path;
-        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let before = match cx.files().metadata(path).await {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == FileErrorKind::NotFound && old_string.is_empty() => {
-                return self.create(path, new_string, &shown, cx).await;
-            }
-            Err(error) => return Err(near::explain(error, path, cx).await),
-        };
-        let max = haft::limits::FILE_BYTES_MAX;
-        if before.kind == Kind::File && before.len > max {
-            return Err(ToolError::new(format!(
-                "`{shown}` has {} bytes; Edit changes files of at most {max}",
-                before.len
-            )));
-        }
-        let old = cx.files().read(path).await?;
-        let size = old.len();
-        let (old, content) = off_thread(size, move || {
-            let content = Content::of(&old);
-            (old, content)
-        })
-        .await?;
-        let changed = self.seen.has_changed(cx, path, &before, Some(content));
-        let ask = Ask { shown, old_string, new_string, all: replace_all.unwrap_or(false), changed };
-        let (ask, plan) = off_thread(size, move || {
-            let plan = ask.plan(&old);
-            (ask, plan)
-        })
-        .await?;
-        let Plan { new, content, done, diff } = plan?;
-        cx.files().write(path, &new, WriteMode::Replace).await?;
-        if let Ok(now) = cx.files().metadata(path).await {
-            if changed {
-                self.seen.patched(cx, path, &before, &now);
-            } else {
-                self.seen.whole(cx, path, &now, content);
-            }
-        }
-        let (shown, counts) = (&ask.shown, diff.counts());
-        let mut text = format!("`{shown}` {done} ({counts})");
-        if changed {
-            text.push_str(
-                "\n[the file had changed on disk since it was read; read it again before you rely on the rest of it]",
-            );
-        }
-        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
-        Ok(text.into_output()?.with_view(view))
+        let (path, one) = input.split();
+        Job { tool: "Edit", edits: vec![one] }.run(&self.seen, &path, cx).await
     }
 
     async fn preview(&self, input: &EditInput, cx: &Context) -> Option<View> {
-        let path = &input.file_path;
-        let len = cx.files().metadata(path).await.ok()?.len;
-        if len > haft::limits::FILE_BYTES_MAX {
-            return None;
-        }
-        let old = cx.files().read(path).await.ok()?;
-        let ask = Ask {
-            shown: paths::shown(&paths::tidy(path, cx), cx.cwd()),
+        let one = Replacement {
             old_string: input.old_string.clone(),
             new_string: input.new_string.clone(),
-            all: input.replace_all.unwrap_or(false),
-            changed: false,
+            replace_all: input.replace_all,
         };
-        let plan = off_thread(old.len(), move || {
-            let Plan { diff, .. } = ask.plan(&old).ok()?;
-            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
-        });
-        plan.await.ok().flatten()
+        Job { tool: "Edit", edits: vec![one] }.preview(&input.file_path, cx).await
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -180,60 +124,174 @@ impl Tool for Edit {
     }
 }
 
-impl Edit {
-    async fn create(&self, path: &Path, new: String, shown: &str, cx: &Context) -> Result<Output, ToolError> {
-        cx.files().write(path, new.as_bytes(), WriteMode::Create).await?;
-        let metadata = cx.files().metadata(path).await;
-        let (content, diff) =
-            off_thread(new.len(), move || (Content::of(new.as_bytes()), Diff::of(b"", new.as_bytes())))
-                .await?;
-        if let Ok(metadata) = metadata {
-            self.seen.whole(cx, path, &metadata, content);
-        }
-        let view = View::titled(shown).summary(diff.counts()).with(diff.into_part(shown));
-        Ok(format!("created `{shown}`").into_output()?.with_view(view))
+impl EditInput {
+    fn split(self) -> (PathBuf, Replacement) {
+        let EditInput { file_path, old_string, new_string, replace_all } = self;
+        (file_path, Replacement { old_string, new_string, replace_all })
     }
 }
 
-/// An edit of a file that is there.
+/// One text for another.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Replacement {
+    /// The text to replace, exactly as it is in the file then, and there only once.
+    pub old_string: String,
+    /// The text to put in its place; an empty one removes it.
+    pub new_string: String,
+    /// Whether to replace all matches instead of a single one. Default: false.
+    #[serde(default)]
+    pub replace_all: Option<bool>,
+}
+
+/// Edits of one file, each on what the one before it left; all of them or none.
+pub(crate) struct Job {
+    pub(crate) tool: &'static str,
+    pub(crate) edits: Vec<Replacement>,
+}
+
+impl Job {
+    pub(crate) async fn run(self, seen: &Seen, path: &Path, cx: &Context) -> Result<Output, ToolError> {
+        let Job { tool, edits } = self;
+        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let creates = edits.first().is_some_and(|first| first.old_string.is_empty());
+        let before = match cx.files().metadata(path).await {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == FileErrorKind::NotFound && creates => None,
+            Err(error) => return Err(near::explain(error, path, cx).await),
+        };
+        let old = match &before {
+            Some(before) => {
+                let max = haft::limits::FILE_BYTES_MAX;
+                if before.kind == Kind::File && before.len > max {
+                    return Err(ToolError::new(format!(
+                        "`{shown}` has {} bytes; {tool} changes files of at most {max}",
+                        before.len
+                    )));
+                }
+                cx.files().read(path).await?
+            }
+            None => Vec::new(),
+        };
+        let size = old.len();
+        let (old, content) = off_thread(size, move || {
+            let content = Content::of(&old);
+            (old, content)
+        })
+        .await?;
+        let changed = before.as_ref().is_some_and(|now| seen.has_changed(cx, path, now, Some(content)));
+        let ask = Ask { tool, shown, edits, changed };
+        let (ask, old, plan) = off_thread(size, move || {
+            let plan = ask.plan(&old);
+            (ask, old, plan)
+        })
+        .await?;
+        let Plan { new, content, done, diff } = plan?;
+        let how = if before.is_some() { WriteMode::Replace } else { WriteMode::Create };
+        cx.files().write(path, &new, how).await?;
+        seen.checkpoints().record(cx, tool, path, before.is_some().then_some(&old[..]), Some(new));
+        if let Ok(now) = cx.files().metadata(path).await {
+            match &before {
+                Some(before) if changed => seen.patched(cx, path, before, &now),
+                _ => seen.whole(cx, path, &now, content),
+            }
+        }
+        let (shown, counts) = (&ask.shown, diff.counts());
+        let mut text = match before {
+            Some(_) => format!("`{shown}` {done} ({counts})"),
+            None => format!("created `{shown}`"),
+        };
+        if changed {
+            text.push_str(
+                "\n[the file had changed on disk since it was read; read it again before you rely on the rest of it]",
+            );
+        }
+        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
+        Ok(text.into_output()?.with_view(view))
+    }
+
+    /// The change to a file that is there, for who is asked about it.
+    pub(crate) async fn preview(self, path: &Path, cx: &Context) -> Option<View> {
+        let len = cx.files().metadata(path).await.ok()?.len;
+        if len > haft::limits::FILE_BYTES_MAX {
+            return None;
+        }
+        let old = cx.files().read(path).await.ok()?;
+        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let ask = Ask { tool: self.tool, shown, edits: self.edits, changed: false };
+        let plan = off_thread(old.len(), move || {
+            let Plan { diff, .. } = ask.plan(&old).ok()?;
+            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
+        });
+        plan.await.ok().flatten()
+    }
+}
+
+/// What is asked of a file.
 struct Ask {
+    tool: &'static str,
     shown: String,
-    old_string: String,
-    new_string: String,
-    all: bool,
+    edits: Vec<Replacement>,
     /// Whether the file has changed since the session saw it.
     changed: bool,
 }
 
 /// What to write, and what to say of it.
 struct Plan {
-    new: Vec<u8>,
+    new: Arc<[u8]>,
     content: Content,
     done: String,
     diff: Diff,
 }
 
 impl Ask {
-    /// Looks for the place and puts the new text there, all in memory.
+    /// Looks for the places and puts the new texts there, all in memory.
     fn plan(&self, old: &[u8]) -> Result<Plan, ToolError> {
-        let Ask { shown, old_string, new_string, all, changed } = self;
+        let Ask { tool, shown, edits, .. } = self;
         let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
+        let kind = if old.starts_with(b"\xff\xfe") || old.starts_with(b"\xfe\xff") {
+            "text in UTF-16"
+        } else {
+            "a binary file"
+        };
         if text[..text.len().min(SNIFF_BYTES)].contains(&0) {
-            let words = format!("`{shown}` is a binary file, {} bytes; Edit changes text only", old.len());
+            let words = format!(
+                "`{shown}` is {kind}, {} bytes; {tool} changes text only, encoded as UTF-8",
+                old.len()
+            );
             return Err(ToolError::new(words));
         }
-        let plan = |new: Vec<u8>, done: String| {
-            let (content, diff) = (Content::of(&new), Diff::of(old, &new));
-            Ok(Plan { new, content, done, diff })
-        };
+        let mut now = Cow::Borrowed(old);
+        let mut done = String::new();
+        for (at, edit) in edits.iter().enumerate() {
+            let (new, what) = self.replace(&now, edit).map_err(|error| match edits.len() {
+                1 => error,
+                all => ToolError::new(format!(
+                    "edit {} of {all}: {}\nnothing was changed",
+                    at + 1,
+                    error.message()
+                )),
+            })?;
+            (now, done) = (Cow::Owned(new), what);
+        }
+        if edits.len() > 1 {
+            done = format!("changed by {} edits", edits.len());
+        }
+        let (content, diff) = (Content::of(&now), Diff::of(old, &now));
+        Ok(Plan { new: now.into_owned().into(), content, done, diff })
+    }
+
+    /// One replacement, and what it did.
+    fn replace(&self, old: &[u8], edit: &Replacement) -> Result<(Vec<u8>, String), ToolError> {
+        let Ask { tool, shown, changed, .. } = self;
+        let Replacement { old_string, new_string, replace_all } = edit;
         if old_string.is_empty() {
-            if !text.is_empty() {
+            if !old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old).is_empty() {
                 return Err(ToolError::new(format!(
                     "`old_string` is empty, and `{shown}` is not; give the text to replace, or use Write to replace \
                      the whole file"
                 )));
             }
-            return plan([old, new_string.as_bytes()].concat(), "filled".to_owned());
+            return Ok(([old, new_string.as_bytes()].concat(), "filled".to_owned()));
         }
         let places = Places::find(old, old_string, new_string);
         let found = places.len();
@@ -249,12 +307,14 @@ impl Ask {
         match found {
             0 => {
                 let near = closest(old, old_string);
-                return Err(ToolError::new(format!("Edit found no match for `old_string` in {shown}{near}")));
+                return Err(ToolError::new(format!(
+                    "{tool} found no match for `old_string` in {shown}{near}"
+                )));
             }
-            found if found > 1 && !all => {
+            found if found > 1 && !replace_all.unwrap_or(false) => {
                 let lines = lines(old, &places.starts().collect::<Vec<_>>());
                 return Err(ToolError::new(format!(
-                    "Edit found {found} matches for `old_string` in {shown} ({lines}); it must be unique\n\
+                    "{tool} found {found} matches for `old_string` in {shown} ({lines}); it must be unique\n\
                      give more surrounding lines, or set `replace_all`"
                 )));
             }
@@ -266,7 +326,7 @@ impl Ask {
             1 => format!("edited at {lines}"),
             places => format!("edited in {places} places, {lines}"),
         };
-        plan(new, done)
+        Ok((new, done))
     }
 }
 

@@ -16,6 +16,8 @@
 
 #[cfg(feature = "agents")]
 pub mod agent;
+#[cfg(feature = "files")]
+pub mod apply_patch;
 #[cfg(feature = "planning")]
 pub mod ask_user_question;
 #[cfg(feature = "shell")]
@@ -24,6 +26,12 @@ pub mod bash;
 mod blocking;
 #[cfg(any(feature = "planning", feature = "tasks"))]
 mod by_session;
+#[cfg(feature = "files")]
+mod changes;
+#[cfg(feature = "files")]
+mod checkpoints;
+#[cfg(feature = "files")]
+pub mod compare;
 #[cfg(feature = "planning")]
 pub mod config;
 #[cfg(feature = "cron")]
@@ -54,8 +62,12 @@ pub mod glob;
 pub mod grep;
 #[cfg(feature = "files")]
 mod ignores;
+#[cfg(feature = "files")]
+pub mod ls;
 #[cfg(feature = "shell")]
 pub mod monitor;
+#[cfg(feature = "files")]
+pub mod multi_edit;
 #[cfg(feature = "files")]
 mod near;
 #[cfg(feature = "files")]
@@ -64,6 +76,8 @@ mod paths;
 pub mod plan;
 #[cfg(feature = "files")]
 pub mod read;
+#[cfg(feature = "files")]
+pub mod rewind;
 #[cfg(feature = "scripts")]
 pub mod scripts;
 #[cfg(feature = "files")]
@@ -72,6 +86,8 @@ mod seen;
 pub mod send_message;
 #[cfg(feature = "skills")]
 pub mod skill;
+#[cfg(feature = "files")]
+pub mod sleep;
 #[cfg(feature = "tasks")]
 pub mod task_create;
 #[cfg(feature = "tasks")]
@@ -101,10 +117,14 @@ use haft::{AnyTool, BadTool, Tool};
 
 #[cfg(feature = "agents")]
 pub use agent::{Agent, AgentKind};
+#[cfg(feature = "files")]
+pub use apply_patch::ApplyPatch;
 #[cfg(feature = "planning")]
 pub use ask_user_question::AskUserQuestion;
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "files")]
+pub use compare::Diff;
 #[cfg(feature = "planning")]
 pub use config::Config;
 #[cfg(feature = "cron")]
@@ -127,18 +147,26 @@ pub use exit_worktree::ExitWorktree;
 pub use glob::Glob;
 #[cfg(feature = "files")]
 pub use grep::Grep;
+#[cfg(feature = "files")]
+pub use ls::Ls;
 #[cfg(feature = "shell")]
 pub use monitor::Monitor;
+#[cfg(feature = "files")]
+pub use multi_edit::MultiEdit;
 #[cfg(feature = "planning")]
 pub use plan::Plans;
 #[cfg(feature = "files")]
 pub use read::Read;
+#[cfg(feature = "files")]
+pub use rewind::Rewind;
 #[cfg(feature = "files")]
 pub use seen::Seen;
 #[cfg(feature = "agents")]
 pub use send_message::SendMessage;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
+#[cfg(feature = "files")]
+pub use sleep::Sleep;
 #[cfg(feature = "tasks")]
 pub use task_create::TaskCreate;
 #[cfg(feature = "tasks")]
@@ -201,6 +229,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
     vec![
         #[cfg(feature = "agents")]
         built_in(agent::Agent::default()),
+        #[cfg(feature = "files")]
+        built_in(apply_patch::ApplyPatch::new(&seen)),
         #[cfg(feature = "planning")]
         built_in(ask_user_question::AskUserQuestion),
         #[cfg(feature = "shell")]
@@ -213,6 +243,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(cron_delete::CronDelete),
         #[cfg(feature = "cron")]
         built_in(cron_list::CronList),
+        #[cfg(feature = "files")]
+        built_in(compare::Diff),
         #[cfg(feature = "files")]
         built_in(edit::Edit::new(&seen)),
         #[cfg(feature = "planning")]
@@ -227,14 +259,22 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(glob::Glob),
         #[cfg(feature = "files")]
         built_in(grep::Grep),
+        #[cfg(feature = "files")]
+        built_in(ls::Ls),
         #[cfg(feature = "shell")]
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
+        built_in(multi_edit::MultiEdit::new(&seen)),
+        #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
+        #[cfg(feature = "files")]
+        built_in(rewind::Rewind::new(&seen)),
         #[cfg(feature = "agents")]
         built_in(send_message::SendMessage),
         #[cfg(feature = "skills")]
         built_in(skill::Skill::default()),
+        #[cfg(feature = "files")]
+        built_in(sleep::Sleep),
         #[cfg(feature = "tasks")]
         built_in(task_create::TaskCreate::new(&lists)),
         #[cfg(feature = "tasks")]

@@ -19,14 +19,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use haft::Context;
 use haft::files::{FileId, Metadata};
 
+use crate::checkpoints::Checkpoints;
 use crate::paths;
 
 /// How many files are remembered, over all sessions.
 const FILES_MAX: usize = 4_096;
 
-/// The memory of what sessions have seen. Clones share it.
+/// The memory of what sessions have seen, and of what files were before each change. Clones share it.
 #[derive(Clone, Default)]
-pub struct Seen(Arc<Mutex<Memory>>);
+pub struct Seen {
+    memory: Arc<Mutex<Memory>>,
+    checkpoints: Checkpoints,
+}
 
 #[derive(Default)]
 struct Memory {
@@ -110,7 +114,12 @@ impl Hash {
 
 impl Seen {
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What files were before each change.
+    pub(crate) fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
     }
 
     /// The session has written all of a file, or knows all that it wrote into.

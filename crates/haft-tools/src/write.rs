@@ -55,6 +55,7 @@ impl Tool for Write {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Write")
+            .alias("write_file")
             .group("files")
             .feature("files")
             .listed_class(Class::WriteExclusive)
@@ -91,6 +92,12 @@ impl Tool for Write {
         }
         let written = cx.files().write(&path, input.content.as_bytes(), WriteMode::Replace).await?;
         let old = old.filter(|_| written.existed);
+        // What is too large to be read can't be kept either.
+        if old.as_ref().is_none_or(|old| old.bytes.is_some()) {
+            let was = old.as_ref().and_then(|old| old.bytes.as_deref());
+            let is = Some(input.content.as_bytes().into());
+            self.seen.checkpoints().record(cx, "Write", &path, was, is);
+        }
         let bytes = old.as_ref().map_or(0, |old| old.metadata.len as usize).max(input.content.len());
         let now = cx.files().metadata(&path).await;
         let (content, text, view) = off_thread(bytes, move || {

@@ -19,7 +19,9 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new() -> Room {
         let temp = tempfile::tempdir().unwrap();
-        let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
+        let names = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
+        let permissions =
+            names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
         let engine = Engine::new(Registry::new().with(crate::core()).unwrap())
             .workspace(Workspace::new(temp.path()).unwrap())
             .permissions(permissions);

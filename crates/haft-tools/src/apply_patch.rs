@@ -1,0 +1,406 @@
+//! `ApplyPatch`: changes of several files in the patch form that GPT models are trained on, all of them or none.
+//!
+//! The whole patch is worked out in memory first ([`place`]), file by file in its order, so a file may be named twice. Then
+//! it is written ([`crate::changes`]). A file that moves is renamed, so it keeps its mode and owner.
+//!
+//! The decision to question: a file that changed since the session read it is changed all the same if every place is found
+//! to the letter and only once, as by `Edit`.
+
+mod parse;
+mod place;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::files::{FileErrorKind, Metadata};
+use haft::view::Part;
+use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::blocking::off_thread;
+use crate::changes::{self, Step};
+use crate::diff::Diff;
+use crate::near;
+use crate::paths::{self, count};
+use crate::seen::{Content, Seen};
+use parse::Section;
+
+/// Characters that the model sees of a result.
+const RESULT_CHARS: usize = 10_000;
+/// Sections of one patch.
+const SECTIONS_MAX: usize = 200;
+
+/// Applies a patch to one or more files: all of it, or nothing if a part of it has no place.
+///
+/// The patch is text in this form; every line of a change begins with a space (stays), `-` (goes) or `+` (comes):
+///
+/// *** Begin Patch
+/// *** Add File: path/new.txt
+/// +its only line
+/// *** Update File: path/old.py
+/// *** Move to: path/renamed.py
+/// @@ def greet():
+///  # a line that stays
+/// -print("hi")
+/// +print("hello")
+/// *** Delete File: path/gone.txt
+/// *** End Patch
+///
+/// Give about three lines that stay around each change. `@@ line` names a line above the place, such as the head of its
+/// function, where the lines alone are not unique. Changes of one file come in its order. `*** Move to:` is optional.
+/// Read files before you change them. For a change or two in one file, Edit is simpler.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ApplyPatchInput {
+    /// The patch, from `*** Begin Patch` to `*** End Patch`. Paths are absolute, or relative to the working directory.
+    pub input: String,
+}
+
+/// The tool `ApplyPatch`.
+#[derive(Default)]
+pub struct ApplyPatch {
+    seen: Seen,
+}
+
+impl ApplyPatch {
+    /// The tool with the memory of others: what they have read, it knows.
+    pub fn new(seen: &Seen) -> ApplyPatch {
+        ApplyPatch { seen: seen.clone() }
+    }
+}
+
+impl Tool for ApplyPatch {
+    type Input = ApplyPatchInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("ApplyPatch")
+            .alias("apply_patch")
+            .group("files")
+            .feature("files")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("patch diff change add delete move several files")
+    }
+
+    fn effects(&self, input: &ApplyPatchInput) -> Effects {
+        // What can't be read as a patch is refused by the check, and does nothing.
+        let sections = parse::parse(&input.input).unwrap_or_default();
+        let mut removes = false;
+        let effects = sections.iter().fold(Effects::none(), |effects, section| match section {
+            Section::Add { path, .. } => effects.and(Effects::writes(path)),
+            Section::Delete { path } => {
+                removes = true;
+                effects.and(Effects::reads(path)).and(Effects::deletes(path))
+            }
+            Section::Update { path, to: None, .. } => {
+                effects.and(Effects::reads(path)).and(Effects::writes(path))
+            }
+            Section::Update { path, to: Some(to), .. } => {
+                removes = true;
+                effects.and(Effects::reads(path)).and(Effects::deletes(path)).and(Effects::writes(to))
+            }
+        });
+        // What it replaces stands in the call.
+        if removes { effects } else { effects.recoverable() }
+    }
+
+    async fn check(&self, input: &ApplyPatchInput, _: &Context) -> Result<(), ToolError> {
+        let sections = parse::parse(&input.input)?;
+        if sections.len() > SECTIONS_MAX {
+            let words = format!("the patch has {} sections; give at most {SECTIONS_MAX}", sections.len());
+            return Err(ToolError::senseless(words));
+        }
+        for path in sections.iter().flat_map(|section| [Some(section.path()), section.to()]).flatten() {
+            paths::check("file_path", path).map_err(|error| {
+                ToolError::senseless(error.message().replace("`file_path`", "a path in the patch"))
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: ApplyPatchInput, cx: &Context) -> Result<Output, ToolError> {
+        let mut work =
+            Work { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
+        for section in parse::parse(&input.input)? {
+            work.section(section).await?;
+        }
+        let Work { files, order, notes, .. } = work;
+        let ended: Vec<(PathBuf, File)> = {
+            let mut files = files;
+            order.into_iter().filter_map(|path| files.remove_entry(&path)).collect()
+        };
+        let steps = steps(&ended);
+        if steps.is_empty() {
+            return Err(ToolError::new("the patch leaves every file as it is; nothing was changed"));
+        }
+        changes::apply(cx, steps).await?;
+        for (path, file) in ended.iter().filter(|(_, file)| file.was != file.now) {
+            self.seen.checkpoints().record(cx, "ApplyPatch", path, file.was.as_deref(), file.now.clone());
+            let (Some(now), Ok(metadata)) = (&file.now, cx.files().metadata(path).await) else { continue };
+            match &file.before {
+                Some(before) if file.changed => self.seen.patched(cx, path, before, &metadata),
+                _ => self.seen.whole(cx, path, &metadata, Content::of(now)),
+            }
+        }
+        let cwd = cx.cwd().to_owned();
+        let bytes = ended.iter().map(|(_, file)| file.now.as_ref().map_or(0, |now| now.len())).sum();
+        let (lines, view) = off_thread(bytes, move || said(&ended, &cwd)).await?;
+        let text = [lines, notes].concat().join("\n");
+        Ok(text.into_output()?.with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let patch = stage.text("input")?;
+        let names: Vec<&str> = patch
+            .lines()
+            .filter_map(|line| line.strip_prefix("*** ")?.split_once(" File: ").map(|(_, path)| path.trim()))
+            .collect();
+        let title = match names[..] {
+            [] => "a patch".to_owned(),
+            [one] => one.to_owned(),
+            [first, ..] => format!("{first} and {} more", names.len() - 1),
+        };
+        let view = View::titled(title);
+        Some(match stage {
+            Stage::Use { .. } => {
+                let text = patch.chars().take(haft::limits::VIEW_CHARS_MAX).collect();
+                view.with(Part::Code { language: Some("diff".to_owned()), text })
+            }
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+/// A file as it was, and as the patch has left it so far.
+struct File {
+    was: Option<Arc<[u8]>>,
+    now: Option<Arc<[u8]>>,
+    before: Option<Metadata>,
+    /// Whether it has changed since the session saw it.
+    changed: bool,
+    /// The file that it was, if it moved here.
+    from: Option<PathBuf>,
+}
+
+struct Work<'a> {
+    cx: &'a Context,
+    seen: &'a Seen,
+    files: HashMap<PathBuf, File>,
+    order: Vec<PathBuf>,
+    notes: Vec<String>,
+}
+
+impl Work<'_> {
+    fn shown(&self, path: &Path) -> String {
+        paths::shown(path, self.cx.cwd())
+    }
+
+    /// Makes sure that a file is known; says where.
+    async fn look(&mut self, path: &Path) -> Result<PathBuf, ToolError> {
+        let tidy = paths::tidy(path, self.cx);
+        if self.files.contains_key(&tidy) {
+            return Ok(tidy);
+        }
+        let files = self.cx.files();
+        let file = match files.metadata(&tidy).await {
+            Ok(metadata) => {
+                let bytes: Arc<[u8]> = files.read(&tidy).await?.into();
+                let content = Some(Content::of(&bytes));
+                let changed = self.seen.has_changed(self.cx, &tidy, &metadata, content);
+                File {
+                    was: Some(bytes.clone()),
+                    now: Some(bytes),
+                    before: Some(metadata),
+                    changed,
+                    from: None,
+                }
+            }
+            Err(error) if error.kind() == FileErrorKind::NotFound => {
+                File { was: None, now: None, before: None, changed: false, from: None }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.files.insert(tidy.clone(), file);
+        self.order.push(tidy.clone());
+        Ok(tidy)
+    }
+
+    /// What a file is at this point of the patch.
+    async fn there(&mut self, path: &Path) -> Result<(PathBuf, Arc<[u8]>), ToolError> {
+        let tidy = self.look(path).await?;
+        match &self.files[&tidy] {
+            File { now: Some(now), .. } => Ok((tidy.clone(), now.clone())),
+            File { was: None, .. } => match self.cx.files().metadata(&tidy).await {
+                Err(error) => Err(nothing(near::explain(error, path, self.cx).await)),
+                Ok(_) => {
+                    Err(nothing(ToolError::new(format!("`{}` came into being just now", self.shown(&tidy)))))
+                }
+            },
+            _ => Err(nothing(ToolError::new(format!(
+                "`{}` was moved or deleted by an earlier section of the patch",
+                self.shown(&tidy)
+            )))),
+        }
+    }
+
+    fn set(&mut self, path: &Path, now: Option<Arc<[u8]>>) {
+        if let Some(file) = self.files.get_mut(path) {
+            file.now = now;
+        }
+    }
+
+    async fn section(&mut self, section: Section) -> Result<(), ToolError> {
+        match section {
+            Section::Add { path, text } => {
+                let path = self.free(&path).await?;
+                self.set(&path, Some(text.into_bytes().into()));
+            }
+            Section::Delete { path } => {
+                let (path, _) = self.there(&path).await?;
+                if self.files[&path].changed {
+                    return Err(self.stale(&path));
+                }
+                self.set(&path, None);
+            }
+            Section::Update { path, to, hunks } => {
+                let (path, now) = self.there(&path).await?;
+                let shown = self.shown(&path);
+                if now[..now.len().min(crate::read::SNIFF_BYTES)].contains(&0) {
+                    let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
+                    return Err(nothing(ToolError::new(words)));
+                }
+                let placed = off_thread(now.len(), move || place::place(&now, &hunks)).await?;
+                let placed = placed.map_err(|words| {
+                    nothing(ToolError::new(format!(
+                        "`{shown}`, {words}\nread the file again and give its lines as they stand there"
+                    )))
+                })?;
+                let exact = placed.fuzzy == 0 && placed.ambiguous == 0;
+                if self.files[&path].changed && !exact {
+                    return Err(self.stale(&path));
+                }
+                let shown = self.shown(&path);
+                if self.files[&path].changed {
+                    self.notes.push(format!(
+                        "[`{shown}` had changed on disk since it was read; read it again before you rely on the rest of it]"
+                    ));
+                }
+                if placed.fuzzy > 0 {
+                    let places = count(placed.fuzzy, "place matches", "places match");
+                    self.notes
+                        .push(format!("[`{shown}`: {places} only but for white space or typographic signs]"));
+                }
+                let text: Option<Arc<[u8]>> = Some(placed.text.into());
+                match to {
+                    Some(to) if paths::tidy(&to, self.cx) != path => {
+                        let to = self.free(&to).await?;
+                        let from = self.files[&path].was.is_some().then(|| path.clone());
+                        self.set(&path, None);
+                        self.set(&to, text);
+                        if let Some(file) = self.files.get_mut(&to) {
+                            file.from = from;
+                        }
+                    }
+                    _ => self.set(&path, text),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A path that nothing has at this point of the patch.
+    async fn free(&mut self, path: &Path) -> Result<PathBuf, ToolError> {
+        let path = self.look(path).await?;
+        match self.files[&path].now {
+            Some(_) => Err(nothing(ToolError::new(format!(
+                "`{}` exists already; change it with `*** Update File: `, or delete it first",
+                self.shown(&path)
+            )))),
+            None => Ok(path),
+        }
+    }
+
+    fn stale(&self, path: &Path) -> ToolError {
+        nothing(ToolError::new(format!(
+            "`{}` has changed on disk since it was read; read it again, then patch",
+            self.shown(path)
+        )))
+    }
+}
+
+fn nothing(error: ToolError) -> ToolError {
+    ToolError::new(format!("{}; nothing was changed", error.message()))
+}
+
+/// What leads from what the files were to what they shall be.
+fn steps(files: &[(PathBuf, File)]) -> Vec<Step> {
+    let was = |path: &Path| files.iter().find(|(other, _)| other == path).map(|(_, file)| file);
+    // A move keeps the file itself only where nothing else happens to both names.
+    let moved = |file: &File| {
+        let from = file.from.as_deref()?;
+        let old = was(from).filter(|old| old.now.is_none())?.was.clone()?;
+        (file.was.is_none() && file.now.is_some()).then(|| (from.to_owned(), old))
+    };
+    let gone: Vec<PathBuf> = files.iter().filter_map(|(_, file)| Some(moved(file)?.0)).collect();
+    let mut steps = Vec::new();
+    for (path, file) in files {
+        let path = path.clone();
+        match (&file.was, &file.now, moved(file)) {
+            (_, Some(now), Some((from, old))) => {
+                steps.push(Step::Rename { from, to: path.clone() });
+                if old != *now {
+                    steps.push(Step::Write { path, old: Some(old), new: now.clone() });
+                }
+            }
+            (Some(_), None, _) if gone.contains(&path) => {}
+            (Some(old), None, _) => steps.push(Step::Remove { path, old: old.clone() }),
+            (old, Some(now), _) if old.as_ref() != Some(now) => {
+                steps.push(Step::Write { path, old: old.clone(), new: now.clone() });
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// What was done, for the model and for a person.
+fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
+    let mut lines = Vec::new();
+    let mut view = View::default();
+    let (mut added, mut removed) = (0, 0);
+    let moved: Vec<&PathBuf> = files.iter().filter_map(|(_, file)| file.from.as_ref()).collect();
+    for (path, file) in files {
+        let shown = paths::shown(path, cwd);
+        let from = file.from.as_ref().filter(|_| file.now.is_some());
+        if file.was == file.now || file.now.is_none() && moved.contains(&path) {
+            continue;
+        }
+        let origin = from.and_then(|from| files.iter().find(|(other, _)| other == from));
+        let was = origin.and_then(|(_, origin)| origin.was.as_ref()).or(file.was.as_ref());
+        let empty: Arc<[u8]> = Arc::from([]);
+        let diff = Diff::of(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
+        let counts = diff.counts();
+        lines.push(match (from, &file.was, &file.now) {
+            (Some(from), ..) => format!("moved `{}` to `{shown}` ({counts})", paths::shown(from, cwd)),
+            (None, None, _) => format!("added `{shown}` ({counts})"),
+            (None, Some(_), None) => format!("deleted `{shown}` ({counts})"),
+            (None, Some(_), Some(_)) => format!("changed `{shown}` ({counts})"),
+        });
+        (added, removed) = (added + diff.added, removed + diff.removed);
+        if view.title.is_empty() {
+            view.title.clone_from(&shown);
+        }
+        view = view.with(diff.into_part(&shown));
+    }
+    if lines.len() > 1 {
+        view.title = format!("{} and {} more", view.title, lines.len() - 1);
+    }
+    (lines, view.summary(format!("+{added} −{removed}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! What files were before each change: the memory behind `Rewind`.
+//!
+//! The tools that change files tell it what was there and what is there now. Of each file it keeps one whole text, the
+//! newest, and for every older version the part that differs, so a thousand small edits of a large file cost little more
+//! than the file. A version is put together backwards from the newest, never from the disk: what somebody else wrote
+//! meanwhile doesn't matter, and is kept as a version of its own.
+//!
+//! It is in memory and ends with the program: what outlives a session is the business of version control. Changes that
+//! commands make are not here, because nobody tells of them. It has a bound; the oldest changes are forgotten first.
+//!
+//! Numbers of changes are given once for all sessions: a number alone says which session it belongs to, so that effects
+//! can be derived from a call that only names a number.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft::Context;
+
+use crate::paths;
+
+/// Bytes that are kept, over all sessions.
+pub(crate) const BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Changes that are kept, over all sessions.
+pub(crate) const CHANGES_MAX: usize = 10_000;
+/// What a change costs beyond its bytes, roughly.
+const CHANGE_BYTES: usize = 512;
+
+/// What is in a file; nothing if there is none.
+pub(crate) type Text = Option<Arc<[u8]>>;
+
+/// The memory. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Checkpoints(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    tracks: HashMap<Key, Track>,
+    /// Of all sessions, oldest first.
+    changes: VecDeque<Change>,
+    /// How many were made; the next one has the number after it.
+    made: u64,
+    bytes: usize,
+    /// Of each session that has lost some: the last one that was forgotten.
+    forgotten: HashMap<Arc<str>, u64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    session: Arc<str>,
+    path: PathBuf,
+}
+
+/// One change of one file.
+#[derive(Clone)]
+pub(crate) struct Change {
+    pub(crate) number: u64,
+    pub(crate) session: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) tool: &'static str,
+    pub(crate) turn: u64,
+    /// Its length before and after; nothing where there was no file.
+    pub(crate) was: Option<usize>,
+    pub(crate) is: Option<usize>,
+    /// The version before it.
+    version: u64,
+}
+
+/// The versions of one file.
+struct Track {
+    /// The number of the oldest.
+    first: u64,
+    /// Each gives a version from the one after it; the last one from the tip.
+    deltas: VecDeque<Delta>,
+    /// The bytes in them.
+    parts: usize,
+    tip: Text,
+}
+
+/// A version, as what differs from the one after it.
+struct Delta {
+    absent: bool,
+    prefix: usize,
+    suffix: usize,
+    middle: Box<[u8]>,
+}
+
+/// What going back would do to one file.
+pub(crate) struct Restore {
+    pub(crate) path: PathBuf,
+    /// What it was.
+    pub(crate) to: Text,
+    /// What the last change of the session made of it.
+    pub(crate) last: Text,
+}
+
+impl Checkpoints {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tool has changed a file.
+    pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Option<&[u8]>, is: Text) {
+        let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
+        self.lock().record(key, tool, cx.turn(), was, is);
+    }
+
+    /// The changes of a session, oldest first; and the last one that was forgotten.
+    pub(crate) fn list(&self, session: &str) -> (Vec<Change>, Option<u64>) {
+        let kept = self.lock();
+        let changes = kept.changes.iter().filter(|change| &*change.session == session).cloned().collect();
+        (changes, kept.forgotten.get(session).copied())
+    }
+
+    /// The files that changed from this change on, in the session that it belongs to; and whether each was there before.
+    pub(crate) fn files_since(&self, number: u64) -> BTreeMap<PathBuf, bool> {
+        let kept = self.lock();
+        let Some(first) = kept.changes.iter().find(|change| change.number == number) else {
+            return BTreeMap::new();
+        };
+        let mut files = BTreeMap::new();
+        for change in kept.since(number, &first.session) {
+            files.entry(change.path.clone()).or_insert(change.was.is_some());
+        }
+        files
+    }
+
+    /// What each file was before this change, of those that changed since.
+    pub(crate) fn before(&self, session: &str, number: u64) -> Vec<Restore> {
+        let kept = self.lock();
+        let mut versions: BTreeMap<&Path, u64> = BTreeMap::new();
+        for change in kept.since(number, session) {
+            versions.entry(&change.path).or_insert(change.version);
+        }
+        let restore = |(path, version): (&Path, u64)| {
+            let track = kept.tracks.get(&Key { session: session.into(), path: path.to_owned() })?;
+            Some(Restore { path: path.to_owned(), to: track.version(version), last: track.tip.clone() })
+        };
+        versions.into_iter().filter_map(restore).collect()
+    }
+}
+
+impl Kept {
+    fn since(&self, number: u64, session: &str) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(move |change| change.number >= number && &*change.session == session)
+    }
+
+    fn record(&mut self, key: Key, tool: &'static str, turn: u64, was: Option<&[u8]>, is: Text) {
+        self.made += 1;
+        self.bytes -= self.tracks.get(&key).map_or(0, Track::bytes);
+        let track = self.tracks.entry(key.clone()).or_insert_with(|| Track::beginning_with(was));
+        if track.tip.as_deref() != was {
+            // Somebody else has changed it since: that is a version too.
+            track.push(was.map(Arc::from));
+        }
+        let version = track.newest();
+        track.push(is.clone());
+        self.bytes += track.bytes() + CHANGE_BYTES;
+        let Key { session, path } = key;
+        let (was, is) = (was.map(<[u8]>::len), is.map(|is| is.len()));
+        self.changes.push_back(Change { number: self.made, session, path, tool, turn, was, is, version });
+        while self.bytes > BYTES_MAX || self.changes.len() > CHANGES_MAX {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(change) = self.changes.pop_front() else {
+            self.bytes = 0;
+            return;
+        };
+        self.bytes -= CHANGE_BYTES;
+        self.forgotten.insert(change.session.clone(), change.number);
+        let key = Key { session: change.session, path: change.path };
+        let Some(track) = self.tracks.get_mut(&key) else { return };
+        self.bytes -= track.bytes();
+        track.forget_until(change.version);
+        match track.deltas.is_empty() {
+            true => drop(self.tracks.remove(&key)),
+            false => self.bytes += track.bytes(),
+        }
+        if self.changes.iter().all(|other| other.session != key.session) && self.forgotten.len() > CHANGES_MAX
+        {
+            self.forgotten.remove(&key.session);
+        }
+    }
+}
+
+impl Track {
+    fn beginning_with(was: Option<&[u8]>) -> Track {
+        Track { first: 0, deltas: VecDeque::new(), parts: 0, tip: was.map(Arc::from) }
+    }
+
+    fn newest(&self) -> u64 {
+        self.first + self.deltas.len() as u64
+    }
+
+    fn push(&mut self, new: Text) {
+        let delta = Delta::between(self.tip.as_deref(), new.as_deref());
+        self.parts += delta.middle.len();
+        self.deltas.push_back(delta);
+        self.tip = new;
+    }
+
+    fn version(&self, version: u64) -> Text {
+        let mut text = self.tip.clone();
+        for at in (version..self.newest()).rev() {
+            text = self.deltas[usize::try_from(at - self.first).ok()?].apply(text.as_deref());
+        }
+        text
+    }
+
+    fn forget_until(&mut self, version: u64) {
+        while self.first <= version
+            && let Some(delta) = self.deltas.pop_front()
+        {
+            self.parts -= delta.middle.len();
+            self.first += 1;
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.parts + self.tip.as_ref().map_or(0, |tip| tip.len())
+    }
+}
+
+impl Delta {
+    fn between(old: Option<&[u8]>, new: Option<&[u8]>) -> Delta {
+        let Some(old) = old else {
+            return Delta { absent: true, prefix: 0, suffix: 0, middle: Box::default() };
+        };
+        let new = new.unwrap_or_default();
+        let prefix = common_prefix(old, new);
+        let suffix = common_suffix(&old[prefix..], &new[prefix..]);
+        Delta { absent: false, prefix, suffix, middle: old[prefix..old.len() - suffix].into() }
+    }
+
+    fn apply(&self, new: Option<&[u8]>) -> Text {
+        if self.absent {
+            return None;
+        }
+        let new = new.unwrap_or_default();
+        Some([&new[..self.prefix], &self.middle, &new[new.len() - self.suffix..]].concat().into())
+    }
+}
+
+/// How many bytes are compared at once, before one by one.
+const BLOCK: usize = 256;
+
+/// How many bytes two texts have in common at the beginning.
+pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
+    let same = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()
+}
+
+/// How many bytes two texts have in common at the end.
+pub(crate) fn common_suffix(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.rchunks_exact(BLOCK).zip(other.rchunks_exact(BLOCK));
+    let same = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    let (one, other) = (&one[..one.len() - same], &other[..other.len() - same]);
+    same + one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: &str) -> Key {
+        Key { session: "s".into(), path: path.into() }
+    }
+
+    fn text(text: &str) -> Text {
+        Some(text.as_bytes().into())
+    }
+
+    #[test]
+    fn a_version_is_what_it_was_however_it_changed() {
+        let versions: [Option<&str>; 9] = [
+            None,
+            Some(""),
+            Some("one\ntwo\n"),
+            Some("one\n2\n"),
+            None,
+            Some("other"),
+            Some("other other"),
+            Some("other"),
+            Some("ooother"),
+        ];
+        let mut kept = Kept::default();
+        for pair in versions.windows(2) {
+            kept.record(key("/f"), "Edit", 1, pair[0].map(str::as_bytes), pair[1].and_then(text));
+        }
+        let all = Checkpoints(Arc::new(Mutex::new(kept)));
+        for (at, expected) in versions.iter().enumerate().take(8) {
+            let restores = all.before("s", at as u64 + 1);
+            assert_eq!(restores.len(), 1);
+            assert_eq!(restores[0].to.as_deref(), expected.map(str::as_bytes), "{at}");
+            assert_eq!(restores[0].last, text("ooother"));
+        }
+        assert!(all.before("t", 1).is_empty(), "another session");
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_between_two_changes_is_kept_too() {
+        let mut kept = Kept::default();
+        kept.record(key("/f"), "Edit", 1, Some(b"a"), text("b"));
+        kept.record(key("/f"), "Edit", 1, Some(b"foreign"), text("c"));
+        let all = Checkpoints(Arc::new(Mutex::new(kept)));
+        assert_eq!(all.before("s", 1)[0].to, text("a"));
+        assert_eq!(all.before("s", 2)[0].to, text("foreign"));
+    }
+
+    #[test]
+    fn small_changes_of_a_large_file_cost_little_and_the_oldest_are_forgotten() {
+        let mut kept = Kept::default();
+        let large = "x".repeat(1_000_000);
+        let mut old = large.clone();
+        for number in 0..1_000 {
+            let new = format!("{large}{number}");
+            kept.record(key("/large"), "Edit", 1, Some(old.as_bytes()), text(&new));
+            old = new;
+        }
+        assert!(kept.bytes < 2_000_000, "{}", kept.bytes);
+        for number in 0..300 {
+            let new = vec![number as u8; 1_000_000];
+            kept.record(key(&format!("/{number}")), "Write", 1, None, Some(new.into()));
+            assert!(kept.bytes <= BYTES_MAX);
+        }
+        let (changes, forgotten) = (kept.changes.len(), kept.forgotten["s"]);
+        assert!(changes < 200 && forgotten > 1_000, "{changes} {forgotten}");
+        let counted: usize = kept.tracks.values().map(Track::bytes).sum();
+        assert_eq!(kept.bytes, counted + changes * CHANGE_BYTES);
+        kept.record(key("/huge"), "Write", 1, None, Some(vec![0; BYTES_MAX + 1].into()));
+        assert_eq!((kept.changes.len(), kept.tracks.len(), kept.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn ends_in_common_are_found_at_every_length() {
+        for len in [0, 1, 255, 256, 257, 600] {
+            for at in 0..len {
+                let one = vec![b'a'; len];
+                let mut other = one.clone();
+                other[at] = b'b';
+                assert_eq!(common_prefix(&one, &other), at);
+                assert_eq!(common_suffix(&one, &other), len - at - 1);
+            }
+            assert_eq!(common_prefix(&vec![1; len], &vec![1; len + 3]), len);
+            assert_eq!(common_suffix(&vec![1; len], &vec![1; len + 3]), len);
+        }
+    }
+}

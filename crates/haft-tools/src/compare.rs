@@ -1,0 +1,176 @@
+//! `Diff`: two files compared, as a unified diff.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haft::{
+    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use similar::TextDiff;
+
+use crate::blocking::off_thread;
+use crate::diff::Diff as Lines;
+use crate::ls::size;
+use crate::near;
+use crate::paths;
+use crate::read::SNIFF_BYTES;
+
+/// Lines that stayed around those that changed, if the call doesn't say.
+const CONTEXT_LINES: u32 = 3;
+/// The most that a call can ask for.
+const CONTEXT_LINES_MAX: u32 = 100;
+/// The largest file that is compared line by line, in bytes.
+const COMPARED_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long to look for a small difference before a larger one will do.
+const TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Compares two text files and returns their differences as a unified diff.
+///
+/// Lines that are only in `a` begin with `-`, those only in `b` with `+`. Use it to see how two files differ without
+/// reading both. Line ends count as part of a line. For what changed in a repository use git.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct DiffInput {
+    /// Path of the first, older file: absolute, or relative to the working directory.
+    pub a: PathBuf,
+    /// Path of the second, newer file.
+    pub b: PathBuf,
+    /// How many lines that stayed to show around each change. Default: 3.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
+    pub context: Option<u32>,
+}
+
+/// The tool `Diff`.
+pub struct Diff;
+
+impl Tool for Diff {
+    type Input = DiffInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Diff")
+            .alias("diff")
+            .group("files")
+            .feature("files")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(haft::limits::RESULT_CHARS))
+            .interrupt(Interrupt::Cancel)
+            .search_hint("compare two files differences")
+    }
+
+    fn effects(&self, input: &DiffInput) -> Effects {
+        Effects::reads(&input.a).and(Effects::reads(&input.b))
+    }
+
+    async fn check(&self, input: &DiffInput, _: &Context) -> Result<(), ToolError> {
+        paths::check("a", &input.a)?;
+        paths::check("b", &input.b)?;
+        if let Some(lines) = input.context.filter(|lines| *lines > CONTEXT_LINES_MAX) {
+            let words = format!("`context` must be between 0 and {CONTEXT_LINES_MAX}, got {lines}");
+            return Err(ToolError::senseless(words));
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: DiffInput, cx: &Context) -> Result<Output, ToolError> {
+        let mut texts = Vec::new();
+        for path in [&input.a, &input.b] {
+            match cx.files().read(path).await {
+                Ok(bytes) => texts.push(bytes),
+                Err(error) => return Err(near::explain(error, path, cx).await),
+            }
+        }
+        let shown = |path: &PathBuf| paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let (a, b) = (shown(&input.a), shown(&input.b));
+        let context = input.context.unwrap_or(CONTEXT_LINES) as usize;
+        let bytes = texts.iter().map(Vec::len).sum();
+        let (text, view) = off_thread(bytes, move || compare(&texts[0], &texts[1], &a, &b, context)).await?;
+        Ok(text.into_output()?.with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(format!("{} and {}", stage.text("a")?, stage.text("b")?));
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+fn compare(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, View) {
+    let view = View::titled(format!("{a} and {b}"));
+    if old == new {
+        return (
+            format!("[`{a}` and `{b}` are the same, {}]", size(old.len() as u64)),
+            view.summary("the same"),
+        );
+    }
+    let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].contains(&0);
+    let huge = old.len().max(new.len()) > COMPARED_BYTES_MAX;
+    if huge || is_binary(old) || is_binary(new) {
+        let first = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let why = if huge { "too large to compare by lines" } else { "binary" };
+        let words = format!(
+            "[`{a}` ({} bytes) and `{b}` ({} bytes) are {why}; they differ from byte {first} on, counted from 0]",
+            old.len(),
+            new.len()
+        );
+        return (words, view.summary("they differ"));
+    }
+    let lines = Lines::of(old, new);
+    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
+    let diff = TextDiff::configure().timeout(TIME_MAX).diff_lines(&*old, &*new);
+    let mut text = diff.unified_diff().context_radius(context).header(a, b).to_string();
+    if text.is_empty() {
+        // They differ in bytes that are no UTF-8, which are shown alike.
+        text = format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]");
+    }
+    let counts = lines.counts();
+    (text, view.summary(counts).with(lines.into_part(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::tests::room::Room;
+
+    #[test]
+    fn differences_are_a_unified_diff() {
+        let room = Room::with(&[
+            ("a", "1\n2\n3\n4\n5\n6\n"),
+            ("b", "1\n2\n3\n4\n5\nsix"),
+            ("c", "1\n2\n3\n4\n5\n6\n"),
+        ]);
+        assert_eq!(
+            room.text("Diff", json!({"a": "a", "b": "b", "context": 1})),
+            "--- a\n+++ b\n@@ -5,2 +5,2 @@\n 5\n-6\n+six\n\\ No newline at end of file\n"
+        );
+        assert_eq!(room.text("diff", json!({"a": "a", "b": "c"})), "[`a` and `c` are the same, 12 B]");
+        let view = room.view("Diff", json!({"a": "a", "b": "b"}));
+        assert_eq!((view.title.as_str(), view.summary.as_deref()), ("a and b", Some("+1 −1")));
+    }
+
+    #[test]
+    fn what_is_no_text_is_compared_by_bytes() {
+        let room = Room::with(&[("dir/x", "")]);
+        room.put("a", b"ab\0c");
+        room.put("b", b"ab\0d1");
+        assert_eq!(
+            room.text("Diff", json!({"a": "a", "b": "b"})),
+            "[`a` (4 bytes) and `b` (5 bytes) are binary; they differ from byte 3 on, counted from 0]"
+        );
+        room.put("x", b"\xff\n");
+        room.put("y", b"\xfe\n");
+        assert_eq!(
+            room.text("Diff", json!({"a": "x", "b": "y"})),
+            "[`x` and `y` differ only in bytes that are not UTF-8]"
+        );
+        assert!(room.error("Diff", json!({"a": "a", "b": "dir"})).1.contains("is a directory"));
+        assert!(room.error("Diff", json!({"a": "a", "b": "dri"})).1.contains("did you mean `dir`?"));
+    }
+}

@@ -1,0 +1,190 @@
+//! `MultiEdit`: several edits of one file, all of them or none.
+//!
+//! Each is what `Edit` does, on what the one before it left; the file is written once, when all have found their place.
+
+use std::path::PathBuf;
+
+use haft::view::Part;
+use haft::{Chars, Class, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::diff::Diff;
+use crate::edit::{Job, Replacement};
+use crate::paths::{self, count};
+use crate::seen::Seen;
+
+/// Characters that the model sees of a result.
+const RESULT_CHARS: usize = 4_000;
+/// Edits of one call.
+const EDITS_MAX: usize = 1_000;
+
+/// Replaces several texts in one file, all of them or none.
+///
+/// Use it instead of several calls of Edit on the same file. The edits are done in order, each on what the one before
+/// it left: an `old_string` must be in the file, exactly and only once, when its turn comes, or `replace_all` be set.
+/// If one of them fails, the file stays as it was and the error says which. Read the file before you edit it. For several
+/// files use several calls, or ApplyPatch.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct MultiEditInput {
+    /// Path of the file: absolute, or relative to the working directory.
+    pub file_path: PathBuf,
+    /// The edits, in the order in which they are done. An empty `old_string` in the first one creates the file.
+    #[schemars(length(min = 1, max = 1000))]
+    pub edits: Vec<Replacement>,
+}
+
+/// The tool `MultiEdit`.
+#[derive(Default)]
+pub struct MultiEdit {
+    seen: Seen,
+}
+
+impl MultiEdit {
+    /// The tool with the memory of others: what they have read, it knows.
+    pub fn new(seen: &Seen) -> MultiEdit {
+        MultiEdit { seen: seen.clone() }
+    }
+}
+
+impl Tool for MultiEdit {
+    type Input = MultiEditInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("MultiEdit")
+            .alias("multi_edit")
+            .group("files")
+            .feature("files")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("several changes replacements in one file at once")
+    }
+
+    fn effects(&self, input: &MultiEditInput) -> Effects {
+        // What it replaces stands in the call.
+        Effects::reads(&input.file_path).and(Effects::writes(&input.file_path)).recoverable()
+    }
+
+    async fn check(&self, input: &MultiEditInput, _: &Context) -> Result<(), ToolError> {
+        paths::check("file_path", &input.file_path)?;
+        let all = input.edits.len();
+        if all == 0 || all > EDITS_MAX {
+            let words = format!("`edits` has {all} edits; give between 1 and {EDITS_MAX}");
+            return Err(ToolError::senseless(words));
+        }
+        for (at, edit) in input.edits.iter().enumerate() {
+            if edit.old_string == edit.new_string {
+                let words = format!(
+                    "`old_string` and `new_string` of edit {} are the same, so it would change nothing; leave it out",
+                    at + 1
+                );
+                return Err(ToolError::senseless(words));
+            }
+            if edit.old_string.is_empty() && at > 0 {
+                let words = format!(
+                    "`old_string` of edit {} is empty; only the first edit may create a file, give the text to replace",
+                    at + 1
+                );
+                return Err(ToolError::senseless(words));
+            }
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: MultiEditInput, cx: &Context) -> Result<Output, ToolError> {
+        let MultiEditInput { file_path, edits } = input;
+        Job { tool: "MultiEdit", edits }.run(&self.seen, &file_path, cx).await
+    }
+
+    async fn preview(&self, input: &MultiEditInput, cx: &Context) -> Option<View> {
+        Job { tool: "MultiEdit", edits: input.edits.clone() }.preview(&input.file_path, cx).await
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let path = stage.text("file_path")?;
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let view = View::titled(path);
+        Some(match stage {
+            Stage::Use { input, .. } => {
+                let edits = input.get("edits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                let text = |edit: &Value, field: &str| {
+                    edit.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+                };
+                let parts = edits.iter().map(|edit| -> Part {
+                    let (old, new) = (text(edit, "old_string"), text(edit, "new_string"));
+                    Diff::of(old.as_bytes(), new.as_bytes()).into_part(path)
+                });
+                let view = view.summary(count(edits.len(), "edit", "edits"));
+                parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, View::with)
+            }
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft::ErrorKind;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::room::Room;
+
+    #[test]
+    fn all_edits_are_done_in_order_each_on_what_the_last_one_left() {
+        let room = Room::with(&[("f", "one\r\ntwo\r\nthree\r\n")]);
+        let edits = json!([
+            {"old_string": "one", "new_string": "1"},
+            {"old_string": "1\ntwo", "new_string": "1\n2\n2"},
+            {"old_string": "2", "new_string": "zwei", "replace_all": true},
+        ]);
+        let said = room.text("MultiEdit", json!({"file_path": "f", "edits": edits}));
+        assert_eq!(said, "`f` changed by 3 edits (+3 −2)");
+        assert_eq!(room.content("f"), "1\r\nzwei\r\nzwei\r\nthree\r\n");
+    }
+
+    #[test]
+    fn if_one_fails_nothing_is_changed() {
+        let room = Room::with(&[("f", "one\ntwo\ntwo\n")]);
+        let check = |edits: Value, kind: ErrorKind, words: &str| {
+            let said = room.error("multi_edit", json!({"file_path": "f", "edits": edits}));
+            assert_eq!(said, (kind, words.to_owned()));
+            assert_eq!(room.content("f"), "one\ntwo\ntwo\n");
+        };
+        check(
+            json!([{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]),
+            ErrorKind::Failed,
+            "edit 2 of 2: MultiEdit found 2 matches for `old_string` in f (lines 2, 3); it must be unique\n\
+             give more surrounding lines, or set `replace_all`\nnothing was changed",
+        );
+        check(
+            json!([{"old_string": "one", "new_string": "1"}, {"old_string": "", "new_string": "2"}]),
+            ErrorKind::InvalidInput,
+            "`old_string` of edit 2 is empty; only the first edit may create a file, give the text to replace",
+        );
+        let (kind, _) = room.error("MultiEdit", json!({"file_path": "f", "edits": []}));
+        assert_eq!(kind, ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_first_edit_may_create_the_file() {
+        let room = Room::new();
+        let edits = json!([{"old_string": "", "new_string": "a b"}, {"old_string": "b", "new_string": "c"}]);
+        assert_eq!(room.text("MultiEdit", json!({"file_path": "new/f", "edits": edits})), "created `new/f`");
+        assert_eq!(room.content("new/f"), "a c");
+    }
+
+    #[test]
+    fn a_person_sees_each_edit_before_and_the_change_after() {
+        let room = Room::with(&[("f", "a\nb\n")]);
+        let input = json!({"file_path": "f", "edits": [{"old_string": "a", "new_string": "A"}, {"old_string": "b", "new_string": "B"}]});
+        let before = MultiEdit::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+        assert_eq!((before.summary.as_deref(), before.body.len()), (Some("2 edits"), 2));
+        let after = room.view("MultiEdit", input);
+        assert_eq!((after.summary.as_deref(), after.body.len()), (Some("+2 −2"), 1));
+    }
+}

@@ -1,0 +1,434 @@
+//! `Rewind`: undoes changes of files, by going back to before one of them.
+//!
+//! What was there before each change is kept by [`crate::checkpoints`]; this tool lists, compares and restores. Going back
+//! is a change like any other, so it can be undone too. It covers what the file tools did, also those of sub-agents, and
+//! nothing that a command did.
+//!
+//! What a call will write follows from the number that it names. Should another call change one more file before this one
+//! runs, that file was not declared, and the call is refused rather than done by half.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::files::FileErrorKind;
+use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::blocking::off_thread;
+use crate::changes::{self, Step};
+use crate::checkpoints::{Change, Restore};
+use crate::diff::Diff;
+use crate::paths::{self, count};
+use crate::seen::{Content, Seen};
+
+/// Characters that the model sees of a result.
+const RESULT_CHARS: usize = 30_000;
+/// Changes that a list shows, the newest.
+const LISTED_MAX: usize = 200;
+
+/// Undoes changes of files that were made in this session by Write, Edit, MultiEdit, NotebookEdit, ApplyPatch and Rewind.
+///
+/// `list` shows the changes, each with a number. `preview` shows what going back would change, and `restore` goes back: every
+/// file that changed becomes what it was before the change with the number `to`. So `to` 1 more than the last change that
+/// shall stay undoes everything after it, also over several calls. A restore is a change too, and can be undone.
+/// Changes that commands made are not known here; use git for those.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RewindInput {
+    /// What to do.
+    pub action: Action,
+    /// The number of the first change to undo, as `list` shows it; it and all after it are undone. Needed for `preview` and
+    /// `restore`.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub to: Option<u64>,
+    /// Only these files; the others stay as they are. Default: all that changed.
+    #[serde(default)]
+    pub paths: Option<Vec<PathBuf>>,
+    /// Whether to restore also files that something else has changed since; what it wrote is lost, but can be brought
+    /// back by undoing the restore. Default: false.
+    #[serde(default)]
+    pub force: Option<bool>,
+}
+
+/// What `Rewind` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Shows the changes with their numbers.
+    List,
+    /// Shows what a restore would change.
+    Preview,
+    /// Goes back.
+    Restore,
+}
+
+/// The tool `Rewind`.
+#[derive(Default)]
+pub struct Rewind {
+    seen: Seen,
+}
+
+impl Rewind {
+    /// The tool with the memory of those that change files.
+    pub fn new(seen: &Seen) -> Rewind {
+        Rewind { seen: seen.clone() }
+    }
+}
+
+impl Tool for Rewind {
+    type Input = RewindInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Rewind")
+            .alias("rewind")
+            .group("files")
+            .feature("files")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("undo revert restore go back checkpoint changes of files")
+    }
+
+    fn effects(&self, input: &RewindInput) -> Effects {
+        let (Action::Preview | Action::Restore, Some(to)) = (input.action, input.to) else {
+            return Effects::none();
+        };
+        // Names are compared as the call gives them where they are whole; others can only leave too much in.
+        let named = |path: &Path| match &input.paths {
+            Some(paths) => paths.iter().any(|named| named.is_relative() || named == path),
+            None => true,
+        };
+        let files = self.seen.checkpoints().files_since(to);
+        let files = files.into_iter().filter(|(path, _)| named(path));
+        files.fold(Effects::none(), |effects, (path, was_there)| {
+            let effects = effects.and(Effects::reads(&path));
+            match (input.action, was_there) {
+                (Action::Restore, true) => effects.and(Effects::writes(&path)),
+                (Action::Restore, false) => effects.and(Effects::deletes(&path)),
+                _ => effects,
+            }
+        })
+    }
+
+    async fn check(&self, input: &RewindInput, _: &Context) -> Result<(), ToolError> {
+        if input.action != Action::List && input.to.is_none() {
+            let words = "`to` is missing; give the number of the first change to undo, as `list` shows it";
+            return Err(ToolError::senseless(words));
+        }
+        for path in input.paths.iter().flatten() {
+            paths::check("paths", path)?;
+        }
+        if input.paths.as_ref().is_some_and(Vec::is_empty) {
+            return Err(ToolError::senseless(
+                "`paths` is empty; name files, or leave it out for all of them",
+            ));
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: RewindInput, cx: &Context) -> Result<Output, ToolError> {
+        let (changes, forgotten) = self.seen.checkpoints().list(cx.session_id());
+        let to = match (input.action, input.to) {
+            (Action::List, _) | (_, None) => return list(&changes, forgotten, cx),
+            (_, Some(to)) => to,
+        };
+        if !changes.iter().any(|change| change.number == to) {
+            return Err(unknown(to, &changes, forgotten));
+        }
+        let mut restores = self.seen.checkpoints().before(cx.session_id(), to);
+        if let Some(named) = &input.paths {
+            let named: Vec<PathBuf> = named.iter().map(|path| paths::tidy(path, cx)).collect();
+            if let Some(other) =
+                named.iter().find(|path| restores.iter().all(|restore| restore.path != **path))
+            {
+                let shown = paths::shown(other, cx.cwd());
+                let words = format!("`{shown}` has not changed from change {to} on; `list` shows what has");
+                return Err(ToolError::new(words));
+            }
+            restores.retain(|restore| named.contains(&restore.path));
+        }
+        let files = self.compare(restores, cx).await?;
+        let done = match input.action {
+            Action::Restore => {
+                self.restore(&files, input.force.unwrap_or(false), cx).await?;
+                "restored"
+            }
+            _ => "would restore",
+        };
+        let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == Action::Preview);
+        let bytes = files.iter().map(|file| file.now.as_ref().map_or(0, |now| now.len())).sum();
+        let (text, view) = off_thread(bytes, move || said(&files, done, to, &cwd, shows_lines)).await?;
+        Ok(text.into_output()?.with_view(view))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let to = stage.input().get("to").and_then(serde_json::Value::as_u64);
+        let view = View::titled(match (stage.text("action")?, to) {
+            ("list", _) => "list of changes".to_owned(),
+            (action, Some(to)) => format!("{action} to before change {to}"),
+            (action, None) => action.to_owned(),
+        });
+        Some(match stage {
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+/// A file that would go back.
+struct File {
+    restore: Restore,
+    now: Option<Arc<[u8]>>,
+    /// Whether something else has changed it since the session did.
+    foreign: bool,
+}
+
+impl Rewind {
+    /// Looks at what the files are now.
+    async fn compare(&self, restores: Vec<Restore>, cx: &Context) -> Result<Vec<File>, ToolError> {
+        let mut files = Vec::new();
+        for restore in restores {
+            let now: Option<Arc<[u8]>> = match cx.files().read(&restore.path).await {
+                Ok(bytes) => Some(bytes.into()),
+                Err(error) if error.kind() == FileErrorKind::NotFound => None,
+                Err(error) => return Err(error.into()),
+            };
+            let foreign = now != restore.last && now != restore.to;
+            files.push(File { restore, now, foreign });
+        }
+        Ok(files)
+    }
+
+    async fn restore(&self, files: &[File], force: bool, cx: &Context) -> Result<(), ToolError> {
+        let foreign: Vec<String> = files
+            .iter()
+            .filter(|file| file.foreign)
+            .map(|file| format!("`{}`", paths::shown(&file.restore.path, cx.cwd())))
+            .collect();
+        if !foreign.is_empty() && !force {
+            return Err(ToolError::new(format!(
+                "nothing was restored: {} changed since by something else than the file tools; look at `preview`, then set \
+                 `force`, or name other files in `paths`",
+                match &foreign[..] {
+                    [one] => format!("{one} was"),
+                    all => format!("{} were", all.join(", ")),
+                }
+            )));
+        }
+        let undeclared = files.iter().find(|file| {
+            file.now != file.restore.to && !cx.access().may_write(&real(cx, &file.restore.path))
+        });
+        if let Some(file) = undeclared {
+            return Err(ToolError::new(format!(
+                "nothing was restored: `{}` changed while this call waited; call it again",
+                paths::shown(&file.restore.path, cx.cwd())
+            )));
+        }
+        let step = |file: &File| {
+            let (path, old) = (file.restore.path.clone(), file.now.clone());
+            match (&file.restore.to, old) {
+                (to, old) if *to == old => None,
+                (Some(new), old) => Some(Step::Write { path, old, new: new.clone() }),
+                (None, Some(old)) => Some(Step::Remove { path, old }),
+                (None, None) => None,
+            }
+        };
+        changes::apply(cx, files.iter().filter_map(step).collect()).await?;
+        for File { restore: Restore { path, to, .. }, now, .. } in
+            files.iter().filter(|file| file.now != file.restore.to)
+        {
+            self.seen.checkpoints().record(cx, "Rewind", path, now.as_deref(), to.clone());
+            if let (Some(to), Ok(metadata)) = (to, cx.files().metadata(path).await) {
+                self.seen.whole(cx, path, &metadata, Content::of(to));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path as grants have it.
+fn real(cx: &Context, path: &Path) -> PathBuf {
+    haft::files::resolve(cx.cwd(), path).map_or_else(|_| path.to_owned(), |found| found.real)
+}
+
+fn unknown(to: u64, changes: &[Change], forgotten: Option<u64>) -> ToolError {
+    let known = match (changes.first(), changes.last()) {
+        (Some(first), Some(last)) => {
+            format!("this session has changes from {} to {}; `list` shows them", first.number, last.number)
+        }
+        _ => "no file was changed in this session".to_owned(),
+    };
+    let lost = match forgotten {
+        Some(last) if to <= last => format!(" any more (those up to {last} are forgotten)"),
+        _ => String::new(),
+    };
+    ToolError::new(format!("there is no change {to}{lost}; {known}"))
+}
+
+fn list(changes: &[Change], forgotten: Option<u64>, cx: &Context) -> Result<Output, ToolError> {
+    let mut lines = Vec::new();
+    if let Some(last) = forgotten {
+        lines.push(format!("[changes up to {last} are forgotten]"));
+    }
+    let hidden = changes.len().saturating_sub(LISTED_MAX);
+    if hidden > 0 {
+        lines.push(format!("[{} before these]", count(hidden, "older change", "older changes")));
+    }
+    for change in &changes[hidden..] {
+        let what = match (change.was, change.is) {
+            (None, _) => "created",
+            (Some(_), None) => "deleted",
+            (Some(_), Some(_)) => "changed",
+        };
+        let sizes = match (change.was, change.is) {
+            (Some(was), Some(is)) => format!("{was} → {is} bytes"),
+            (Some(bytes), None) | (None, Some(bytes)) => format!("{bytes} bytes"),
+            (None, None) => String::new(),
+        };
+        let shown = paths::shown(&change.path, cx.cwd());
+        lines.push(format!(
+            "{}\t{what} {shown} ({sizes}) by {}, turn {}",
+            change.number, change.tool, change.turn
+        ));
+    }
+    if changes.is_empty() {
+        lines.push("[no file was changed in this session]".to_owned());
+    }
+    let view = View::titled("list of changes").summary(count(changes.len(), "change", "changes"));
+    Ok(lines.join("\n").into_output()?.with_view(view))
+}
+
+/// What was or would be done.
+fn said(files: &[File], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (String, View) {
+    let mut lines = vec![format!("{done} {} to before change {to}:", count(files.len(), "file", "files"))];
+    let mut view = View::titled(format!("to before change {to}"));
+    let (mut added, mut removed) = (0, 0);
+    for file in files {
+        let shown = paths::shown(&file.restore.path, cwd);
+        let (now, to) = (file.now.as_deref(), file.restore.to.as_deref());
+        let diff = Diff::of(now.unwrap_or_default(), to.unwrap_or_default());
+        let what = match (now, to) {
+            (now, to) if now == to => "is that already".to_owned(),
+            (_, None) => "removed, as it was not there".to_owned(),
+            (None, Some(_)) => "brought back".to_owned(),
+            _ => diff.counts(),
+        };
+        let foreign = if file.foreign { "; something else has changed it since" } else { "" };
+        lines.push(format!("{shown}: {what}{foreign}"));
+        if shows_lines {
+            lines.extend(diff.to_lines());
+        }
+        (added, removed) = (added + diff.added, removed + diff.removed);
+        view = view.with(diff.into_part(&shown));
+    }
+    (lines.join("\n"), view.summary(format!("{}, +{added} −{removed}", count(files.len(), "file", "files"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use haft::ErrorKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::tests::room::Room;
+
+    fn write(room: &Room, path: &str, content: &str) {
+        room.text("Write", json!({"file_path": path, "content": content}));
+    }
+
+    fn edit(room: &Room, path: &str, old: &str, new: &str) {
+        room.text("Edit", json!({"file_path": path, "old_string": old, "new_string": new}));
+    }
+
+    fn restore(to: u64) -> Value {
+        json!({"action": "restore", "to": to})
+    }
+
+    #[test]
+    fn changes_of_several_calls_are_undone_together() {
+        let room = Room::with(&[("a", "one\n"), ("gone", "g\n")]);
+        write(&room, "new/b", "b\n");
+        edit(&room, "a", "one", "1");
+        edit(&room, "a", "1", "eins");
+        room.text("ApplyPatch", json!({"input": "*** Begin Patch\n*** Delete File: gone\n*** Update File: a\n-eins\n+uno\n*** End Patch"}));
+        assert_eq!(
+            room.text("Rewind", json!({"action": "list"})),
+            "1\tcreated new/b (2 bytes) by Write, turn 1\n2\tchanged a (4 → 2 bytes) by Edit, turn 2\n\
+             3\tchanged a (2 → 5 bytes) by Edit, turn 3\n4\tdeleted gone (2 bytes) by ApplyPatch, turn 4\n\
+             5\tchanged a (5 → 4 bytes) by ApplyPatch, turn 4"
+        );
+        let said = room.text("Rewind", json!({"action": "preview", "to": 3}));
+        assert_eq!(
+            said,
+            "would restore 2 files to before change 3:\na: +1 −1\n1\t-uno\n1\t+1\ngone: brought back\n1\t+g"
+        );
+        assert_eq!(room.content("a"), "uno\n", "a preview changes nothing");
+        room.text("Rewind", restore(3));
+        assert_eq!((room.content("a"), room.content("gone")), ("1\n".into(), "g\n".into()));
+        room.text("Rewind", restore(1));
+        assert_eq!(room.content("a"), "one\n");
+        assert!(!room.path("new/b").exists());
+        // Going back is undone like anything else.
+        let (changes, _) = (room.text("Rewind", json!({"action": "list"})), ());
+        let first = changes.lines().find(|line| line.contains("by Rewind")).unwrap();
+        let first: u64 = first.split('\t').next().unwrap().parse().unwrap();
+        room.text("Rewind", restore(first));
+        assert_eq!((room.content("a"), room.content("new/b")), ("uno\n".into(), "b\n".into()));
+        assert!(!room.path("gone").exists());
+    }
+
+    #[test]
+    fn only_the_named_files_go_back() {
+        let room = Room::with(&[("a", "1"), ("b", "1")]);
+        edit(&room, "a", "1", "2");
+        edit(&room, "b", "1", "2");
+        room.text("Rewind", json!({"action": "restore", "to": 1, "paths": ["b"]}));
+        assert_eq!((room.content("a"), room.content("b")), ("2".into(), "1".into()));
+        let (_, words) = room.error("Rewind", json!({"action": "restore", "to": 1, "paths": ["c"]}));
+        assert_eq!(words, "`c` has not changed from change 1 on; `list` shows what has");
+    }
+
+    #[test]
+    fn what_something_else_has_changed_since_is_not_lost_without_force() {
+        let room = Room::with(&[("a", "1"), ("b", "1")]);
+        edit(&room, "a", "1", "2");
+        edit(&room, "b", "1", "2");
+        room.put("a", "foreign");
+        let (_, words) = room.error("Rewind", restore(1));
+        assert_eq!(
+            words,
+            "nothing was restored: `a` was changed since by something else than the file tools; look at `preview`, then \
+             set `force`, or name other files in `paths`"
+        );
+        assert_eq!((room.content("a"), room.content("b")), ("foreign".into(), "2".into()));
+        room.text("Rewind", json!({"action": "restore", "to": 1, "force": true}));
+        assert_eq!((room.content("a"), room.content("b")), ("1".into(), "1".into()));
+        room.text("Rewind", restore(3));
+        assert_eq!(room.content("a"), "foreign", "and even that comes back");
+    }
+
+    #[test]
+    fn what_can_not_be_is_told_why() {
+        let room = Room::with(&[("a", "1")]);
+        assert_eq!(room.text("Rewind", json!({"action": "list"})), "[no file was changed in this session]");
+        assert_eq!(
+            room.error("Rewind", restore(7)),
+            (ErrorKind::Failed, "there is no change 7; no file was changed in this session".into())
+        );
+        edit(&room, "a", "1", "2");
+        let (_, words) = room.error("Rewind", restore(7));
+        assert_eq!(words, "there is no change 7; this session has changes from 1 to 1; `list` shows them");
+        assert_eq!(room.error("Rewind", json!({"action": "restore"})).0, ErrorKind::InvalidInput);
+        assert_eq!(room.error("Rewind", json!({"action": "undo"})).0, ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn it_declares_what_it_will_write() {
+        let room = Room::with(&[("a", "1")]);
+        edit(&room, "a", "1", "2");
+        let asked = room.asked("Rewind", restore(1));
+        assert!(format!("{asked:?}").contains("/a"), "{asked:?}");
+    }
+}
