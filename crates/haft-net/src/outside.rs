@@ -83,6 +83,9 @@ pub fn checked(host: &Host, mut addresses: Vec<IpAddr>, pass: Pass) -> Result<Ve
                  addresses, opens it"
             ),
             Host::Name(_) => format!("`{host}` leads to no public address: {no}"),
+            Host::Address(_) if no.kind == Kind::Private => {
+                format!("{no}; only a rule that names it opens it, `WebFetch(domain:{host})`")
+            }
             Host::Address(_) => format!("{no}, and no rule can open that"),
         }),
         _ => Ok(addresses),

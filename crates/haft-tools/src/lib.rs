@@ -16,7 +16,7 @@
 
 #[cfg(feature = "shell")]
 pub mod bash;
-#[cfg(feature = "files")]
+#[cfg(any(feature = "files", feature = "web"))]
 mod blocking;
 #[cfg(feature = "files")]
 mod diff;
@@ -46,6 +46,12 @@ pub mod task_output;
 pub mod task_stop;
 #[cfg(feature = "files")]
 mod walk;
+#[cfg(feature = "web")]
+pub mod web;
+#[cfg(feature = "web")]
+pub mod web_fetch;
+#[cfg(feature = "web")]
+pub mod web_search;
 #[cfg(feature = "files")]
 pub mod write;
 
@@ -69,6 +75,10 @@ pub use seen::Seen;
 pub use task_output::TaskOutput;
 #[cfg(feature = "shell")]
 pub use task_stop::TaskStop;
+#[cfg(feature = "web")]
+pub use web_fetch::WebFetch;
+#[cfg(feature = "web")]
+pub use web_search::WebSearch;
 #[cfg(feature = "files")]
 pub use write::Write;
 
@@ -80,7 +90,17 @@ pub fn core() -> Vec<AnyTool> {
 /// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
 #[cfg(feature = "shell")]
 pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
-    with(bash)
+    with(
+        bash,
+        #[cfg(feature = "web")]
+        Default::default(),
+    )
+}
+
+/// The same with the web as the host wants it: what may be reached, who searches, who answers questions about pages.
+#[cfg(all(feature = "shell", feature = "web"))]
+pub fn core_with_web(bash: &Bash, fetch: WebFetch, search: WebSearch) -> Vec<AnyTool> {
+    with(bash, (fetch, search))
 }
 
 /// Every tool of this build, by name.
@@ -91,10 +111,15 @@ pub fn all() -> Vec<AnyTool> {
     with(
         #[cfg(feature = "shell")]
         &Bash::new(),
+        #[cfg(feature = "web")]
+        Default::default(),
     )
 }
 
-fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
+fn with(
+    #[cfg(feature = "shell")] bash: &Bash,
+    #[cfg(feature = "web")] (fetch, search): (WebFetch, WebSearch),
+) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
     vec![
@@ -114,6 +139,10 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(task_output::TaskOutput),
         #[cfg(feature = "shell")]
         built_in(task_stop::TaskStop),
+        #[cfg(feature = "web")]
+        built_in(fetch),
+        #[cfg(feature = "web")]
+        built_in(search),
         #[cfg(feature = "files")]
         built_in(write::Write::new(&seen)),
     ]
@@ -121,7 +150,7 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "shell")),
+    not(any(feature = "files", feature = "shell", feature = "web")),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {
