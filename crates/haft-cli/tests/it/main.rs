@@ -31,3 +31,4 @@ mod settings;
 mod stage;
 mod terminal;
 mod trust;
+mod web;
