@@ -9,7 +9,7 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 13] = [
+const BENCHES: [(&str, &str); 14] = [
     ("haft", "core"),
     ("haft", "search"),
     ("haft-mcp", "serve"),
@@ -22,6 +22,7 @@ const BENCHES: [(&str, &str); 13] = [
     ("haft-terminal", "screen"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),
+    ("haft-tools", "web"),
     ("haft-cli", "start"),
 ];
 const PAGE: &str = "docs/proof/bench.md";

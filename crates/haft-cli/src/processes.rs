@@ -235,7 +235,7 @@ fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, Usage> {
     hosts.iter().map(read).collect()
 }
 
-fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, Usage> {
+pub(crate) fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, Usage> {
     hosts.iter().map(|host| host.value.parse().map_err(|bad| wrong(&host.source, &bad))).collect()
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use haft::Engine;
 use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
-use haft_policy::settings::RunSettings;
+use haft_policy::settings::{RunSettings, Search};
 use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Deferral, Model};
 use haft_terminal::Look;
@@ -74,7 +74,8 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         true => Deferral::Native,
         false => Deferral::Fallback,
     });
-    let chosen = provider::choose(args, settings, deferral, &session.id, &lookup)?;
+    let wishes = provider::Wishes { deferral, web_search: searches_by_itself(&session) };
+    let chosen = provider::choose(args, settings, wishes, &session.id, &lookup)?;
     session.engine = session.engine.window_tokens(chosen.window_tokens);
     let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);
@@ -98,6 +99,18 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     kinds.problems.iter().for_each(|words| output::warning(words));
     let (model, provider, others, form) = (chosen.model, chosen.provider, chosen.others, args.output);
     Play { session, model, provider, others, kinds, options, prompt, form, look }.finish(&interrupts)
+}
+
+/// Whether the provider is to search the web by itself: settings want it, and no rule denies the tool in whose place it does.
+fn searches_by_itself(session: &Session) -> bool {
+    if session.given.loaded.settings.web.search() != Some(Search::Provider) {
+        return false;
+    }
+    let denied = session.policy.denies_tool("WebSearch");
+    if let Some(because) = &denied {
+        output::warning(&format!("the provider does not search the web: {because}"));
+    }
+    denied.is_none()
 }
 
 /// How far a run may go: what flags say, else what settings say.

@@ -6,6 +6,7 @@ mod pool;
 mod said;
 mod servers;
 mod tools;
+mod web;
 mod workspace;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,7 +120,8 @@ fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session
 
 /// The tools that are built in.
 fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result<Registry, Usage> {
-    let tools = haft_tools::core_with(&bash(lookup, given)?);
+    let (fetch, search) = web::tools(given, lookup)?;
+    let tools = haft_tools::core_with_web(&bash(lookup, given)?, fetch, search);
     let tools = with_agents(tools, given, common)?;
     Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }

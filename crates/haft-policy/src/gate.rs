@@ -156,6 +156,13 @@ impl Policy {
         Some(rules.rule(by).because())
     }
 
+    /// The rule that denies every call of this tool, if there is one: for hosts that would let somebody else do what the tool
+    /// does.
+    pub fn denies_tool(&self, tool: &str) -> Option<Because> {
+        let rules = &self.0.live.sets().rules;
+        Some(rules.rule(rules.hides(tool)?).because())
+    }
+
     /// Puts a policy together, and says what is doubtful about it.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ mod sandbox;
 mod schema;
 mod serve;
 mod servers;
+mod web;
 
 pub use hook::{Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, OnFailure, Shell};
 pub use jsonc::{SETTINGS_DEPTH_MAX, Spot};
@@ -46,6 +47,7 @@ pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;
 pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
 pub use servers::{McpOptions, ServerOptions, ToolSearchSettings};
+pub use web::{Answers, PREAPPROVED_MAX, Search, WebSettings};
 
 pub(crate) use places::lexical;
 

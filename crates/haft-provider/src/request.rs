@@ -32,6 +32,9 @@ pub struct RequestOptions {
     pub cache_key: Option<String>,
     /// Whether the answer is streamed.
     pub stream: bool,
+    /// Whether the provider searches the web by itself when the model wants it, where the API has that
+    /// ([`Wire::searches`]). What is searched for never comes by here: rules and hooks don't see it.
+    pub web_search: bool,
     /// Fields of the body that are not known here. They win over those that are.
     pub extra: Map<String, Value>,
 }
@@ -57,6 +60,7 @@ impl RequestOptions {
             cache: true,
             cache_key: None,
             stream: true,
+            web_search: false,
             extra: Map::new(),
         }
     }
@@ -89,6 +93,13 @@ impl RequestOptions {
         self
     }
 
+    /// Whether the provider searches the web by itself. Only where the model has tools of ours too.
+    #[must_use]
+    pub fn web_search(mut self, searches: bool) -> RequestOptions {
+        self.web_search = searches;
+        self
+    }
+
     /// A field of the body that is not known here.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> RequestOptions {
@@ -118,9 +129,9 @@ impl RequestOptions {
                     let (before, after) = tools.split_at(end);
                     json.push_str(before);
                     json.push_str(",\"cache_control\":{\"type\":\"ephemeral\"}");
-                    json.push_str(after);
+                    self.push_tools(json, after, Wire::Anthropic);
                 }
-                None => json.push_str(tools),
+                None => self.push_tools(json, tools, Wire::Anthropic),
             });
         }
         let mut system: Vec<Value> =
@@ -161,7 +172,7 @@ impl RequestOptions {
     fn openai(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
         body.put("model", &json!(self.model));
         if let Some(tools) = tools(prompt) {
-            body.raw("tools", |json| json.push_str(tools));
+            body.raw("tools", |json| self.push_tools(json, tools, Wire::OpenAi));
         }
         if let Some(system) = joined(prompt) {
             body.put("instructions", &json!(system));
@@ -222,7 +233,7 @@ impl RequestOptions {
 
     fn gemini(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
         if let Some(tools) = tools(prompt) {
-            body.raw("tools", |json| json.push_str(tools));
+            body.raw("tools", |json| self.push_tools(json, tools, Wire::Gemini));
         }
         let system: Vec<Value> = texts(prompt).map(|text| json!({"text": text})).collect();
         if !system.is_empty() {
@@ -247,6 +258,20 @@ impl RequestOptions {
             body.put("generationConfig", &Value::Object(config));
         }
         body.list("contents", prompt.conversation.items().iter(), |item, json| write(json, item));
+    }
+
+    /// The end of the array of tools, with the provider's own search as its last.
+    fn push_tools(&self, json: &mut String, tools: &str, wire: Wire) {
+        let search = wire.search_tool().filter(|_| self.web_search);
+        match (search, tools.strip_suffix(']')) {
+            (Some(search), Some(open)) => {
+                json.push_str(open);
+                json.push(',');
+                json.push_str(search);
+                json.push(']');
+            }
+            _ => json.push_str(tools),
+        }
     }
 
     fn temperature(&self, body: &mut Body<'_>) {

@@ -29,6 +29,22 @@ impl Wire {
             Wire::Gemini => "gemini",
         }
     }
+
+    /// Whether providers that speak it search the web by themselves.
+    pub fn searches(self) -> bool {
+        self.search_tool().is_some()
+    }
+
+    /// Their tool for that, as it stands among the tools of a request.
+    pub(crate) fn search_tool(self) -> Option<&'static str> {
+        match self {
+            // Bounded, since each search is paid for.
+            Wire::Anthropic => Some(r#"{"type":"web_search_20250305","name":"web_search","max_uses":8}"#),
+            Wire::OpenAi => Some(r#"{"type":"web_search"}"#),
+            Wire::Gemini => Some(r#"{"googleSearch":{}}"#),
+            Wire::OpenAiChat => None,
+        }
+    }
 }
 
 impl fmt::Display for Wire {

@@ -4,8 +4,8 @@
 //! sockets inside and hands them out; the host accepts on them and dials. So there is no forwarder inside that could be
 //! replaced, and no file that could be removed.
 //!
-//! - [`host`] reads hosts and rules on them; [`preset`] names some; `policy` judges with them.
-//! - [`address`] knows which addresses are public.
+//! - [`host`] reads hosts and rules on them; [`preset`] names some; [`address`] knows which addresses are public: all three
+//!   are `haft-net`'s. `policy` judges with them.
 //! - `session` knows which calls are running; `ticket` is what such a call holds.
 //! - `proxy` is the life of a connection: `head` and `body` read HTTP, `hello` the first message of TLS, `outside`
 //!   resolves, checks and dials, `relay` copies.
@@ -15,16 +15,13 @@
 //! are not worth a thousand threads; a runtime of the host's can't be counted on, and would lend its threads to
 //! strangers. Names are resolved by the system's own resolver, which blocks, on a few threads of that runtime.
 
-pub mod address;
 mod body;
 mod dns;
 mod head;
 mod hello;
-pub mod host;
 mod limits;
 mod outside;
 mod policy;
-pub mod preset;
 mod proxy;
 mod relay;
 mod session;
@@ -43,12 +40,13 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
+pub use haft_net::{address, host, preset};
 pub use policy::NetworkPolicy;
 pub(crate) use ticket::Ticket;
 
+use haft_net::outside::{Internet, Outside};
 use host::HostRule;
 use limits::Times;
-use outside::{Internet, Outside};
 use session::Session;
 
 /// Sockets that were bound inside of the session's network.

@@ -22,7 +22,7 @@ pub mod apply_patch;
 pub mod ask_user_question;
 #[cfg(feature = "shell")]
 pub mod bash;
-#[cfg(feature = "files")]
+#[cfg(any(feature = "files", feature = "web"))]
 mod blocking;
 #[cfg(any(feature = "planning", feature = "tasks"))]
 mod by_session;
@@ -110,6 +110,12 @@ pub mod verify_plan;
 mod walk;
 #[cfg(feature = "worktrees")]
 pub mod worktrees;
+#[cfg(feature = "web")]
+pub mod web;
+#[cfg(feature = "web")]
+pub mod web_fetch;
+#[cfg(feature = "web")]
+pub mod web_search;
 #[cfg(feature = "files")]
 pub mod write;
 
@@ -185,6 +191,10 @@ pub use tasks::TaskLists;
 pub use todo_write::TodoWrite;
 #[cfg(feature = "planning")]
 pub use verify_plan::VerifyPlan;
+#[cfg(feature = "web")]
+pub use web_fetch::WebFetch;
+#[cfg(feature = "web")]
+pub use web_search::WebSearch;
 #[cfg(feature = "files")]
 pub use write::Write;
 
@@ -196,7 +206,17 @@ pub fn core() -> Vec<AnyTool> {
 /// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
 #[cfg(feature = "shell")]
 pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
-    with(bash)
+    with(
+        bash,
+        #[cfg(feature = "web")]
+        Default::default(),
+    )
+}
+
+/// The same with the web as the host wants it: what may be reached, who searches, who answers questions about pages.
+#[cfg(all(feature = "shell", feature = "web"))]
+pub fn core_with_web(bash: &Bash, fetch: WebFetch, search: WebSearch) -> Vec<AnyTool> {
+    with(bash, (fetch, search))
 }
 
 /// These tools with one for skills; without any it is there and not offered.
@@ -216,10 +236,15 @@ pub fn all() -> Vec<AnyTool> {
     with(
         #[cfg(feature = "shell")]
         &Bash::new(),
+        #[cfg(feature = "web")]
+        Default::default(),
     )
 }
 
-fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
+fn with(
+    #[cfg(feature = "shell")] bash: &Bash,
+    #[cfg(feature = "web")] (fetch, search): (WebFetch, WebSearch),
+) -> Vec<AnyTool> {
     #[cfg(feature = "files")]
     let seen = Seen::default();
     #[cfg(feature = "planning")]
@@ -291,6 +316,10 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(todo_write::TodoWrite::new(&lists)),
         #[cfg(feature = "planning")]
         built_in(verify_plan::VerifyPlan::new(&plans)),
+        #[cfg(feature = "web")]
+        built_in(fetch),
+        #[cfg(feature = "web")]
+        built_in(search),
         #[cfg(feature = "files")]
         built_in(write::Write::new(&seen)),
     ]
@@ -307,6 +336,7 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         feature = "tasks",
         feature = "worktrees"
     )),
+    not(any(feature = "files", feature = "shell", feature = "web")),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {

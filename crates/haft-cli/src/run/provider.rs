@@ -23,6 +23,18 @@ use crate::{Usage, given, output};
 /// The order in which a key decides who is asked.
 const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
 
+/// How many tokens an answer of a small model may have.
+const SMALL_TOKENS_MAX: u64 = 4_000;
+
+/// What settings want of a provider beside the model.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wishes {
+    /// Whether deferral is the provider's own.
+    pub(super) deferral: Option<Deferral>,
+    /// Whether the provider searches the web by itself.
+    pub(super) web_search: bool,
+}
+
 /// A model that can be asked, and what is known of it.
 pub(super) struct Chosen {
     pub(super) model: Arc<dyn Model>,
@@ -73,7 +85,7 @@ pub(super) fn is_configured(args: &RunArgs, common: &Common, lookup: Lookup<'_>)
 pub(super) fn choose(
     args: &RunArgs,
     settings: &RunSettings,
-    deferral: Option<Deferral>,
+    wishes: Wishes,
     session: &str,
     lookup: Lookup<'_>,
 ) -> Result<Chosen, Usage> {
@@ -89,7 +101,7 @@ pub(super) fn choose(
         Choice::OpenAiChat => Provider::OpenAiChat,
         Choice::Gemini => Provider::Gemini,
     };
-    over_http(provider, args, settings, deferral, session, lookup)
+    over_http(provider, args, settings, wishes, session, lookup)
 }
 
 fn auto(args: &RunArgs, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, Usage> {
@@ -113,7 +125,7 @@ fn over_http(
     provider: Provider,
     args: &RunArgs,
     settings: &RunSettings,
-    deferral: Option<Deferral>,
+    wishes: Wishes,
     session: &str,
     lookup: Lookup<'_>,
 ) -> Result<Chosen, Usage> {
@@ -143,18 +155,25 @@ fn over_http(
     let prices = prices_of(settings, &name);
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::of(&base_url, lookup);
-    endpoint.deferral = deferral;
+    endpoint.deferral = wishes.deferral;
+    if wishes.web_search && !wire.searches() {
+        output::warning(&format!(
+            "`{}` has no search of its own; `web.search` is without effect",
+            provider.word()
+        ));
+    }
     let others: Others = {
         let (endpoint, settings, session) = (endpoint.clone(), settings.clone(), session.to_owned());
-        let usual = name.clone();
+        let (usual, web_search) = (name.clone(), wishes.web_search);
         Arc::new(move |name: &str| {
             let name = full_name(provider, name).unwrap_or(&usual);
-            let options = RequestOptions::new(name).cache_key(&session);
+            let options = RequestOptions::new(name).cache_key(&session).web_search(web_search);
             let model = Client::new(endpoint.clone(), options)?;
             Ok(Other { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
         })
     };
-    let client = Client::new(endpoint, RequestOptions::new(name).cache_key(session)).map_err(Usage)?;
+    let options = RequestOptions::new(name).cache_key(session).web_search(wishes.web_search);
+    let client = Client::new(endpoint, options).map_err(Usage)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
         let warm = client.clone();
@@ -181,6 +200,28 @@ fn full_name(provider: Provider, name: &str) -> Option<&str> {
         ("sonnet" | "opus" | "haiku", _) => None,
         (name, _) => Some(name),
     }
+}
+
+/// A small model beside the one of a run, with the address and the key of its provider. Nothing is sent yet.
+///
+/// # Errors
+/// In words: there is no key, or the address can't be used.
+pub(crate) fn small(
+    provider: Provider,
+    model: &str,
+    settings: &RunSettings,
+    lookup: Lookup<'_>,
+) -> Result<Client, String> {
+    let wire = wire(provider);
+    let usual = default_base_url(wire);
+    let base_url = base_url(provider, settings, lookup).unwrap_or_else(|| usual.to_owned());
+    let key = key(provider, settings, lookup);
+    if key.is_none() && base_url.trim().trim_end_matches('/') == usual {
+        return Err(format!("there is no key for `{}`; {} is not set", provider.word(), key_variable(wire)));
+    }
+    let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
+    endpoint.proxy = proxy::of(&base_url, lookup);
+    Client::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
 }
 
 fn scripted(args: &RunArgs) -> Result<Chosen, Usage> {
@@ -218,7 +259,7 @@ fn base_url(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> O
     variable(lookup, base_url_variable(wire(provider))).or_else(|| settings.base_url(provider))
 }
 
-fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
+pub(crate) fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
     lookup(name)?.into_string().ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
@@ -276,8 +317,8 @@ mod tests {
         let lookup = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
-        let chosen =
-            choose(&args, &RunSettings::default(), None, "s", &lookup).map_err(|Usage(words)| words)?;
+        let chosen = choose(&args, &RunSettings::default(), Wishes::default(), "s", &lookup)
+            .map_err(|Usage(words)| words)?;
         Ok((chosen.provider, chosen.model.name().to_owned()))
     }
 

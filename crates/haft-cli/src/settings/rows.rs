@@ -31,6 +31,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         run,
         tool_search,
         serve,
+        web,
         warnings: _,
     } = &loaded.settings;
     let mut rows = Rows(Vec::new());
@@ -84,6 +85,9 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         rows.add(&key, value, &source);
     }
     for (key, At { value, source }) in serve.each() {
+        rows.add(key, value, &source);
+    }
+    for (key, At { value, source }) in web.each() {
         rows.add(key, value, &source);
     }
     rows.0

@@ -35,3 +35,4 @@ mod tool_example;
 mod tool_naughty;
 mod tool_pages;
 mod trust;
+mod web;

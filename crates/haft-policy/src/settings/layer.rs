@@ -536,6 +536,9 @@ fn check(raw: &RawSettings) -> Result<(), Fault> {
     if let Some(serve) = &raw.serve {
         serve.value.check(serve.at)?;
     }
+    if let Some(web) = &raw.web {
+        web.value.check(web.at)?;
+    }
     raw.tool_search.as_ref().map_or(Ok(()), ToolSearchSettings::check)?;
     Ok(())
 }

@@ -18,6 +18,7 @@ use super::run::RunSettings;
 use super::sandbox::{May, RawSandbox, Sandbox};
 use super::serve::ServeSettings;
 use super::servers::{McpOptions, ToolSearchSettings};
+use super::web::WebSettings;
 use crate::source::{List, Scope, Source, WrittenRule};
 use haft::PermissionMode;
 
@@ -64,6 +65,8 @@ pub struct Settings {
     pub tool_search: Option<At<ToolSearchSettings>>,
     /// Who may use `haft serve`.
     pub serve: ServeSettings,
+    /// Who searches the web, and whose pages need no question.
+    pub web: WebSettings,
     /// What a person should know.
     pub warnings: Vec<Warning>,
 }
@@ -241,6 +244,7 @@ impl Layers {
         settings.mcp.options = merge.mcp_options();
         settings.tool_search = merge.tool_search();
         settings.serve = merge.serve();
+        settings.web = merge.web();
         settings.warnings.append(&mut merge.warnings);
         bound(&mut settings.warnings);
         settings
@@ -637,6 +641,22 @@ impl<'a> Merge<'a> {
             }
         }
         serve
+    }
+
+    /// A workspace has no say in it: whoever sets an address gets what is searched for, and the key.
+    fn web(&mut self) -> WebSettings {
+        let mut web = WebSettings::default();
+        for layer in self.all() {
+            let Some(given) = &layer.raw.web else { continue };
+            match layer.is_workspaces() {
+                true => {
+                    let words = "`web` counts in your own settings only: it says where searches and keys go";
+                    self.warn(layer.source(given.at), words);
+                }
+                false => web.add(&given.value, given.at, |at| layer.source(at)),
+            }
+        }
+        web
     }
 
     /// Loosens nothing, so anybody may set it.

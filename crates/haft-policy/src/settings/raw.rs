@@ -17,6 +17,7 @@ use super::run::RawRun;
 use super::sandbox::RawSandbox;
 use super::serve::RawServe;
 use super::servers::{RawMcp, ToolSearchSettings};
+use super::web::RawWeb;
 use haft::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
@@ -68,6 +69,8 @@ pub(crate) struct RawSettings {
     pub(crate) tool_search: Option<Spanned<ToolSearchSettings>>,
     /// Who may use `haft serve`, and for what. Not from a workspace.
     pub(crate) serve: Option<Spanned<RawServe>>,
+    /// Who searches the web, and whose pages need no question. Not from a workspace.
+    pub(crate) web: Option<Spanned<RawWeb>>,
 }
 
 /// Rules about calls, and the mode.

@@ -223,3 +223,29 @@ fn a_picture_is_not_counted_by_its_bytes() {
         assert!((1_000..3_000).contains(&guess), "{wire}: {guess}");
     }
 }
+
+#[test]
+fn the_providers_own_search_is_the_last_tool() {
+    for wire in Wire::ALL {
+        let before = body(wire, &RequestOptions::new("m"));
+        let after = body(wire, &RequestOptions::new("m").web_search(true));
+        if !wire.searches() {
+            assert_eq!(before, after, "{wire}");
+            continue;
+        }
+        let (mut tools, last) = (after["tools"].as_array().unwrap().clone(), before["tools"].clone());
+        let search = tools.pop().unwrap();
+        assert_eq!(Value::Array(tools), last, "{wire}: what stands before it stays as it is");
+        assert!(search.to_string().to_lowercase().replace('_', "").contains("search"), "{search}");
+        let schema = match wire {
+            Wire::Anthropic => request_schema("anthropic"),
+            Wire::OpenAi => request_schema("openai"),
+            _ => None,
+        };
+        if let Some(schema) = schema {
+            let mut request = after;
+            request.as_object_mut().unwrap().remove("stream");
+            fits(&schema, &request);
+        }
+    }
+}

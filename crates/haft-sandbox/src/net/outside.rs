@@ -3,41 +3,16 @@
 //! A name is resolved once; every address that comes of it is checked, and only an address that passed is dialled. A
 //! name that leads elsewhere on the second look (rebinding) finds nobody who looks twice.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft_net::host::Host;
+use haft_net::outside::{Pass, checked};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::address::{self, Kind};
-use super::host::Host;
 use super::limits;
-use super::policy::Pass;
 use super::session::Session;
-
-/// What is outside; tests have their own.
-pub(super) trait Outside: Send + Sync + 'static {
-    /// The addresses of a name. May block; called from a thread for that.
-    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-
-    /// Connects to exactly this address.
-    fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>;
-}
-
-/// The host's own resolver and network.
-pub(super) struct Internet;
-
-impl Outside for Internet {
-    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
-    }
-
-    fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
-        Box::pin(TcpStream::connect(address))
-    }
-}
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -55,7 +30,7 @@ pub(super) async fn reach(
     port: u16,
     pass: Pass,
 ) -> Result<TcpStream, Unreached> {
-    let mut addresses = match host {
+    let addresses = match host {
         Host::Address(address) => vec![*address],
         host if host.is_local() => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         Host::Name(name) => resolve(session, name).await?,
@@ -63,25 +38,7 @@ pub(super) async fn reach(
     if addresses.is_empty() {
         return Err(unresolved(502, &host.to_string(), "it has no address"));
     }
-    let mut refused = None;
-    addresses.retain(|address| match address::check(*address) {
-        Ok(()) => true,
-        Err(no) if no.kind == Kind::Loopback => pass.local || refuse(&mut refused, no),
-        Err(no) if no.kind == Kind::Private => pass.private || refuse(&mut refused, no),
-        Err(no) => refuse(&mut refused, no),
-    });
-    if let (true, Some(no)) = (addresses.is_empty(), refused) {
-        let private = no.kind == Kind::Private;
-        let hint = if private {
-            "; a rule that names the address, or allowing private addresses, opens it"
-        } else {
-            ""
-        };
-        return Err(Unreached::Refused(match host {
-            Host::Name(_) => format!("`{host}` leads to no public address: {no}{hint}"),
-            Host::Address(_) => format!("{no}, and no rule can open that"),
-        }));
-    }
+    let addresses = checked(host, addresses, pass).map_err(Unreached::Refused)?;
     let mut last = None;
     for address in addresses.into_iter().take(limits::ADDRESSES_MAX) {
         match timeout(session.times.dial, session.outside.dial((address, port).into())).await {
@@ -100,11 +57,6 @@ pub(super) async fn reach(
         status,
         format!("rules let it through, but `{where_to}:{port}` can't be reached: {why}"),
     ))
-}
-
-fn refuse(first: &mut Option<address::NotPublic>, no: address::NotPublic) -> bool {
-    first.get_or_insert(no);
-    false
 }
 
 async fn resolve(session: &Arc<Session>, name: &str) -> Result<Vec<IpAddr>, Unreached> {

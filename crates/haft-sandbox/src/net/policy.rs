@@ -1,8 +1,9 @@
 //! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked by
 //! whoever dials (`outside`).
 
-use super::host::{Host, HostRule};
-use super::preset::Preset;
+use haft_net::host::{Host, HostRule};
+use haft_net::outside::Pass;
+use haft_net::preset::Preset;
 
 /// The ports that a rule without a port opens.
 const PORTS: [u16; 2] = [80, 443];
@@ -108,7 +109,7 @@ impl NetworkPolicy {
         }
         let rules = || self.allow.iter().chain(grants);
         if host.is_local() {
-            let opens = |rule: &HostRule| rule.port() == Some(port) && opens_local(rule, host);
+            let opens = |rule: &HostRule| rule.opens_local(host, port);
             return if rules().any(opens) {
                 Ok(Pass { local: true, private: false })
             } else {
@@ -156,13 +157,6 @@ impl NetworkPolicy {
     }
 }
 
-/// A rule for one of the usual names of this machine opens it by each of them; its other addresses, at which others
-/// may listen, need a rule of their own.
-fn opens_local(rule: &HostRule, host: &Host) -> bool {
-    let usual: Vec<Host> = ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten().collect();
-    rule.opens(host) || (usual.contains(host) && usual.iter().any(|name| rule.opens(name)))
-}
-
 /// Why a host may not be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -177,13 +171,4 @@ impl Refused {
     pub(crate) fn for_good(why: impl Into<String>) -> Refused {
         Refused { why: why.into(), grantable: false }
     }
-}
-
-/// What a host that may be reached may resolve to beside public addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pass {
-    /// This machine.
-    pub(crate) local: bool,
-    /// Private addresses.
-    pub(crate) private: bool,
 }

@@ -11,8 +11,9 @@ use tokio::sync::{Semaphore, watch};
 
 use super::host::{Host, HostRule};
 use super::limits::{self, Times};
-use super::outside::Outside;
-use super::policy::{NetworkPolicy, Pass, Refused};
+use super::policy::{NetworkPolicy, Refused};
+use haft_net::outside::Outside;
+use haft_net::outside::Pass;
 
 /// What connections of a session share.
 pub(super) struct Session {

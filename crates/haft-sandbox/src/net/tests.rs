@@ -22,8 +22,8 @@ use haft::ports::Refusal;
 
 use super::host::HostRule;
 use super::limits::Times;
-use super::outside::Outside;
 use super::{Listeners, Network, NetworkPolicy, Ticket};
+use haft_net::outside::Outside;
 
 /// A public address for `example.com` of the tests.
 const PUBLIC: &str = "93.184.216.34";

@@ -18,7 +18,6 @@ mod lives;
 mod made;
 mod memory;
 mod named;
-mod net;
 mod output;
 mod profile;
 mod repositories;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use haft_sandbox::net::address::{IPV4, IPV6, Kind, METADATA, Range, check};
-use haft_sandbox::net::host::{Host, HostRule};
-use haft_sandbox::net::preset::Preset;
+use haft_net::address::{IPV4, IPV6, Kind, METADATA, Range, check};
+use haft_net::host::{Host, HostRule};
+use haft_net::preset::Preset;
 
 fn is_public(address: &str) -> bool {
     check(address.parse().unwrap()).is_ok()

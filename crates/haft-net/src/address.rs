@@ -139,7 +139,7 @@ impl std::error::Error for NotPublic {}
 /// Whether an address is of the public internet.
 ///
 /// ```
-/// use haft_sandbox::net::address::{Kind, check};
+/// use haft_net::address::{Kind, check};
 ///
 /// assert!(check("1.1.1.1".parse().unwrap()).is_ok());
 /// let refused = check("::ffff:169.254.169.254".parse().unwrap()).unwrap_err();

@@ -17,7 +17,7 @@ const LABEL_BYTES_MAX: usize = 63;
 /// A host: a name in its one form, or an address.
 ///
 /// ```
-/// use haft_sandbox::net::host::Host;
+/// use haft_net::host::Host;
 ///
 /// assert_eq!(Host::parse("Example.COM.").unwrap().to_string(), "example.com");
 /// assert!(matches!(Host::parse("[::1]").unwrap(), Host::Address(address) if address.is_loopback()));
@@ -36,7 +36,7 @@ pub enum Host {
 pub struct BadHost(String);
 
 impl BadHost {
-    pub(super) fn new(why: String) -> BadHost {
+    pub(crate) fn new(why: String) -> BadHost {
         BadHost(why)
     }
 }
@@ -127,7 +127,7 @@ fn is_number(label: &str) -> bool {
 /// denies.
 ///
 /// ```
-/// use haft_sandbox::net::host::{Host, HostRule};
+/// use haft_net::host::{Host, HostRule};
 ///
 /// let rule: HostRule = "*.example.com".parse().unwrap();
 /// assert!(rule.covers(&Host::parse("a.b.example.com").unwrap()));
@@ -198,6 +198,14 @@ impl HostRule {
             }
             (_, host) => !host.is_local() && self.covers(host),
         }
+    }
+
+    /// Whether it opens a port of this machine. A rule for one of its usual names opens it by each of them; its other
+    /// addresses, at which others may listen, need a rule of their own. Without a port a rule opens none.
+    pub fn opens_local(&self, host: &Host, port: u16) -> bool {
+        let usual = || ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten();
+        let same = || usual().any(|name| name == *host) && usual().any(|name| self.opens(&name));
+        self.port == Some(port) && (self.opens(host) || same())
     }
 }
 
@@ -278,7 +286,7 @@ fn fits(pattern: &str, label: &str) -> bool {
 }
 
 /// So much of a foreign text as a message has room for, without anything that a terminal obeys.
-pub(super) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut shown: String =
         text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(100).is_some() {

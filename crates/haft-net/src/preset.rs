@@ -5,12 +5,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::host::{BadHost, HostRule};
+use crate::host::{BadHost, HostRule};
 
 /// A set of hosts with a name.
 ///
 /// ```
-/// use haft_sandbox::net::preset::Preset;
+/// use haft_net::preset::Preset;
 ///
 /// let preset: Preset = "package-registries".parse().unwrap();
 /// assert!(preset.hosts().contains(&"static.crates.io"));
@@ -101,7 +101,7 @@ impl FromStr for Preset {
         let found = Preset::ALL.into_iter().find(|preset| preset.name() == text);
         found.ok_or_else(|| {
             let names = Preset::ALL.map(|preset| format!("`{preset}`")).join(" and ");
-            BadHost::new(format!("there is no preset `{}`; {names} are known", super::host::shown(text)))
+            BadHost::new(format!("there is no preset `{}`; {names} are known", crate::host::shown(text)))
         })
     }
 }

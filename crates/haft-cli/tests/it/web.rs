@@ -1,0 +1,193 @@
+//! The web through the program, with servers on the loopback that settings open.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::room::{PATH, Ran, Room};
+use crate::run::with_script;
+use crate::run_http::{Served, asking, seen};
+
+/// A server that says this to everybody.
+fn server(kind: &str, body: &str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+fn open(room: &Room, port: u16) {
+    let settings = json!({"sandbox": {"network": {"allowedDomains": [format!("localhost:{port}")]}}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+}
+
+fn fetch(room: &Room, input: serde_json::Value, flags: &[&str]) -> Ran {
+    let input = input.to_string();
+    room.say(&[&["call", "WebFetch", &input][..], flags].concat())
+}
+
+#[test]
+fn a_page_of_this_machine_needs_its_port_and_a_yes() {
+    let room = Room::new();
+    let port = server("text/html", "<title>T</title><h1>Hello</h1><p>words");
+    let url = format!("http://localhost:{port}/");
+    let (input, allow) = (json!({"url": url}), ["--allow", "WebFetch(domain:localhost)"]);
+    let closed = fetch(&room, input.clone(), &allow);
+    assert_eq!(closed.code, Some(1), "{closed:?}");
+    assert!(
+        closed.stderr.contains(&format!("`localhost:{port}` among `sandbox.network.allowedDomains`")),
+        "{closed:?}"
+    );
+    open(&room, port);
+    let unasked = fetch(&room, input.clone(), &[]);
+    assert!(unasked.code == Some(1) && unasked.stderr.contains("localhost"), "{unasked:?}");
+    let got = fetch(&room, input.clone(), &allow);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.stdout.contains("title: T\n\n# Hello\n\nwords\n</web_content>"), "{got:?}");
+    let denied = fetch(&room, input, &["--allow", "WebFetch", "--deny", "WebFetch(domain:localhost)"]);
+    assert!(denied.code == Some(1) && denied.stderr.contains("WebFetch(domain:localhost)"), "{denied:?}");
+}
+
+#[test]
+fn a_bare_rule_opens_no_inner_address() {
+    let room = Room::new();
+    for url in [
+        "http://127.0.0.1:1234/",
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest/",
+        "http://[::1]/",
+        "http://0/",
+    ] {
+        let ran = fetch(
+            &room,
+            json!({"url": url}),
+            &["--allow", "WebFetch", "--permission-mode", "bypassPermissions"],
+        );
+        assert_eq!(ran.code, Some(1), "{url}: {ran:?}");
+    }
+}
+
+#[test]
+fn known_hosts_are_not_asked_about() {
+    let room = Room::new();
+    let check = |url: &str| room.say(&["check", "WebFetch", &json!({"url": url}).to_string()]).code;
+    assert_eq!(check("https://docs.python.org/3/"), Some(0));
+    assert_eq!(check("https://docs.python.org.evil.example/"), Some(10));
+    assert_eq!(check("https://house.example/"), Some(10));
+    room.write(
+        "home/.config/haft/settings.json",
+        r#"{"web": {"preapproved": ["house.example"], "usualPreapproved": false}}"#,
+    );
+    assert_eq!((check("https://house.example/"), check("https://docs.python.org/3/")), (Some(0), Some(10)));
+    room.write(
+        "home/.config/haft/settings.json",
+        r#"{"permissions": {"ask": ["WebFetch(domain:docs.python.org)"]}}"#,
+    );
+    assert_eq!(check("https://docs.python.org/3/"), Some(10));
+}
+
+#[test]
+fn a_search_is_offered_where_one_is_configured() {
+    let room = Room::new();
+    let names = |room: &Room| room.say(&["tools", "--format", "json"]).stdout;
+    assert!(names(&room).contains("\"WebFetch\"") && !names(&room).contains("\"WebSearch\""));
+    let port = server(
+        "application/json",
+        r#"{"results": [{"title": "T", "url": "https://a.example/", "content": "c"}]}"#,
+    );
+    let mut haft = room.haft(["call", "WebSearch", r#"{"query": "rust"}"#, "--allow", "WebSearch"]);
+    haft.env(PATH, std::env::var_os(PATH).unwrap()).env("SEARXNG_URL", format!("http://127.0.0.1:{port}"));
+    let ran = room.run(haft, "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("1. T\n   https://a.example/\n   c\n"), "{ran:?}");
+
+    let settings = json!({"web": {"search": "brave", "braveApiKey": "sk-very-secret", "searxngUrl": "http://x.example"}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    assert!(names(&room).contains("\"WebSearch\""));
+    let shown = room.say(&["settings", "show"]);
+    assert!(shown.stdout.contains("web.braveApiKey") && !shown.stdout.contains("secret"), "{shown:?}");
+    room.write("home/.config/haft/settings.json", r#"{"web": {"search": "tavily"}}"#);
+    let missing = room.say(&["tools"]);
+    assert!(missing.code == Some(2) && missing.stderr.contains("set TAVILY_API_KEY"), "{missing:?}");
+}
+
+/// It would get what is searched for.
+#[test]
+fn no_project_says_who_searches() {
+    let room = Room::new();
+    room.write(
+        "work/.haft/settings.json",
+        r#"{"web": {"searxngUrl": "http://evil.example", "preapproved": ["evil.example"]}}"#,
+    );
+    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
+    let ran = room.say(&["tools", "--format", "json"]);
+    assert!(!ran.stdout.contains("\"WebSearch\""), "{ran:?}");
+    assert!(ran.stderr.contains("`web` counts in your own settings only"), "{ran:?}");
+    assert_eq!(room.say(&["check", "WebFetch", r#"{"url": "https://evil.example/"}"#]).code, Some(10));
+}
+
+#[test]
+fn a_small_model_answers_a_prompt() {
+    let room = with_script(r#"{"turns": [{"text": "It says hello."}]}"#);
+    let served = Served::start(&room);
+    let port = server("text/plain", "hello, and more that nobody asked for");
+    let mut settings = json!({
+        "sandbox": {"network": {"allowedDomains": [format!("localhost:{port}")]}},
+        "web": {"answers": {"provider": "anthropic", "model": "small"}},
+        "run": {"anthropic": {"baseUrl": served.base_url("anthropic")}}});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    let input = json!({"url": format!("http://localhost:{port}/"), "prompt": "What does it say?"});
+    let ran = fetch(&room, input.clone(), &["--allow", "WebFetch"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("\nIt says hello.\n") && !ran.stdout.contains("nobody asked for"), "{ran:?}");
+    settings["run"] = json!({});
+    room.write("home/.config/haft/settings.json", &settings.to_string());
+    let without = fetch(&room, input, &["--allow", "WebFetch"]);
+    assert!(without.stdout.contains("there is no key for `anthropic`"), "{without:?}");
+    assert!(without.stdout.contains("nobody asked for"), "{without:?}");
+}
+
+#[test]
+fn a_run_fetches() {
+    let port = server("text/plain", "the page");
+    let script = json!({"turns": [
+        {"tool_calls": [{"name": "WebFetch", "input": {"url": format!("http://localhost:{port}/"), "prompt": "what?"}}]},
+        {"text": "done"}]});
+    let room = with_script(&script.to_string());
+    open(&room, port);
+    let path = room.path("script.json").display().to_string();
+    let ran = room.say(&[
+        "run",
+        "go",
+        "--script",
+        &path,
+        "--output",
+        "json",
+        "--allow",
+        "WebFetch(domain:localhost)",
+    ]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("the page"), "{ran:?}");
+}
+
+#[test]
+fn a_provider_searches_by_itself_where_settings_say_so() {
+    let room = Room::new();
+    let last = |room: &Room, more: &[&str]| {
+        let seen = seen(room, |url| asking(room, url, more));
+        let tools = seen.body["tools"].as_array().unwrap();
+        tools.iter().any(|tool| tool["type"] == "web_search_20250305" && tool["name"] == "web_search")
+    };
+    assert!(!last(&room, &[]));
+    room.write("home/.config/haft/settings.json", r#"{"web": {"search": "provider"}}"#);
+    assert!(last(&room, &[]));
+    assert!(!last(&room, &["--deny", "WebSearch"]), "a rule against searching holds there too");
+}

@@ -1,0 +1,214 @@
+//! Where a request goes: an address of the web that was read once, as browsers read it, and is used in that form only.
+//!
+//! Whoever judges a host and whoever dials it have to mean the same one, so both take it from here: the host is the one that
+//! the parser found, in the form in which it is sent. User information is refused, because it makes
+//! `https://example.com@evil.net` look like another host, and ports of other protocols are, because a server of those can be
+//! made to take a request for commands.
+
+use std::fmt;
+
+use url::Url;
+
+use super::limits::URL_BYTES_MAX;
+use crate::host::{Host, shown};
+
+/// Ports of other protocols, sorted: the list of the fetch standard.
+const OTHER_PORTS: &[u16] = &[
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
+    104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,
+    515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723,
+    2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+];
+
+/// An address that can be asked: `http` or `https`, a host, no user.
+///
+/// ```
+/// use haft_net::fetch::Target;
+///
+/// let target = Target::parse("HTTPS://Example.COM:443/a?b#c").unwrap();
+/// assert_eq!(target.to_string(), "https://example.com/a?b");
+/// assert_eq!((target.host().to_string().as_str(), target.port()), ("example.com", 443));
+/// assert!(Target::parse("https://me@example.com/").is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    url: Url,
+    host: Host,
+    port: u16,
+}
+
+/// A text that is no such address: why, and what is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadTarget(String);
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadTarget {}
+
+impl Target {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Target, BadTarget> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(BadTarget(format!("it has more than {URL_BYTES_MAX} bytes")));
+        }
+        let url = Url::parse(text.trim()).map_err(|error| {
+            let hint = if text.contains("://") { "" } else { "; it begins with `https://`" };
+            BadTarget(format!("`{}` is no address: {error}{hint}", shown(text)))
+        })?;
+        Target::of(url)
+    }
+
+    /// What a reference on this page leads to.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn join(&self, reference: &str) -> Result<Target, BadTarget> {
+        if reference.len() > URL_BYTES_MAX {
+            return Err(BadTarget(format!("it has more than {URL_BYTES_MAX} bytes")));
+        }
+        let bad = |error| BadTarget(format!("`{}` is no address: {error}", shown(reference)));
+        Target::of(self.url.join(reference).map_err(bad)?)
+    }
+
+    fn of(mut url: Url) -> Result<Target, BadTarget> {
+        let bad = |why: String| Err(BadTarget(why));
+        if !matches!(url.scheme(), "http" | "https") {
+            return bad(format!("`{}:` is not fetched; `https:` and `http:` are", shown(url.scheme())));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return bad(
+                "an address with a user or a password in it is refused; leave out what stands before `@`"
+                    .into(),
+            );
+        }
+        let host = match url.host() {
+            Some(url::Host::Domain(name)) => Host::parse(name).map_err(|bad| BadTarget(bad.to_string()))?,
+            Some(url::Host::Ipv4(address)) => Host::Address(address.into()),
+            Some(url::Host::Ipv6(address)) => Host::Address(std::net::IpAddr::V6(address).to_canonical()),
+            None => return bad("it names no host".into()),
+        };
+        let port = url.port_or_known_default().unwrap_or_default();
+        if OTHER_PORTS.binary_search(&port).is_ok() {
+            return bad(format!("port {port} is that of another protocol, and is not asked for pages"));
+        }
+        url.set_fragment(None);
+        Ok(Target { url, host, port })
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The port, given or usual.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether what is said is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// The path alone, as it is sent.
+    pub fn path(&self) -> &str {
+        self.url.path()
+    }
+
+    /// The same by `https`; the port stays, where one was given.
+    #[must_use]
+    pub fn encrypted(&self) -> Target {
+        let mut url = self.url.clone();
+        // The two are of one kind, so neither can be refused.
+        let _ = url.set_scheme("https");
+        Target::of(url).unwrap_or_else(|_| self.clone())
+    }
+
+    /// With these pairs as its query.
+    #[must_use]
+    pub fn with_query<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Target {
+        let mut target = self.clone();
+        target.url.query_pairs_mut().extend_pairs(pairs);
+        target
+    }
+
+    /// Path and query, as a request names them.
+    pub(super) fn of_request(&self) -> &str {
+        &self.url[url::Position::BeforePath..url::Position::AfterQuery]
+    }
+
+    /// Host and port, as a request names them.
+    pub(super) fn authority(&self) -> &str {
+        &self.url[url::Position::BeforeHost..url::Position::AfterPort]
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.url.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ports_are_sorted() {
+        assert!(OTHER_PORTS.is_sorted());
+    }
+
+    #[test]
+    fn what_is_no_address_says_why() {
+        for (text, part) in [
+            ("example.com", "it begins with `https://`"),
+            ("file:///etc/passwd", "`file:` is not fetched"),
+            ("ftp://example.com/", "`ftp:` is not fetched"),
+            ("javascript:alert(1)", "`javascript:` is not fetched"),
+            ("https://a:b@example.com/", "a user or a password"),
+            ("https://example.com@evil.net/", "a user or a password"),
+            ("http://example.com:25/", "port 25"),
+            ("http://exa mple.com/", "is no address"),
+            ("http://256.256.256.256/", "is no address"),
+            ("https://exa\0mple.com/", "is no address"),
+        ] {
+            let words = Target::parse(text).unwrap_err().to_string();
+            assert!(words.contains(part), "{text}: {words}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_addresses_that_browsers_make_of_them() {
+        for (text, host) in [
+            ("http://127.1/", "127.0.0.1"),
+            ("http://0x7f000001/", "127.0.0.1"),
+            ("http://017700000001/", "127.0.0.1"),
+            ("http://[::ffff:7f00:1]/", "127.0.0.1"),
+            ("http://①②⑦.0.0.1/", "127.0.0.1"),
+            ("http://bücher.example/", "xn--bcher-kva.example"),
+            ("http://EXAMPLE.com./", "example.com"),
+        ] {
+            assert_eq!(Target::parse(text).unwrap().host().to_string(), host, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_address_becomes_an_encrypted_one() {
+        let up = |text: &str| Target::parse(text).unwrap().encrypted().to_string();
+        assert_eq!(up("http://example.com/a?b"), "https://example.com/a?b");
+        assert_eq!(up("http://example.com:80/"), "https://example.com/");
+        assert_eq!(up("http://example.com:8080/"), "https://example.com:8080/");
+    }
+}

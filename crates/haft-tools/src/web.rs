@@ -1,0 +1,30 @@
+//! What the tools for the web share: pages as text, what was fetched lately, and words about it.
+//!
+//! - [`html`] makes Markdown of a page; `charset` finds out how its bytes are meant.
+//! - `document` is what came of an answer: text, a picture, a PDF, or nothing that can be read.
+//! - `cache` keeps documents for a while.
+//! - `words` marks text that is not the user's.
+//!
+//! Where bytes come from, and that they come from nowhere else, is `haft-net`'s business.
+
+mod cache;
+mod charset;
+pub(crate) mod document;
+pub mod html;
+pub(crate) mod words;
+
+use haft::BoxFuture;
+
+pub(crate) use cache::Cache;
+
+/// A model that answers a question about a page, where the host has one.
+///
+/// Called once for each fetch that has a `prompt`, with the page as text between marks that say what it is. Whoever implements
+/// this gives that model no tools. An error is words for the model that asked, which then gets the page itself.
+pub trait PageReader: Send + Sync + 'static {
+    /// The answer.
+    fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Gives the text of a PDF, where the host has something that can. An error is words for the model.
+pub type PdfText = fn(&[u8]) -> Result<String, String>;

@@ -1,0 +1,217 @@
+//! What came of an answer: text, a picture, a PDF.
+//!
+//! Servers say what they send, and some are wrong: pictures and PDFs are known by their first bytes whatever the header says, and
+//! what is said to be text and holds zeros is none. Everything else is taken as it is announced.
+
+use haft_net::fetch::Answer;
+use http::header::CONTENT_TYPE;
+use url::Url;
+
+use super::words;
+use super::{charset, html};
+use crate::web::PdfText;
+
+/// The largest picture, in bytes: what models take once it is written in base64.
+const IMAGE_BYTES_MAX: usize = 3_750_000;
+/// The largest PDF that is passed on whole, in bytes.
+const PDF_BYTES_MAX: usize = 8_000_000;
+/// How far text is looked into for bytes that no text has.
+const LOOKED_AT_MAX: usize = 8 * 1024;
+
+/// What a page is to a model.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) title: Option<String>,
+    /// What it is, for example `text/html`.
+    pub(crate) media_type: String,
+    /// How many bytes it had.
+    pub(crate) size: usize,
+    /// Whether its end is missing.
+    pub(crate) cut: bool,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Body {
+    Text(String),
+    Image(Vec<u8>),
+    /// A PDF whose text nobody here can read.
+    Pdf(Vec<u8>),
+}
+
+impl Document {
+    #[cfg(test)]
+    pub(crate) fn text(text: &str) -> Document {
+        let media_type = "text/plain".to_owned();
+        Document { title: None, media_type, size: text.len(), cut: false, body: Body::Text(text.to_owned()) }
+    }
+
+    /// How much is kept of it.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.body {
+            Body::Text(text) => text.len(),
+            Body::Image(bytes) | Body::Pdf(bytes) => bytes.len(),
+        }
+    }
+
+    /// Reads an answer. May take a while.
+    ///
+    /// # Errors
+    /// In words for the model: it is nothing that can be read.
+    pub(crate) fn of(answer: Answer, pdf: Option<PdfText>) -> Result<Document, String> {
+        let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
+        let (said, charset) = media_type(&header);
+        let (size, cut) = (answer.body.len(), answer.cut);
+        let is = |title, media_type: &str, body| {
+            Ok(Document { title, media_type: media_type.to_owned(), size, cut, body })
+        };
+        if let Some(image) = image_type(&answer.body) {
+            if cut || size > IMAGE_BYTES_MAX {
+                let most = words::size(IMAGE_BYTES_MAX);
+                return Err(format!(
+                    "it is a picture ({image}) of more than {most}, which is too large to be shown"
+                ));
+            }
+            return is(None, image, Body::Image(answer.body));
+        }
+        if answer.body.starts_with(b"%PDF-") {
+            let kind = "application/pdf";
+            if cut || size > PDF_BYTES_MAX {
+                let most = words::size(PDF_BYTES_MAX);
+                return Err(format!(
+                    "it is a PDF of more than {most}; download it with Bash and read it with Read"
+                ));
+            }
+            return match pdf {
+                Some(pdf) => is(None, kind, Body::Text(pdf(&answer.body)?)),
+                None => is(None, kind, Body::Pdf(answer.body)),
+            };
+        }
+        let kind = Kind::of(&said, &answer.body);
+        let wide = answer.body.starts_with(b"\xff\xfe") || answer.body.starts_with(b"\xfe\xff");
+        let looked_at = &answer.body[..size.min(LOOKED_AT_MAX)];
+        if kind == Kind::Binary
+            || (!wide && !is_wide(charset.as_deref()) && memchr::memchr(0, looked_at).is_some())
+        {
+            let said = if said.is_empty() { "something without a type" } else { &said };
+            let size = words::size(size);
+            return Err(format!(
+                "it is {} of {size}, which is not text; download it with Bash if it is needed",
+                haft_net::host::shown(said)
+            ));
+        }
+        let tld = match answer.target.host() {
+            haft_net::host::Host::Name(name) => name.rsplit('.').next().map(str::to_owned),
+            haft_net::host::Host::Address(_) => None,
+        };
+        let text = charset::text(answer.body, charset.as_deref(), tld.as_deref());
+        let (title, text) = match kind {
+            Kind::Html => {
+                let base = Url::parse(answer.target.as_str()).ok();
+                let page = html::read(&text, base.as_ref());
+                (page.title.map(|title| words::visible(&title).into_owned()), page.markdown)
+            }
+            Kind::Json if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() => {
+                (None, words::indented(&text))
+            }
+            _ => (None, text),
+        };
+        let text = match words::visible(&text) {
+            std::borrow::Cow::Borrowed(_) => text,
+            std::borrow::Cow::Owned(seen) => seen,
+        };
+        let media_type = if said.is_empty() { kind.usual() } else { &said };
+        is(title, media_type, Body::Text(text))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Html,
+    Json,
+    Text,
+    Binary,
+}
+
+impl Kind {
+    fn of(said: &str, body: &[u8]) -> Kind {
+        match said {
+            "text/html" | "application/xhtml+xml" => Kind::Html,
+            "application/json" | "text/json" => Kind::Json,
+            _ if said.ends_with("+json") => Kind::Json,
+            _ if said.starts_with("text/") || said.ends_with("+xml") => Kind::Text,
+            "application/xml"
+            | "application/javascript"
+            | "application/x-javascript"
+            | "application/ecmascript"
+            | "application/yaml"
+            | "application/x-yaml"
+            | "application/toml"
+            | "application/x-ndjson"
+            | "application/jsonl"
+            | "application/sql"
+            | "application/x-sh"
+            | "application/graphql" => Kind::Text,
+            "" | "application/octet-stream" | "application/x-octet-stream" | "application/unknown" => {
+                sniffed(body)
+            }
+            _ => Kind::Binary,
+        }
+    }
+
+    fn usual(self) -> &'static str {
+        match self {
+            Kind::Html => "text/html",
+            Kind::Json => "application/json",
+            Kind::Text | Kind::Binary => "text/plain",
+        }
+    }
+}
+
+/// What bytes look like that come without a word.
+fn sniffed(body: &[u8]) -> Kind {
+    let start = &body[..body.len().min(LOOKED_AT_MAX)];
+    let begins = start.trim_ascii_start();
+    let starts = |text: &str| {
+        begins.get(..text.len()).is_some_and(|given| given.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    if starts("<!doctype html") || starts("<html") {
+        return Kind::Html;
+    }
+    let is_text = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        // The last character may be cut in two.
+        Err(bad) => bad.error_len().is_none(),
+    };
+    match is_text && memchr::memchr(0, start).is_none() {
+        true if matches!(begins.first(), Some(b'{' | b'[')) => Kind::Json,
+        true => Kind::Text,
+        false => Kind::Binary,
+    }
+}
+
+fn is_wide(charset: Option<&str>) -> bool {
+    charset.is_some_and(|charset| charset.to_ascii_lowercase().starts_with("utf-16"))
+}
+
+/// The type and the charset of a header.
+fn media_type(header: &str) -> (String, Option<String>) {
+    let mut parts = header.split(';');
+    let said = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let charset = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches(['"', '\'']).to_owned())
+    });
+    (said, charset)
+}
+
+/// The type of a picture that models take, by its first bytes.
+fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}

@@ -1,0 +1,251 @@
+//! Who searches: how each is asked, and how its answer is read. Nothing is sent from here.
+
+use std::fmt;
+
+use haft_net::fetch::{Ask, Target};
+use haft_net::host::Host;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{HITS_MAX, Query, SNIPPET_CHARS_MAX};
+use crate::web::{html, words};
+
+/// Where Brave is asked.
+const BRAVE: &str = "https://api.search.brave.com/res/v1/web/search";
+/// Where Tavily is asked.
+const TAVILY: &str = "https://api.tavily.com/search";
+/// How many pages are asked for: some may be of domains that are not wanted.
+const ASKED_FOR: usize = 2 * HITS_MAX;
+
+/// A key, which is sent and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// This key.
+    pub fn new(key: impl Into<String>) -> Key {
+        Key(key.into())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// A search that can be asked.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    kind: Kind,
+    target: Target,
+    key: Option<Key>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Searxng,
+    Brave,
+    Tavily,
+}
+
+/// Why a search can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadBackend(String);
+
+impl fmt::Display for BadBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadBackend {}
+
+/// A page that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) title: String,
+    pub(super) url: String,
+    pub(super) words: String,
+}
+
+impl Backend {
+    /// A SearXNG, by the address of its first page. It has to allow the format `json` (`search.formats` in its settings).
+    ///
+    /// # Errors
+    /// What is wrong with the address.
+    pub fn searxng(base_url: &str) -> Result<Backend, BadBackend> {
+        let base = base_url.trim().trim_end_matches('/');
+        let target = Target::parse(&format!("{base}/search")).map_err(|bad| BadBackend(bad.to_string()))?;
+        Ok(Backend { kind: Kind::Searxng, target, key: None })
+    }
+
+    /// The search of Brave.
+    pub fn brave(key: Key) -> Backend {
+        Backend::with_key(Kind::Brave, BRAVE, key)
+    }
+
+    /// The search of Tavily.
+    pub fn tavily(key: Key) -> Backend {
+        Backend::with_key(Kind::Tavily, TAVILY, key)
+    }
+
+    fn with_key(kind: Kind, url: &str, key: Key) -> Backend {
+        Backend { kind, target: Target::parse(url).expect("a test reads it"), key: Some(key) }
+    }
+
+    /// The same at another address: a gateway, or a server of a test.
+    ///
+    /// # Errors
+    /// What is wrong with the address.
+    pub fn at(mut self, url: &str) -> Result<Backend, BadBackend> {
+        self.target = Target::parse(url).map_err(|bad| BadBackend(bad.to_string()))?;
+        Ok(self)
+    }
+
+    /// Where it is.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Searxng => "SearXNG",
+            Kind::Brave => "Brave",
+            Kind::Tavily => "Tavily",
+        }
+    }
+
+    /// A text without the key.
+    pub(super) fn hidden(&self, text: String) -> String {
+        match &self.key {
+            Some(Key(key)) if !key.is_empty() => text.replace(key.as_str(), "(the key)"),
+            _ => text,
+        }
+    }
+
+    pub(super) fn ask(&self, query: &Query<'_>) -> Ask {
+        let key = || self.key.as_ref().map_or("", |key| key.0.as_str());
+        let header = |text: &str| {
+            let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+            value.set_sensitive(true);
+            value
+        };
+        let count = ASKED_FOR.to_string();
+        let ask = match self.kind {
+            Kind::Searxng => {
+                Ask::get(self.target.with_query([("q", &*with_sites(query)), ("format", "json")]))
+            }
+            Kind::Brave => {
+                let query = with_sites(query);
+                let pairs = [("q", &*query), ("count", &*count), ("text_decorations", "false")];
+                let name = HeaderName::from_static("x-subscription-token");
+                Ask::get(self.target.with_query(pairs)).header(name, header(key()))
+            }
+            Kind::Tavily => {
+                let names = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>();
+                let body = json!({
+                    "query": query.text, "max_results": ASKED_FOR,
+                    "include_domains": names(&query.allowed), "exclude_domains": names(&query.blocked),
+                });
+                let bearer = header(&format!("Bearer {}", key()));
+                Ask::post_json(self.target.clone(), body.to_string()).header(AUTHORIZATION, bearer)
+            }
+        };
+        ask.header(ACCEPT, HeaderValue::from_static("application/json"))
+    }
+
+    /// What a status means that is not the answer.
+    pub(super) fn refused(&self, status: u16) -> String {
+        let name = self.name();
+        let hint = match (self.kind, status) {
+            (Kind::Searxng, 403) => {
+                "it doesn't give JSON; the user has to add `json` to `search.formats` in its settings"
+            }
+            (_, 401 | 403) => "its key is not accepted; tell the user",
+            (_, 402 | 432 | 433) => "its plan is used up; tell the user",
+            (_, 429) => "it was asked too often; wait before trying again",
+            (_, 500..=599) => "it has a problem that may pass",
+            _ => "its address may be wrong",
+        };
+        format!("the search by {name} answered {status}: {hint}")
+    }
+
+    /// The pages of an answer; nothing if it is none.
+    pub(super) fn read(&self, body: &[u8]) -> Option<Vec<Hit>> {
+        let found: Vec<Found> = match self.kind {
+            Kind::Searxng | Kind::Tavily => serde_json::from_slice::<Results>(body).ok()?.results?,
+            Kind::Brave => {
+                // Where there are no pages there is no list.
+                serde_json::from_slice::<Brave>(body)
+                    .ok()?
+                    .web
+                    .and_then(|web| web.results)
+                    .unwrap_or_default()
+            }
+        };
+        let mut hits: Vec<Hit> = Vec::new();
+        for Found { title, url, content, description } in found {
+            let words = content.or(description).unwrap_or_default();
+            let hit = Hit {
+                title: plain(&title.unwrap_or_default()),
+                url: words::visible(&url).into_owned(),
+                words: plain(&words),
+            };
+            // An address with something else in it would not stay on its line.
+            if !hit.url.contains(char::is_whitespace) && !hits.iter().any(|known| known.url == hit.url) {
+                hits.push(hit);
+            }
+        }
+        Some(hits)
+    }
+}
+
+/// The question with domains as most searches understand them.
+fn with_sites(query: &Query<'_>) -> String {
+    let mut text = query.text.to_owned();
+    for domain in &query.blocked {
+        text.push_str(&format!(" -site:{domain}"));
+    }
+    let sites: Vec<String> = query.allowed.iter().map(|domain| format!("site:{domain}")).collect();
+    match sites.as_slice() {
+        [] => text,
+        [one] => format!("{text} {one}"),
+        all => format!("{text} ({})", all.join(" OR ")),
+    }
+}
+
+/// Words on one line, without tags.
+fn plain(text: &str) -> String {
+    let text = if text.contains(['<', '&']) {
+        html::read(text, None).markdown.replace("**", "")
+    } else {
+        text.to_owned()
+    };
+    let text = words::visible(&text);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SNIPPET_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[derive(Deserialize)]
+struct Results {
+    results: Option<Vec<Found>>,
+}
+
+#[derive(Deserialize)]
+struct Brave {
+    web: Option<Results>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    title: Option<String>,
+    url: String,
+    content: Option<String>,
+    description: Option<String>,
+}
