@@ -21,8 +21,8 @@ pub use asker::{Answer, Approval, Asker, Choice, UserQuestion};
 pub use authorizer::{Authorizer, Because, Classified, Request, Ruling};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
-    Captured, Confinement, Exit, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome, ProcessRequest,
-    Processes, Refusal, Spill,
+    Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome,
+    ProcessRequest, Processes, Refusal, Spill,
 };
 pub use recorder::{Intent, RecordError, Recorder};
 pub use resources::{Resource, ResourceError, Resources};
