@@ -1,6 +1,7 @@
 //! From flags and environment to an engine that is ready for calls.
 
 mod base;
+mod browser;
 mod confine;
 mod pool;
 mod said;
@@ -120,7 +121,10 @@ fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session
 /// The tools that are built in.
 fn core(given: &Given, lookup: Lookup<'_>) -> Result<Registry, Usage> {
     let tools = haft_tools::core_with(&bash(lookup, given)?);
-    Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
+    let registry = Registry::new()
+        .with(tools)
+        .and_then(|registry| registry.with(browser::browser(lookup, given).tools()));
+    registry.map_err(|error| Usage(error.to_string()))
 }
 
 fn assemble(

@@ -17,6 +17,7 @@
 
 pub mod address;
 mod body;
+mod check;
 mod dns;
 mod head;
 mod hello;

@@ -18,6 +18,8 @@
 pub mod bash;
 #[cfg(feature = "files")]
 mod blocking;
+#[cfg(feature = "browser")]
+pub mod browser;
 #[cfg(feature = "files")]
 mod diff;
 #[cfg(feature = "files")]
@@ -53,6 +55,8 @@ use haft::{AnyTool, BadTool, Tool};
 
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "browser")]
+pub use browser::Browser;
 #[cfg(feature = "files")]
 pub use edit::Edit;
 #[cfg(feature = "files")]
@@ -77,7 +81,8 @@ pub fn core() -> Vec<AnyTool> {
     all()
 }
 
-/// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
+/// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left. Without those of the
+/// [browser](Browser::tools), which have options of their own.
 #[cfg(feature = "shell")]
 pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
     with(bash)
@@ -88,10 +93,14 @@ pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
 /// The list is written out: a tool that isn't here isn't there. Those of one list share what they have seen of files, by
 /// session: `Edit` knows what `Read` has read.
 pub fn all() -> Vec<AnyTool> {
-    with(
+    let mut tools = with(
         #[cfg(feature = "shell")]
         &Bash::new(),
-    )
+    );
+    #[cfg(feature = "browser")]
+    tools.extend(Browser::new().tools());
+    tools.sort_by(|one, other| one.name().cmp(other.name()));
+    tools
 }
 
 fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
@@ -121,7 +130,7 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
 
 /// A tool of ours can always be registered; a test holds it.
 #[cfg_attr(
-    not(any(feature = "files", feature = "shell")),
+    not(any(feature = "browser", feature = "files", feature = "shell")),
     expect(dead_code, reason = "there are no tools in this build")
 )]
 fn built_in(tool: impl Tool) -> AnyTool {
