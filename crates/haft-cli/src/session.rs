@@ -1,6 +1,7 @@
 //! From flags and environment to an engine that is ready for calls.
 
 mod base;
+mod browser;
 mod confine;
 mod pool;
 mod said;
@@ -18,7 +19,7 @@ use haft::{Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
 
-use self::tools::{bash, warn_of_clashes, with_agents};
+use self::tools::{core, warn_of_clashes};
 use crate::Usage;
 use crate::args::Common;
 use crate::given::Given;
@@ -116,14 +117,6 @@ fn said(session: Session) -> Result<Session, Usage> {
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session, Usage> {
     assemble(|given| core(given, common, lookup), common, lookup, purpose)
-}
-
-/// The tools that are built in.
-fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result<Registry, Usage> {
-    let (fetch, search) = web::tools(given, lookup)?;
-    let tools = haft_tools::core_with_web(&bash(lookup, given)?, fetch, search);
-    let tools = with_agents(tools, given, common)?;
-    Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }
 
 fn assemble(

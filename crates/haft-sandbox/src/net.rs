@@ -16,6 +16,7 @@
 //! strangers. Names are resolved by the system's own resolver, which blocks, on a few threads of that runtime.
 
 mod body;
+mod check;
 mod dns;
 mod head;
 mod hello;
@@ -35,7 +36,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use haft::ports::Refusal;
+use haft::ports::{HostGrants, Refusal};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
@@ -113,12 +114,12 @@ impl Network {
         Ok(Network { session, proxy, stop: Some(stop), stopped: Mutex::new(stopped), thread: Some(thread) })
     }
 
-    /// Lets a call use the network: what the session's rules allow, and these hosts.
+    /// Lets a call use the network: what the session's rules allow, these hosts, and what is granted while it runs.
     ///
     /// # Errors
     /// The system has no random numbers for its token.
-    pub(crate) fn admit(&self, hosts: &[HostRule]) -> io::Result<Ticket> {
-        Ticket::new(self.session.clone(), self.proxy, hosts)
+    pub(crate) fn admit(&self, hosts: &[HostRule], live: Option<HostGrants>) -> io::Result<Ticket> {
+        Ticket::new(self.session.clone(), self.proxy, hosts, live)
     }
 
     /// What came without the token of a running call.

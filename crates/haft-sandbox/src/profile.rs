@@ -482,7 +482,7 @@ fn beneath(path: &Path, folder: &Path) -> bool {
 /// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
 pub(crate) fn reaches(request: &ProcessRequest) -> bool {
     match request.confinement {
-        Confinement::ReadOnly => !request.hosts.is_empty(),
+        Confinement::ReadOnly => !request.hosts.is_empty() || request.grants.is_some(),
         Confinement::Session => true,
         Confinement::Outside => false,
     }

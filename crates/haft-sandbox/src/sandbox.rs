@@ -458,7 +458,7 @@ impl Inner {
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
-        let ticket = network.admit(&hosts?);
+        let ticket = network.admit(&hosts?, request.grants.clone());
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
     }
 

@@ -24,6 +24,8 @@ pub mod ask_user_question;
 pub mod bash;
 #[cfg(any(feature = "files", feature = "web"))]
 mod blocking;
+#[cfg(feature = "browser")]
+pub mod browser;
 #[cfg(any(feature = "planning", feature = "tasks"))]
 mod by_session;
 #[cfg(feature = "files")]
@@ -84,6 +86,7 @@ pub mod scripts;
 mod seen;
 #[cfg(feature = "agents")]
 pub mod send_message;
+mod set;
 #[cfg(feature = "skills")]
 pub mod skill;
 #[cfg(feature = "files")]
@@ -108,14 +111,14 @@ pub mod todo_write;
 pub mod verify_plan;
 #[cfg(feature = "files")]
 mod walk;
-#[cfg(feature = "worktrees")]
-pub mod worktrees;
 #[cfg(feature = "web")]
 pub mod web;
 #[cfg(feature = "web")]
 pub mod web_fetch;
 #[cfg(feature = "web")]
 pub mod web_search;
+#[cfg(feature = "worktrees")]
+pub mod worktrees;
 #[cfg(feature = "files")]
 pub mod write;
 
@@ -129,6 +132,8 @@ pub use apply_patch::ApplyPatch;
 pub use ask_user_question::AskUserQuestion;
 #[cfg(feature = "shell")]
 pub use bash::Bash;
+#[cfg(feature = "browser")]
+pub use browser::Browser;
 #[cfg(feature = "files")]
 pub use compare::Diff;
 #[cfg(feature = "planning")]
@@ -169,6 +174,7 @@ pub use rewind::Rewind;
 pub use seen::Seen;
 #[cfg(feature = "agents")]
 pub use send_message::SendMessage;
+pub use set::BuiltIns;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
 #[cfg(feature = "files")]
@@ -199,146 +205,14 @@ pub use web_search::WebSearch;
 pub use write::Write;
 
 /// The tools that every agent wants: all of those that this build has.
-pub fn core() -> Vec<AnyTool> {
-    all()
-}
-
-/// The same with a shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
-#[cfg(feature = "shell")]
-pub fn core_with(bash: &Bash) -> Vec<AnyTool> {
-    with(
-        bash,
-        #[cfg(feature = "web")]
-        Default::default(),
-    )
-}
-
-/// The same with the web as the host wants it: what may be reached, who searches, who answers questions about pages.
-#[cfg(all(feature = "shell", feature = "web"))]
-pub fn core_with_web(bash: &Bash, fetch: WebFetch, search: WebSearch) -> Vec<AnyTool> {
-    with(bash, (fetch, search))
-}
-
-/// These tools with one for skills; without any it is there and not offered.
-#[cfg(feature = "skills")]
-pub fn with_skills(mut tools: Vec<AnyTool>, skills: skill::Skills) -> Vec<AnyTool> {
-    for tool in tools.iter_mut().filter(|tool| tool.name() == "Skill") {
-        *tool = built_in(Skill::new(skills.clone()));
-    }
-    tools
-}
-
-/// Every tool of this build, by name.
 ///
-/// The list is written out: a tool that isn't here isn't there. Those of one list share what they have seen of files, by
-/// session: `Edit` knows what `Read` has read.
-pub fn all() -> Vec<AnyTool> {
-    with(
-        #[cfg(feature = "shell")]
-        &Bash::new(),
-        #[cfg(feature = "web")]
-        Default::default(),
-    )
-}
-
-fn with(
-    #[cfg(feature = "shell")] bash: &Bash,
-    #[cfg(feature = "web")] (fetch, search): (WebFetch, WebSearch),
-) -> Vec<AnyTool> {
-    #[cfg(feature = "files")]
-    let seen = Seen::default();
-    #[cfg(feature = "planning")]
-    let plans = Plans::default();
-    #[cfg(feature = "tasks")]
-    let lists = TaskLists::default();
-    vec![
-        #[cfg(feature = "agents")]
-        built_in(agent::Agent::default()),
-        #[cfg(feature = "files")]
-        built_in(apply_patch::ApplyPatch::new(&seen)),
-        #[cfg(feature = "planning")]
-        built_in(ask_user_question::AskUserQuestion),
-        #[cfg(feature = "shell")]
-        built_in(bash.clone()),
-        #[cfg(feature = "planning")]
-        built_in(config::Config),
-        #[cfg(feature = "cron")]
-        built_in(cron_create::CronCreate),
-        #[cfg(feature = "cron")]
-        built_in(cron_delete::CronDelete),
-        #[cfg(feature = "cron")]
-        built_in(cron_list::CronList),
-        #[cfg(feature = "files")]
-        built_in(compare::Diff),
-        #[cfg(feature = "files")]
-        built_in(edit::Edit::new(&seen)),
-        #[cfg(feature = "planning")]
-        built_in(enter_plan_mode::EnterPlanMode::new(&plans)),
-        #[cfg(feature = "worktrees")]
-        built_in(enter_worktree::EnterWorktree::default()),
-        #[cfg(feature = "planning")]
-        built_in(exit_plan_mode::ExitPlanMode::new(&plans)),
-        #[cfg(feature = "worktrees")]
-        built_in(exit_worktree::ExitWorktree),
-        #[cfg(feature = "files")]
-        built_in(glob::Glob),
-        #[cfg(feature = "files")]
-        built_in(grep::Grep),
-        #[cfg(feature = "files")]
-        built_in(ls::Ls),
-        #[cfg(feature = "shell")]
-        built_in(monitor::Monitor::new(bash)),
-        #[cfg(feature = "files")]
-        built_in(multi_edit::MultiEdit::new(&seen)),
-        #[cfg(feature = "files")]
-        built_in(read::Read::new(&seen)),
-        #[cfg(feature = "files")]
-        built_in(rewind::Rewind::new(&seen)),
-        #[cfg(feature = "agents")]
-        built_in(send_message::SendMessage),
-        #[cfg(feature = "skills")]
-        built_in(skill::Skill::default()),
-        #[cfg(feature = "files")]
-        built_in(sleep::Sleep),
-        #[cfg(feature = "tasks")]
-        built_in(task_create::TaskCreate::new(&lists)),
-        #[cfg(feature = "tasks")]
-        built_in(task_get::TaskGet::new(&lists)),
-        #[cfg(feature = "tasks")]
-        built_in(task_list::TaskList::new(&lists)),
-        #[cfg(feature = "shell")]
-        built_in(task_output::TaskOutput),
-        #[cfg(feature = "shell")]
-        built_in(task_stop::TaskStop),
-        #[cfg(feature = "tasks")]
-        built_in(task_update::TaskUpdate::new(&lists)),
-        #[cfg(feature = "tasks")]
-        built_in(todo_write::TodoWrite::new(&lists)),
-        #[cfg(feature = "planning")]
-        built_in(verify_plan::VerifyPlan::new(&plans)),
-        #[cfg(feature = "web")]
-        built_in(fetch),
-        #[cfg(feature = "web")]
-        built_in(search),
-        #[cfg(feature = "files")]
-        built_in(write::Write::new(&seen)),
-    ]
+/// [`BuiltIns`] is for hosts that want some of them otherwise.
+pub fn core() -> Vec<AnyTool> {
+    BuiltIns::new().tools()
 }
 
 /// A tool of ours can always be registered; a test holds it.
-#[cfg_attr(
-    not(any(
-        feature = "cron",
-        feature = "files",
-        feature = "planning",
-        feature = "shell",
-        feature = "skills",
-        feature = "tasks",
-        feature = "worktrees"
-    )),
-    not(any(feature = "files", feature = "shell", feature = "web")),
-    expect(dead_code, reason = "there are no tools in this build")
-)]
+#[allow(dead_code, reason = "there are no tools in a build without features")]
 fn built_in(tool: impl Tool) -> AnyTool {
     AnyTool::typed(tool).unwrap_or_else(|BadTool { name, reason }| panic!("the tool `{name}` {reason}"))
 }
@@ -354,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_list_is_sorted_and_registers() {
-        let names: Vec<String> = all().iter().map(|tool| tool.name().to_owned()).collect();
+        let names: Vec<String> = core().iter().map(|tool| tool.name().to_owned()).collect();
         assert!(names.is_sorted(), "{names:?}");
         let registry = haft::Registry::new().with(core()).unwrap();
         assert_eq!(registry.len(), names.len());
@@ -362,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_tool_says_its_group_feature_and_limit() {
-        for tool in all() {
+        for tool in core() {
             assert_ne!(tool.group(), "other", "{}", tool.name());
             assert!(tool.description().len() > 80, "{}: too short for a model", tool.name());
         }

@@ -24,6 +24,9 @@ pub const HAFT_MCP_SERVER: &str = "HAFT_MCP_SERVER";
 pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
 /// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.
 pub const HAFT_BASH_TIMEOUT_MAX_MS: &str = "HAFT_BASH_TIMEOUT_MAX_MS";
+/// The Chromium that the browser tools start: a path, or a name to be looked for on `PATH`. Default: the first that is found by its
+/// usual names (`chromium`, `google-chrome` …).
+pub const HAFT_CHROMIUM: &str = "HAFT_CHROMIUM";
 
 /// Finds the value of a variable; usually [`std::env::var_os`].
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -59,6 +62,11 @@ pub fn state_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
 /// Returns [`HAFT_CONFIG_DIR`] or its default; nothing where no home folder is known.
 pub fn config_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
     folder(lookup, HAFT_CONFIG_DIR, "XDG_CONFIG_HOME", ".config")
+}
+
+/// Returns [`HAFT_CHROMIUM`].
+pub fn chromium(lookup: Lookup<'_>) -> Option<PathBuf> {
+    set(lookup, HAFT_CHROMIUM).map(PathBuf::from)
 }
 
 /// Reads a whole number from 1 on.

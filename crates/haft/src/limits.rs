@@ -43,6 +43,11 @@ pub const VIOLATION_LEVELS_MAX: usize = 256;
 /// How many steps one attempt to coerce an input may take.
 pub const COERCE_STEPS_MAX: usize = 100_000;
 
+/// How many hosts may be granted to a child while it runs.
+pub const HOST_GRANTS_MAX: usize = 256;
+/// How many refusals of such a child are kept until somebody asks for them.
+pub const HOST_REFUSALS_MAX: usize = 100;
+
 /// How many entries one directory listing may have; a larger directory is refused as too large.
 pub const LIST_ENTRIES_MAX: usize = 100_000;
 /// How many bytes of one file a tool may take into memory at once.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::results::Readers;
-use haft::{AnyTool, BadTool, Registry, Snapshot};
-use haft_tools::{Agent, Bash, EnterWorktree, scripts};
+use haft::{Registry, Snapshot};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, scripts};
 
 use super::workspace::{real, reason};
+use super::{browser, web};
 use crate::Usage;
 use crate::agents::kinds::Kinds;
 use crate::args::Common;
@@ -19,7 +20,7 @@ use crate::output;
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
 
 /// The shell with the limits of the environment, and what settings let run without the sandbox.
-pub(super) fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
+fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
     let (usual, max) = haft::env::bash_timeouts(lookup).map_err(|error| Usage(error.to_string()))?;
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
     let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -30,19 +31,17 @@ pub(super) fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
     Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
-/// These tools, with the kinds of agents that this session has, and worktrees where it works.
-pub(super) fn with_agents(
-    tools: Vec<AnyTool>,
-    given: &Given,
-    common: &Common,
-) -> Result<Vec<AnyTool>, Usage> {
-    let of_session = |tool: AnyTool| match tool.name() {
-        "Agent" => AnyTool::typed(Agent::new(Kinds::load(given, common).told())),
-        "EnterWorktree" => AnyTool::typed(EnterWorktree::of(&given.places.cwd)),
-        _ => Ok(tool),
-    };
-    let tools: Result<Vec<AnyTool>, BadTool> = tools.into_iter().map(of_session).collect();
-    tools.map_err(|BadTool { name, reason }| Usage(format!("the tool `{name}` {reason}")))
+/// The tools that are built in.
+pub(super) fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result<Registry, Usage> {
+    let (fetch, search) = web::tools(given, lookup)?;
+    let tools = BuiltIns::new()
+        .agent(Agent::new(Kinds::load(given, common).told()))
+        .bash(bash(lookup, given)?)
+        .browser(browser::browser(lookup, given))
+        .web(fetch, search)
+        .worktrees(EnterWorktree::of(&given.places.cwd))
+        .tools();
+    Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.

@@ -3,10 +3,11 @@
 //! Refusals of the proxy belong to the call whose token came with the request. A question to the name server carries no
 //! token, so it counts for every call that is running: one of them asked.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::ports::Refusal;
+use haft::ports::{HostGrants, Refusal};
 use tokio::sync::{Semaphore, watch};
 
 use super::host::{Host, HostRule};
@@ -73,9 +74,8 @@ impl Session {
     pub(super) fn asked_for(&self, name: &str) {
         let calls = self.calls().clone();
         for call in calls {
-            let allowed = Host::parse(name).is_ok_and(|host| {
-                [443, 80].into_iter().any(|port| self.policy.judge(&call.grants, &host, port).is_ok())
-            });
+            let allowed = Host::parse(name)
+                .is_ok_and(|host| [443, 80].into_iter().any(|port| call.may(self, &host, port)));
             let why = if allowed {
                 format!(
                     "`{name}` is allowed, but only through the proxy: a program asked for its address instead of using \
@@ -102,6 +102,8 @@ pub(super) struct Call {
     /// What follows `Basic` in the header.
     authorization: String,
     grants: Vec<HostRule>,
+    /// What it is granted while it runs, and who hears of refusals at once.
+    live: Option<HostGrants>,
     /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
     refused: Log,
     asked: Log,
@@ -112,29 +114,48 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(authorization: String, grants: Vec<HostRule>) -> Call {
+    pub(super) fn new(authorization: String, grants: Vec<HostRule>, live: Option<HostGrants>) -> Call {
         let (ended, _) = watch::channel(false);
         let (refused, asked, failed) = Default::default();
-        Call { authorization, grants, refused, asked, failed, open: AtomicUsize::new(0), ended }
+        Call { authorization, grants, live, refused, asked, failed, open: AtomicUsize::new(0), ended }
     }
 
     /// Whether it may reach a host; if not, that is noted.
     pub(super) fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
-        session.policy.judge(&self.grants, host, port).inspect_err(|why| self.refuse(host, port, why))
+        session.policy.judge(&self.grants(), host, port).inspect_err(|why| self.refuse(host, port, why))
     }
 
     /// Whether it could reach a host; nothing is noted.
     pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> bool {
-        session.policy.judge(&self.grants, host, port).is_ok()
+        session.policy.judge(&self.grants(), host, port).is_ok()
+    }
+
+    /// All that it was granted until now. What can't be read grants nothing.
+    fn grants(&self) -> Cow<'_, [HostRule]> {
+        let more = self.live.iter().flat_map(HostGrants::hosts).filter_map(|host| host.parse().ok());
+        let more: Vec<HostRule> = more.collect();
+        if more.is_empty() {
+            return Cow::Borrowed(&self.grants);
+        }
+        Cow::Owned(self.grants.iter().cloned().chain(more).collect())
+    }
+
+    fn tell(&self, refusal: impl FnOnce() -> Refusal) {
+        if let Some(live) = &self.live {
+            live.refused(refusal());
+        }
     }
 
     pub(super) fn refuse(&self, host: &Host, port: u16, why: &Refused) {
+        self.tell(|| refusal(&host.to_string(), Some(port), why));
         self.refused.add(&host.to_string(), Some(port), why);
     }
 
     /// Notes a host that it may reach and that can't be reached.
     pub(super) fn failed(&self, host: &Host, port: u16, why: &str) {
-        self.failed.put(Refusal::Unreached { host: host.to_string(), port, why: why.to_owned() });
+        let failed = Refusal::Unreached { host: host.to_string(), port, why: why.to_owned() };
+        self.tell(|| failed.clone());
+        self.failed.put(failed);
     }
 
     pub(super) fn refusals(&self) -> Vec<Refusal> {
@@ -176,14 +197,18 @@ impl Drop for Connection {
     }
 }
 
+fn refusal(host: &str, port: Option<u16>, refused: &Refused) -> Refusal {
+    let Refused { why, grantable } = refused.clone();
+    Refusal::Host { host: host.to_owned(), port, why, grantable }
+}
+
 /// Refusals: each once, and so many.
 #[derive(Default)]
 struct Log(Mutex<Vec<Refusal>>);
 
 impl Log {
     fn add(&self, host: &str, port: Option<u16>, refused: &Refused) {
-        let Refused { why, grantable } = refused.clone();
-        self.put(Refusal::Host { host: host.to_owned(), port, why, grantable });
+        self.put(refusal(host, port, refused));
     }
 
     fn put(&self, refusal: Refusal) {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use haft::BoxFuture;
-use haft::ports::Refusal;
+use haft::ports::{HostGrants, Refusal};
 
 use super::host::HostRule;
 use super::limits::Times;
@@ -92,7 +92,12 @@ struct Net {
 impl Net {
     fn admit(&self, hosts: &[&str]) -> Ticket {
         let rules: Vec<HostRule> = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        self.network.admit(&rules).unwrap()
+        self.network.admit(&rules, None).unwrap()
+    }
+
+    /// A call that is granted more while it runs.
+    fn admit_with(&self, live: &HostGrants) -> Ticket {
+        self.network.admit(&[], Some(live.clone())).unwrap()
     }
 
     /// A connection to the proxy.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haft::ports::Refusal;
+use haft::ports::{HostGrants, Refusal};
 
 use super::host::HostRule;
 use super::session::{Call, Session};
@@ -22,9 +22,15 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(super) fn new(session: Arc<Session>, proxy: SocketAddr, hosts: &[HostRule]) -> io::Result<Ticket> {
+    pub(super) fn new(
+        session: Arc<Session>,
+        proxy: SocketAddr,
+        hosts: &[HostRule],
+        live: Option<HostGrants>,
+    ) -> io::Result<Ticket> {
         let token = token()?;
-        let call = Arc::new(Call::new(base64(format!("{USER}:{token}").as_bytes()), hosts.to_vec()));
+        let authorization = base64(format!("{USER}:{token}").as_bytes());
+        let call = Arc::new(Call::new(authorization, hosts.to_vec(), live));
         session.begin(call.clone());
         Ok(Ticket { session, call, url: format!("http://{USER}:{token}@{proxy}") })
     }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cancel::Cancel;
@@ -68,6 +68,8 @@ pub struct ProcessRequest {
     pub access: Access,
     /// Hosts that it may reach.
     pub hosts: Vec<String>,
+    /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
+    pub grants: Option<HostGrants>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
     /// Whether it may write the configuration of the repository that it runs in, where that is protected otherwise: for
@@ -106,6 +108,7 @@ impl ProcessRequest {
             pass_env: Vec::new(),
             access: Access::default(),
             hosts: Vec::new(),
+            grants: None,
             confinement: Confinement::Session,
             git_config: false,
             merged: false,
@@ -147,6 +150,13 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
         (self.access, self.hosts) = (access, hosts);
+        self
+    }
+
+    /// Who lets the child reach more hosts while it runs, and hears at once what it is refused.
+    #[must_use]
+    pub fn with_grants(mut self, grants: HostGrants) -> ProcessRequest {
+        self.grants = Some(grants);
         self
     }
 
@@ -221,6 +231,62 @@ impl ProcessRequest {
     pub fn with_cancel(mut self, cancel: Cancel) -> ProcessRequest {
         self.cancel = cancel;
         self
+    }
+}
+
+/// Hosts that a child may reach, to which more are added while it runs, and what it was refused since somebody looked.
+/// Clones share it.
+///
+/// For a program that serves several calls, each with hosts of its own: what one call was granted is there for the
+/// program as long as it runs, since nobody can tell which of its requests belongs to which call.
+///
+/// ```
+/// use haft::ports::HostGrants;
+///
+/// let grants = HostGrants::default();
+/// assert!(grants.grant("example.com") && grants.grant("Example.com:8443"));
+/// assert_eq!(grants.hosts(), ["example.com", "Example.com:8443"]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct HostGrants(Arc<Mutex<Granted>>);
+
+#[derive(Debug, Default)]
+struct Granted {
+    hosts: Vec<String>,
+    refused: Vec<Refusal>,
+}
+
+impl HostGrants {
+    /// Lets the child reach this host too, written as in [`ProcessRequest::hosts`]. False if there are too many already.
+    pub fn grant(&self, host: impl Into<String>) -> bool {
+        let (host, mut granted) = (host.into(), self.lock());
+        let room = granted.hosts.len() < limits::HOST_GRANTS_MAX;
+        if room && !granted.hosts.contains(&host) {
+            granted.hosts.push(host);
+        }
+        room
+    }
+
+    /// What was granted.
+    pub fn hosts(&self) -> Vec<String> {
+        self.lock().hosts.clone()
+    }
+
+    /// The child was refused something; said by whoever confines it. Each is kept once, and so many.
+    pub fn refused(&self, refusal: Refusal) {
+        let mut granted = self.lock();
+        if granted.refused.len() < limits::HOST_REFUSALS_MAX && !granted.refused.contains(&refusal) {
+            granted.refused.push(refusal);
+        }
+    }
+
+    /// What the child was refused since this was last asked.
+    pub fn take_refused(&self) -> Vec<Refusal> {
+        std::mem::take(&mut self.lock().refused)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Granted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

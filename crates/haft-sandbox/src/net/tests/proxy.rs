@@ -3,8 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
+use haft::ports::{HostGrants, Refusal};
+
 use super::super::limits;
-use super::super::{Listeners, Network};
+use super::super::{Listeners, Network, Ticket};
 use super::{NetworkPolicy, World, allowing, ask, echo, header, hosts, is_closed, net, web};
 
 fn say(stream: &mut TcpStream, text: &str) {
@@ -62,6 +64,28 @@ fn a_token_is_needed_and_it_is_the_calls_own() {
         let answer = ask(net.proxy, format!("{connect}{wrong}\r\n").as_bytes());
         assert!(answer.starts_with("HTTP/1.1 407 "), "{wrong}: {answer}");
     }
+}
+
+/// A program that serves several calls: a host is open from the moment in which it is granted, to this program alone, and
+/// what is refused is heard at once.
+#[test]
+fn a_running_call_can_be_granted_more() {
+    let (address, seen) = web();
+    let world = World::default();
+    world.machine("a.example", 80, address);
+    let net = net(allowing(&[]).with_denied(["c.example".parse().unwrap()]), world);
+    let live = HostGrants::default();
+    let (ticket, other) = (net.admit_with(&live), net.admit(&[]));
+    let get = |ticket: &Ticket| net.ask(ticket, "GET http://a.example/ HTTP/1.1", "Host: a.example\r\n\r\n");
+    assert!(get(&ticket).starts_with("HTTP/1.1 403 "));
+    let refused = live.take_refused();
+    assert!(matches!(&refused[..], [Refusal::Host { host, grantable: true, .. }] if host == "a.example"));
+    assert_eq!(live.take_refused(), []);
+    assert!(live.grant("a.example") && live.grant("c.example") && live.grant("no host"));
+    assert!(get(&ticket).starts_with("HTTP/1.1 200 "));
+    seen.recv().unwrap();
+    assert!(get(&other).starts_with("HTTP/1.1 403 "), "it was granted to one call");
+    assert!(net.try_tunnel(&ticket, "c.example:443").1.starts_with("HTTP/1.1 403 "), "what rules deny stays");
 }
 
 #[test]

@@ -1,0 +1,287 @@
+//! Starts Chromium: which one, with which flags, in whose hands.
+//!
+//! It is started as every other child, by the host's [`Processes`](haft::ports::Processes), and talked to over two pipes; no
+//! port is opened. A few lines of shell are around it: they join the pipes to the descriptors that Chromium expects, make a
+//! folder for its profile where temporary files go, and remove it. In the sandbox that folder is in memory, the rest of the
+//! disk is there to be read at most, and Chromium's own sandbox is off, because no namespaces can be made inside of ours.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haft::ports::{Confinement, Exit, HostGrants, ProcessRequest};
+use haft::{Cause, Context, ToolError};
+use serde_json::json;
+use tokio::sync::{Semaphore, oneshot, watch};
+use url::Url;
+
+use super::Options;
+use super::book::{Act, Book, let_go, stop};
+use super::guard::{Check, Guard, named};
+use super::live::Live;
+use super::wire::{Pipes, Wire};
+
+/// How long Chromium may take until it answers for the first time.
+pub const START_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of what it complains about that are kept, the last ones.
+const WORDS_BYTES_MAX: usize = 4 * 1024;
+/// Names that are looked up at once, where no proxy does that.
+const LOOKING_MAX: usize = 16;
+
+/// The names by which Chromium is found.
+const NAMES: &str =
+    "chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge brave-browser";
+
+/// `$1` is the program or nothing, `$2` whether the sandbox is around it, `$3` the names to look for, and then come the flags.
+/// Tells three lines first: the proxy, the folder, the program.
+const AROUND: &str = r#"p=$1; inside=$2; names=$3; shift 3
+if [ -z "$p" ]; then for n in $names; do p=$(command -v "$n") && break; done
+else p=$(command -v "$p"); fi
+d=$(mktemp -d "${TMPDIR:-/tmp}/haft-browser.XXXXXX") || exit 1
+trap 'rm -rf "$d"' EXIT; trap 'exit 143' HUP INT TERM
+mkdir "$d/downloads" || exit 1
+printf '%s\n%s\n%s\n' "${HTTPS_PROXY-}" "$d" "$p"
+[ -n "$p" ] || exit 127
+if [ "$inside" = 1 ]; then
+  w=${HTTPS_PROXY##*@}
+  [ -n "$w" ] || exit 126
+  set -- "$@" --no-sandbox "--proxy-server=http://${w%/}" '--proxy-bypass-list=<-loopback>;localhost;*.localhost;127.0.0.1/8;[::1]'
+else
+  set -- "$@" --no-proxy-server
+  [ "$(id -u)" != 0 ] || set -- "$@" --no-sandbox
+fi
+HOME=$d "$p" "$@" "--user-data-dir=$d/profile" about:blank 3<&0 4>&1 0</dev/null 1>&2"#;
+
+/// What Chromium is told. Most of it keeps it from talking to its maker.
+const FLAGS: &[&str] = &[
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-pings",
+    "--no-service-autorun",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-update",
+    "--disable-crash-reporter",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-search-engine-choice-screen",
+    "--disable-sync",
+    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,DialMediaRouteProvider,\
+     MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,Translate",
+    "--dns-over-https-mode=off",
+    "--force-color-profile=srgb",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--password-store=basic",
+    "--window-size=1280,900",
+];
+
+const INSTALL: &str = "install it (Debian, Ubuntu: `apt install chromium`; Fedora: `dnf install chromium`; macOS: `brew install \
+                       --cask chromium`), or name one in the environment variable HAFT_CHROMIUM";
+
+/// Starts it and waits until it answers.
+///
+/// # Errors
+/// Why it can't, in words.
+pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, ToolError> {
+    let confined = cx.processes().is_some_and(haft::ports::Processes::confines);
+    let grants = HostGrants::default();
+    let (send, pipes) = oneshot::channel::<(OwnedFd, OwnedFd)>();
+    let (send, words) = (Mutex::new(Some(send)), Arc::new(Mutex::new(Vec::new())));
+    let heard = words.clone();
+    let cancel = cx.cancel().child();
+    let program = options.program.clone().unwrap_or_default().into_os_string();
+    let first = ["/bin/sh", "-c", AROUND, "sh"].map(OsString::from).into_iter();
+    let argv = first
+        .chain([program, if confined { "1" } else { "0" }.into(), NAMES.into()])
+        .chain(FLAGS.iter().map(OsString::from));
+    let request = ProcessRequest::new(argv, "/")
+        .with_confinement(Confinement::ReadOnly)
+        .with_grants(grants.clone())
+        .with_timeout(Duration::MAX)
+        .with_output_bytes_max(0)
+        .with_cancel(cancel.clone())
+        .with_on_output(move |bytes| keep(&heard, bytes))
+        .with_pipes(move |input, output| {
+            if let Some(send) = send.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let _ = send.send((input, output));
+            }
+        });
+    let (ends, ended) = watch::channel(None);
+    let host = cx.clone();
+    tokio::spawn(async move {
+        let how = match host.processes() {
+            None => "this host starts no processes".to_owned(),
+            Some(processes) => match processes.run(request).await {
+                Ok(outcome) => exited(outcome.exit, &words),
+                Err(error) => error.to_string(),
+            },
+        };
+        let _ = ends.send(Some(how));
+    });
+    // From here on dropping it ends it.
+    let fuse = Fuse(Some(cancel));
+    let begun = async {
+        let Ok((input, output)) = pipes.await else { return Err(refused(over(ended.clone()).await)) };
+        let mut pipes = Pipes::new(input, output).map_err(refused)?;
+        let (proxy, folder, program) = (pipes.line().await, pipes.line().await, pipes.line().await);
+        let (Some(proxy), Some(folder), Some(program)) = (proxy, folder, program) else {
+            return Err(refused(over(ended.clone()).await));
+        };
+        if program.is_empty() {
+            return Err(ToolError::new(match &options.program {
+                Some(named) => format!(
+                    "there is no browser at `{}`, as far as the sandbox shows; {INSTALL}",
+                    named.display()
+                ),
+                None => format!("no Chromium was found; {INSTALL}"),
+            }));
+        }
+        let proxy = confined.then(|| proxy_of(&proxy)).transpose()?;
+        let guard = Guard::new(proxy, options.local_ports.clone(), grants);
+        let (wire, book, changed) = talk(pipes, guard, options.check.clone());
+        let live = Live::new(wire, book, changed, folder, ended.clone());
+        live.begin().await.map_err(|failure| match live.last_words() {
+            Some(words) => refused(words),
+            None => refused(failure),
+        })?;
+        Ok(live)
+    };
+    match tokio::time::timeout(START_LIMIT, begun).await {
+        Ok(Ok(mut live)) => {
+            live.keep(fuse);
+            Ok(Arc::new(live))
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(refused(format!("it did not answer within {} s", START_LIMIT.as_secs()))),
+    }
+}
+
+/// Ends the process when it is dropped.
+pub(super) struct Fuse(Option<haft::Cancel>);
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        if let Some(cancel) = self.0.take() {
+            cancel.cancel(Cause::Shutdown);
+        }
+    }
+}
+
+/// Hears events: they go into the book, and what they ask for is done.
+fn talk(
+    pipes: Pipes,
+    guard: Guard,
+    check: Option<Check>,
+) -> (Arc<Wire>, Arc<Mutex<Book>>, watch::Receiver<u64>) {
+    let book = Arc::new(Mutex::new(Book::new(guard)));
+    let (told, changed) = watch::channel(0);
+    let (own, looking) = (book.clone(), Arc::new(Semaphore::new(LOOKING_MAX)));
+    let wire = pipes.open(move |wire, event| {
+        let acts = {
+            let mut book = own.lock().unwrap_or_else(PoisonError::into_inner);
+            match &event {
+                Some(event) => book.hear(event),
+                None => {
+                    book.over = true;
+                    Vec::new()
+                }
+            }
+        };
+        for act in acts {
+            match act {
+                Act::Tell { session, method, params } => wire.tell(session.as_deref(), method, &params),
+                Act::Judge { session, request, url } => {
+                    let (wire, book) = (Arc::downgrade(wire), Arc::downgrade(&own));
+                    let (check, looking) = (check.clone(), looking.clone());
+                    tokio::spawn(async move {
+                        let _place = looking.acquire().await;
+                        let (Some(wire), Some(book)) = (wire.upgrade(), book.upgrade()) else { return };
+                        let act = match judge(&book, check.as_ref(), &url).await {
+                            Ok(()) => let_go(session, &request),
+                            Err(why) => {
+                                book.lock().unwrap_or_else(PoisonError::into_inner).refuse(&url, &why);
+                                stop(session, &request)
+                            }
+                        };
+                        if let Act::Tell { session, method, params } = act {
+                            wire.tell(session.as_deref(), method, &params);
+                        }
+                    });
+                }
+            }
+        }
+        told.send_modify(|count| *count += 1);
+    });
+    (wire, book, changed)
+}
+
+/// Whether a request may go where no proxy says so.
+async fn judge(book: &Mutex<Book>, check: Option<&Check>, url: &str) -> Result<(), String> {
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+        return Err("it names no host".into());
+    };
+    let Some(check) = check else { return Err("nothing here can tell whether it may be reached".into()) };
+    let grants = book.lock().unwrap_or_else(PoisonError::into_inner).guard.grants.hosts();
+    check(&named(&host), port, &grants).await
+}
+
+fn proxy_of(text: &str) -> Result<Url, ToolError> {
+    let found =
+        Url::parse(text).ok().filter(|url| url.password().is_some() && url.host_str() == Some("127.0.0.1"));
+    found.ok_or_else(|| {
+        ToolError::new(
+            "the browser needs a sandbox with a network of its own, and only a part of the sandbox can be made here; \
+             `haft doctor` says what is missing",
+        )
+    })
+}
+
+fn keep(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
+    let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+    words.extend_from_slice(&bytes[bytes.len().saturating_sub(WORDS_BYTES_MAX)..]);
+    let spare = words.len().saturating_sub(WORDS_BYTES_MAX);
+    words.drain(..spare);
+}
+
+/// How it ended, and what it said last. It always complains about a message bus that isn't there.
+fn exited(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
+    let how = match exit {
+        Exit::Code(code) => format!("it ended with code {code}"),
+        Exit::Signal(signal) => format!("it was ended by signal {signal}"),
+        Exit::TimedOut | Exit::Cancelled => "it was ended".to_owned(),
+    };
+    let words = String::from_utf8_lossy(&words.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    let last = words.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("dbus"));
+    match last {
+        Some(line) => format!("{how}; its last words: {}", haft::view::visible_line(line.trim())),
+        None => how,
+    }
+}
+
+async fn over(mut ended: watch::Receiver<Option<String>>) -> String {
+    let found = ended.wait_for(Option::is_some).await.ok().and_then(|how| how.clone());
+    found.unwrap_or_else(|| "it was not started".to_owned())
+}
+
+fn refused(why: impl std::fmt::Display) -> ToolError {
+    ToolError::new(format!("the browser can't be started: {why}"))
+}
+
+/// What every session of the browser is attached to by itself.
+pub(super) fn auto_attach() -> serde_json::Value {
+    let leave = |kind: &str| json!({"type": kind, "exclude": true});
+    json!({
+        "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
+        "filter": [leave("browser"), leave("browser_ui"), leave("tab"), leave("webview"), {}],
+    })
+}

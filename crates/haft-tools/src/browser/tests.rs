@@ -1,0 +1,1 @@
+//! The tools with a real Chromium.

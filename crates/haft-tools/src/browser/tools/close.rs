@@ -1,0 +1,55 @@
+//! `BrowserClose`: ends the browser.
+
+use std::time::Duration;
+
+use haft::{
+    Chars, Class, Content, Context, Effects, NoInput, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
+
+use super::shown;
+use crate::browser::{Browser, RESOURCE, spec};
+
+/// The tool `BrowserClose`.
+pub struct BrowserClose(pub(in crate::browser) Browser);
+
+impl Tool for BrowserClose {
+    type Input = NoInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        spec("BrowserClose")
+            .description(
+                "Ends the browser with all of its tabs, and with what was typed and signed in. The next BrowserNavigate starts a new one. It \
+                 ends with the session anyway, so this is only needed to begin anew or to save memory.",
+            )
+            .alias("browser_close")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(1_000))
+            .timeout(Duration::from_secs(60))
+            .search_hint("close end quit the browser")
+    }
+
+    fn effects(&self, _: &NoInput) -> Effects {
+        Effects::writes_state(RESOURCE)
+    }
+
+    async fn permission(&self, _: &NoInput, _: &Context) -> Opinion {
+        Opinion::Allow
+    }
+
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+        let words = match self.0.running(cx).await {
+            Ok(Some(turn)) => {
+                turn.close().await;
+                "the browser has ended"
+            }
+            // It ended by itself, which is what was wanted.
+            Ok(None) | Err(_) => "no browser runs",
+        };
+        Ok(Content::text(words).into())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        Some(shown(stage, "browser"))
+    }
+}

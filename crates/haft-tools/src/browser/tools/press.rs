@@ -1,0 +1,77 @@
+//! `BrowserPress`: presses a key.
+
+use std::time::Duration;
+
+use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Answering, RESULT_CHARS, after, shown};
+use crate::browser::keys::Press;
+use crate::browser::live::LOAD_LIMIT;
+use crate::browser::{Browser, spec};
+
+/// How often a key may be pressed in one call.
+const TIMES_MAX: u32 = 100;
+
+/// Presses a key in the open page, where its cursor is: in the field that was clicked or typed into last.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct BrowserPressInput {
+    /// The key: one character, or a name such as `Enter`, `Tab`, `Escape`, `ArrowDown`, `PageDown`, `F5`; with what is held before it, as
+    /// in `Control+A` or `Shift+Tab`.
+    pub key: String,
+    /// How often, from 1 to 100: 1 unless said.
+    #[serde(default)]
+    pub times: Option<u32>,
+    /// Accepts questions of the page (`confirm`, `prompt`) that the key leads to; else they are dismissed.
+    #[serde(default)]
+    pub accept_dialogs: Option<bool>,
+}
+
+/// The tool `BrowserPress`.
+pub struct BrowserPress(pub(in crate::browser) Browser);
+
+impl Tool for BrowserPress {
+    type Input = BrowserPressInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        spec("BrowserPress")
+            .alias("browser_press_key")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .timeout(LOAD_LIMIT + Duration::from_secs(90))
+            .search_hint("press a key keyboard shortcut enter tab in the browser")
+    }
+
+    fn effects(&self, input: &BrowserPressInput) -> Effects {
+        self.0.acts(input)
+    }
+
+    async fn check(&self, input: &BrowserPressInput, _: &Context) -> Result<(), ToolError> {
+        if !(1..=TIMES_MAX).contains(&input.times.unwrap_or(1)) {
+            let came = input.times.unwrap_or_default();
+            return Err(ToolError::senseless(format!("`times` is {came}; 1 to {TIMES_MAX} is accepted")));
+        }
+        Press::parse(&input.key).map(drop).map_err(|words| ToolError::senseless(format!("`key`: {words}")))
+    }
+
+    fn describe(&self, input: &BrowserPressInput) -> Option<String> {
+        Some(format!("press {}", input.key))
+    }
+
+    async fn call(&self, input: BrowserPressInput, cx: &Context) -> Result<Output, ToolError> {
+        let press = Press::parse(&input.key).map_err(ToolError::senseless)?;
+        let (turn, on) = self.0.acting(&input, cx).await?;
+        turn.downloads(false).await?;
+        let _answering = Answering::new(&turn, input.accept_dialogs, None);
+        for _ in 0..input.times.unwrap_or(1) {
+            turn.press(&on.session, &press).await?;
+        }
+        Ok(Content::text(after(&turn, &on, &format!("pressed {}", input.key)).await).into())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        Some(shown(stage, stage.text("key")?))
+    }
+}

@@ -1,0 +1,154 @@
+//! `BrowserWait`: waits until the page shows something.
+
+use std::time::Duration;
+
+use haft::{
+    Chars, Class, Content, Context, Effects, ErrorKind, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{RESULT_CHARS, shown};
+use crate::browser::book::bounded;
+use crate::browser::wire::Failure;
+use crate::browser::{Browser, RESOURCE, spec};
+
+/// How long a wait takes at most, unless the call says otherwise.
+const WAIT: Duration = Duration::from_secs(10);
+/// How long it may be told to take.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+/// How often the page is looked at.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Waits until something is on the open page, or is gone from it.
+///
+/// Give one of `text`, `text_gone`, `selector` and `url`; without any, it waits until the page has settled. Actions wait by themselves for what
+/// they lead to, so this is for what takes longer: a job of the page, a message that comes later.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct BrowserWaitInput {
+    /// Text that has to be visible on the page.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Text that may no longer be visible on the page.
+    #[serde(default)]
+    pub text_gone: Option<String>,
+    /// A CSS selector that an element of the page has to match.
+    #[serde(default)]
+    pub selector: Option<String>,
+    /// Text that the address of the page has to hold.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// How long to wait, in milliseconds: 10000 unless said, at most 120000.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// The tool `BrowserWait`.
+pub struct BrowserWait(pub(in crate::browser) Browser);
+
+impl BrowserWaitInput {
+    fn limit(&self) -> Duration {
+        self.timeout_ms.map_or(WAIT, Duration::from_millis)
+    }
+
+    /// What is waited for: in words, and as an expression that says whether it is so.
+    fn condition(&self) -> Result<Option<(String, String)>, ToolError> {
+        let given = [&self.text, &self.text_gone, &self.selector, &self.url];
+        if given.iter().filter(|one| one.is_some()).count() > 1 {
+            return Err(ToolError::senseless("give one of `text`, `text_gone`, `selector` and `url`"));
+        }
+        if given.iter().any(|one| one.as_deref().is_some_and(str::is_empty)) {
+            return Err(ToolError::senseless("what is waited for is empty; give text, or leave it out"));
+        }
+        let written = |text: &str| Value::from(text).to_string();
+        let visible =
+            |text: &str| format!("(document.body?document.body.innerText:'').includes({})", written(text));
+        Ok(if let Some(text) = &self.text {
+            Some((format!("the text {:?}", bounded(text, 80)), visible(text)))
+        } else if let Some(text) = &self.text_gone {
+            Some((format!("the text {:?} to be gone", bounded(text, 80)), format!("!{}", visible(text))))
+        } else if let Some(selector) = &self.selector {
+            Some((
+                format!("`{}`", bounded(selector, 80)),
+                format!("!!document.querySelector({})", written(selector)),
+            ))
+        } else {
+            let url = self.url.as_ref();
+            url.map(|url| {
+                (
+                    format!("an address with {:?}", bounded(url, 80)),
+                    format!("location.href.includes({})", written(url)),
+                )
+            })
+        })
+    }
+}
+
+impl Tool for BrowserWait {
+    type Input = BrowserWaitInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        spec("BrowserWait")
+            .alias("browser_wait_for")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(RESULT_CHARS))
+            .timeout(WAIT_MAX + Duration::from_secs(60))
+            .search_hint("wait for text or an element on the page in the browser")
+    }
+
+    fn effects(&self, _: &BrowserWaitInput) -> Effects {
+        Effects::reads_state(RESOURCE)
+    }
+
+    async fn check(&self, input: &BrowserWaitInput, _: &Context) -> Result<(), ToolError> {
+        if input.limit() > WAIT_MAX || input.limit().is_zero() {
+            return Err(ToolError::senseless(format!(
+                "`timeout_ms` must be between 1 and {}",
+                WAIT_MAX.as_millis()
+            )));
+        }
+        input.condition().map(drop)
+    }
+
+    async fn call(&self, input: BrowserWaitInput, cx: &Context) -> Result<Output, ToolError> {
+        let (turn, on) = self.0.open(cx).await?;
+        let Some((what, expression)) = input.condition()? else {
+            let loading = tokio::time::timeout(input.limit(), turn.settle(&on.target)).await.unwrap_or(true);
+            let words = if loading { "the page still loads" } else { "the page has settled" };
+            return Ok(Content::text(turn.told(words)).into());
+        };
+        let (started, limit) = (Instant::now(), input.limit());
+        loop {
+            let session = turn.book().tab(&on.target).map(|tab| tab.session.clone());
+            let Some(session) = session else {
+                return Err(ToolError::new(turn.told("the tab was closed meanwhile")));
+            };
+            match turn.value(&session, &expression).await {
+                Ok(Value::Bool(true)) => break,
+                Ok(_) => {}
+                Err(Failure::Refused(words)) if words.contains("SyntaxError") => {
+                    return Err(ToolError::new(format!("`selector`: {}", super::first_line(&words))));
+                }
+                // Between two pages there is nobody to ask.
+                Err(Failure::Refused(words)) if !words.contains("crashed") => {}
+                Err(failure) => return Err(failure.into()),
+            }
+            if started.elapsed() >= limit {
+                let words =
+                    turn.told(&format!("waited {} ms for {what}, and it did not come", limit.as_millis()));
+                return Err(ToolError::of(ErrorKind::TimedOut, words));
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+        Ok(Content::text(turn.told(&format!("there after {} ms: {what}", started.elapsed().as_millis())))
+            .into())
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let title = ["text", "text_gone", "selector", "url"].into_iter().find_map(|field| stage.text(field));
+        Some(shown(stage, title.unwrap_or("until it has settled")))
+    }
+}

@@ -1,0 +1,160 @@
+//! The tools of a build, put together: a group at a time, as the host wants them.
+//!
+//! The lists are written out: a tool that isn't here isn't there. Tools of one group share what they know of a session
+//! (what was read of files, plans, task lists), so they are made together.
+
+use haft::AnyTool;
+
+#[allow(unused_imports, reason = "each group uses its own, and a build may have none")]
+use crate::*;
+
+/// The built-in tools, with what a host may want otherwise.
+///
+/// ```
+/// # #[cfg(feature = "shell")] {
+/// use haft_tools::{Bash, BuiltIns};
+///
+/// let tools = BuiltIns::new().bash(Bash::new()).tools();
+/// assert!(tools.iter().any(|tool| tool.name() == "Bash"));
+/// # }
+/// ```
+#[derive(Default)]
+#[must_use]
+pub struct BuiltIns {
+    #[cfg(feature = "agents")]
+    agent: Agent,
+    #[cfg(feature = "shell")]
+    bash: Bash,
+    #[cfg(feature = "browser")]
+    browser: Browser,
+    #[cfg(feature = "skills")]
+    skill: Skill,
+    #[cfg(feature = "web")]
+    web: (WebFetch, WebSearch),
+    #[cfg(feature = "worktrees")]
+    enter_worktree: EnterWorktree,
+}
+
+impl BuiltIns {
+    /// All tools, each with its defaults.
+    pub fn new() -> BuiltIns {
+        BuiltIns::default()
+    }
+
+    /// Agents of these kinds.
+    #[cfg(feature = "agents")]
+    pub fn agent(mut self, agent: Agent) -> BuiltIns {
+        self.agent = agent;
+        self
+    }
+
+    /// A shell as the host wants it: the user's home, time limits, whether the sandbox may be left.
+    #[cfg(feature = "shell")]
+    pub fn bash(mut self, bash: Bash) -> BuiltIns {
+        self.bash = bash;
+        self
+    }
+
+    /// A browser as the host wants it: which program, how it is reached.
+    #[cfg(feature = "browser")]
+    pub fn browser(mut self, browser: Browser) -> BuiltIns {
+        self.browser = browser;
+        self
+    }
+
+    /// These skills. Without any the tool is there and not offered.
+    #[cfg(feature = "skills")]
+    pub fn skill(mut self, skill: Skill) -> BuiltIns {
+        self.skill = skill;
+        self
+    }
+
+    /// The web as the host wants it: what may be reached, who searches, who answers questions about pages.
+    #[cfg(feature = "web")]
+    pub fn web(mut self, fetch: WebFetch, search: WebSearch) -> BuiltIns {
+        self.web = (fetch, search);
+        self
+    }
+
+    /// Worktrees of another repository than that of the working directory.
+    #[cfg(feature = "worktrees")]
+    pub fn worktrees(mut self, enter: EnterWorktree) -> BuiltIns {
+        self.enter_worktree = enter;
+        self
+    }
+
+    /// The tools, by name. Those of one list share what they know of a session: `Edit` knows what `Read` has read.
+    pub fn tools(self) -> Vec<AnyTool> {
+        #[allow(unused_mut, reason = "a build may have no tools")]
+        let mut tools: Vec<AnyTool> = Vec::new();
+        #[cfg(feature = "agents")]
+        tools.extend([built_in(self.agent), built_in(SendMessage)]);
+        #[cfg(feature = "browser")]
+        tools.extend(self.browser.tools());
+        #[cfg(feature = "cron")]
+        tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
+        #[cfg(feature = "files")]
+        tools.extend(files());
+        #[cfg(feature = "planning")]
+        tools.extend(planning());
+        #[cfg(feature = "shell")]
+        tools.extend([
+            built_in(Monitor::new(&self.bash)),
+            built_in(self.bash),
+            built_in(TaskOutput),
+            built_in(TaskStop),
+        ]);
+        #[cfg(feature = "skills")]
+        tools.push(built_in(self.skill));
+        #[cfg(feature = "tasks")]
+        tools.extend(tasks());
+        #[cfg(feature = "web")]
+        tools.extend([built_in(self.web.0), built_in(self.web.1)]);
+        #[cfg(feature = "worktrees")]
+        tools.extend([built_in(self.enter_worktree), built_in(ExitWorktree)]);
+        tools.sort_by(|one, other| one.name().cmp(other.name()));
+        tools
+    }
+}
+
+#[cfg(feature = "files")]
+fn files() -> Vec<AnyTool> {
+    let seen = Seen::default();
+    vec![
+        built_in(ApplyPatch::new(&seen)),
+        built_in(Diff),
+        built_in(Edit::new(&seen)),
+        built_in(Glob),
+        built_in(Grep),
+        built_in(Ls),
+        built_in(MultiEdit::new(&seen)),
+        built_in(Read::new(&seen)),
+        built_in(Rewind::new(&seen)),
+        built_in(Sleep),
+        built_in(Write::new(&seen)),
+    ]
+}
+
+#[cfg(feature = "planning")]
+fn planning() -> Vec<AnyTool> {
+    let plans = Plans::default();
+    vec![
+        built_in(AskUserQuestion),
+        built_in(Config),
+        built_in(EnterPlanMode::new(&plans)),
+        built_in(ExitPlanMode::new(&plans)),
+        built_in(VerifyPlan::new(&plans)),
+    ]
+}
+
+#[cfg(feature = "tasks")]
+fn tasks() -> Vec<AnyTool> {
+    let lists = TaskLists::default();
+    vec![
+        built_in(TaskCreate::new(&lists)),
+        built_in(TaskGet::new(&lists)),
+        built_in(TaskList::new(&lists)),
+        built_in(TaskUpdate::new(&lists)),
+        built_in(TodoWrite::new(&lists)),
+    ]
+}
