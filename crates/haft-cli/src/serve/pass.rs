@@ -42,7 +42,6 @@ impl Passed {
     /// They can't be registered, in words.
     pub(super) fn engine(&self, like: &Engine, id: &str) -> Result<Engine, String> {
         let text = json!({"type": "string"});
-        let server = |input: &Value| format!("mcp:{}", input["server"].as_str().unwrap_or_default());
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
         let read = dynamic_tool(READ, "Reads a resource.", schema, move |input: Value, _| {
@@ -59,8 +58,17 @@ impl Passed {
                 server?.prompt(input["name"].as_str().unwrap_or_default(), arguments).await
             }
         });
-        let read = read.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
-        let get = get.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
+        let pool = self.pool.clone();
+        let reads = move |input: &Value| {
+            let uri = input["uri"].as_str().unwrap_or_default();
+            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
+        };
+        let pool = self.pool.clone();
+        let gets = move |input: &Value| {
+            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_prompt())
+        };
+        let read = read.effects(reads).result_limit(Unlimited);
+        let get = get.effects(gets).result_limit(Unlimited);
         let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
         let registry = registry.map_err(|error| error.to_string())?;
         let engine = like.clone().session_id(id).turn_budget(usize::MAX);

@@ -3,9 +3,10 @@
 //! Who only wants to use it has the tools of `catalogue.rs`. Words that people read are made visible and bounded here as well;
 //! everything else is as it came.
 
-use haft::ToolError;
+use haft::{Effects, ToolError};
 use serde_json::{Map, Value, json};
 
+use super::catalogue;
 use super::server::{Server, Status};
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
 use crate::text;
@@ -61,6 +62,16 @@ impl Server {
     /// In words for the model.
     pub async fn resource(&self, uri: &str) -> Result<Value, ToolError> {
         self.read_resource(uri).await
+    }
+
+    /// What reading this resource of it touches: what the server does for that, and what the address names.
+    pub fn effects_of_resource(&self, uri: &str) -> Effects {
+        catalogue::reads_at(Some(self.config()), uri)
+    }
+
+    /// What getting a prompt of it touches.
+    pub fn effects_of_prompt(&self) -> Effects {
+        catalogue::gets_from(Some(self.config()))
     }
 
     fn has_resources(&self) -> bool {
