@@ -28,6 +28,8 @@ pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
 pub const SCHEMA_WORDS_CHARS_MAX: usize = 2_048;
 /// The longest name of a tool, a resource or a prompt, in characters.
 pub const NAME_CHARS_MAX: usize = 256;
+/// The longest other words of a resource or a prompt, in characters: titles, types, and what else is said of one.
+pub const WORDS_CHARS_MAX: usize = 2_048;
 /// The longest address of a resource, in characters.
 pub const URI_CHARS_MAX: usize = 2_048;
 /// How much of what a server complains about is kept, in bytes: the last of it.

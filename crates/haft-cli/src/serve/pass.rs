@@ -5,13 +5,14 @@
 //! sent it.
 //!
 //! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called by its server
-//! and its own name, and a table leads back: names are never taken apart.
+//! and its own name as it can be seen, and a table leads back: names are never taken apart.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
+use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
 use serde_json::{Map, Value, json};
 
@@ -83,12 +84,13 @@ impl Passed {
             let of = &server.config().name;
             for mut prompt in server.prompts().await.unwrap_or_default() {
                 let Some(own) = prompt["name"].as_str().map(str::to_owned) else { continue };
-                let name = format!("{of}__{own}");
+                let shown = haft_mcp::text::line(&own, NAME_CHARS_MAX);
+                let name = format!("{of}__{shown}");
                 if names.contains_key(&name) {
                     continue;
                 }
                 if prompt.get("title").is_none() {
-                    prompt["title"] = format!("{own} ({of})").into();
+                    prompt["title"] = format!("{shown} ({of})").into();
                 }
                 prompt["name"] = name.clone().into();
                 names.insert(name, (of.clone(), own));

@@ -633,3 +633,39 @@ fn nothing_of_a_server_that_a_rule_denies_is_reached() {
     let listed = say(&room, &["tools", "--deny", "mcp__f__slow"]);
     assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
 }
+
+/// What a server reads or does to answer, nobody knows: its resources are asked for as its tools are.
+#[test]
+fn resources_are_asked_for_as_tools_are() {
+    let room = one("shelf");
+    let read = |uri: &str, flags: &[&str]| {
+        let input = json!({"server": "f", "uri": uri}).to_string();
+        say(&room, &[&["call", "ReadMcpResource", &input], flags].concat())
+    };
+    let denied = read("note:///a", &[]);
+    assert_eq!((denied.code, denied.stdout.as_str()), (Some(1), ""), "{denied:?}");
+    assert!(denied.stderr.contains("to allow it: --allow 'ReadMcpResource(server:f)'"), "{denied:?}");
+    for allow in ["mcp__f", "ReadMcpResource(server:f)", "ReadMcpResourceTool"] {
+        let allowed = read("note:///a", &["--allow", allow]);
+        assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "[resource note:///a]\na note\n"), "{allow}: {allowed:?}");
+    }
+    // A file is a file, whoever reads it; and so is a host.
+    let file = format!("file://{}", room.path("work/notes.txt").display());
+    assert_eq!(read(&file, &["--allow", "mcp__f"]).code, Some(0));
+    assert_eq!(read(&file, &["--allow", "mcp__f", "--deny", "Read(notes.txt)"]).code, Some(1));
+    assert_eq!(read("file:///etc/passwd", &["--allow", "mcp__f"]).code, Some(1));
+    assert_eq!(read("https://x.io/a", &["--allow", "mcp__f", "--deny", "WebFetch(domain:x.io)"]).code, Some(1));
+    assert_eq!((counted(&room, "read note:///a"), counted(&room, "read file:///etc/passwd")), (3, 0));
+    assert_eq!(counted(&room, &format!("read {file}")), 1);
+
+    let prompt = json!({"server": "f", "name": "p\u{202e}1"}).to_string();
+    assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt]).code, Some(1));
+    assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt, "--allow", "mcp__f"]).code, Some(0));
+    assert_eq!(counted(&room, "prompt 'p\\u202e1'"), 1);
+    // Explained where no server is.
+    for (flags, code) in [(&[][..], 10), (&["--allow", "mcp__s"][..], 0), (&["--deny", "mcp__s"][..], 11)] {
+        let input = r#"{"server": "s", "uri": "note:///a"}"#;
+        let checked = room.say(&[&["check", "ReadMcpResource", input], flags].concat());
+        assert_eq!(checked.code, Some(code), "{checked:?}");
+    }
+}

@@ -651,7 +651,8 @@ fn late(room: &Room) {
 fn servers_come_later_and_clients_are_told() {
     let room = Room::new();
     late(&room);
-    let mut client = Stdio1::new(&room, &["--mcp-config", "../servers.json", "--allow", "mcp__f"]);
+    let flags = ["--mcp-config", "../servers.json", "--allow", "mcp__f", "--server-wait", "0"];
+    let mut client = Stdio1::new(&room, &flags);
     assert!(!client.tools().iter().any(|name| name.starts_with("mcp__f__")), "nothing waits for a server");
     room.write("work/go", "");
     until("the tools are there", || {
@@ -685,4 +686,63 @@ fn one_that_is_a_server_of_itself_starts_once() {
     assert!(!client.tools().iter().any(|name| name.contains("mcp__me__mcp")), "it has no servers of its own");
     assert_eq!(client.leave(), Some(0));
     assert_eq!(fs::read_to_string(room.path("work/starts")).unwrap(), "start\n");
+}
+
+/// A client that asks once sees the tools of servers that come in time, and one that knows a name may use it before.
+#[test]
+fn who_asks_before_a_server_is_there_waits_for_it() {
+    let room = Room::new();
+    late(&room);
+    let flags = ["--mcp-config", "../servers.json", "--allow", "mcp__f", "--server-wait"];
+    let mut hasty = Stdio1::new(&room, &[&flags[..], &["0"]].concat());
+    let id = hasty.begin("tools/call", json!({"name": "mcp__f__echo", "arguments": {"text": "hi"}}));
+    let other = hasty.request("tools/call", json!({"name": "mcp__g__echo", "arguments": {}}));
+    assert!(other["error"]["message"].as_str().unwrap().contains("mcp__g__echo"), "{other}");
+    let mut client = Stdio1::new(&room, &[&flags[..], &["60"]].concat());
+    let listing = client.begin("tools/list", json!({}));
+    // What needs no server waits for none.
+    assert!(client.call("Read", json!({"file_path": "notes.txt"})).0.contains("one"));
+    room.write("work/go", "");
+    let listed = loop {
+        match client.heard.iter().position(|message| message["id"] == listing) {
+            Some(at) => break client.heard.remove(at),
+            None => {
+                let message = client.receive().expect("an answer");
+                client.heard.push(message);
+            }
+        }
+    };
+    assert!(names(&listed).contains(&"mcp__f__echo".to_owned()), "{listed}");
+    let answer = hasty.answer(id);
+    assert_eq!(outcome(&answer), ("hi".to_owned(), false));
+}
+
+/// Resources and prompts pass the same rules as tools, and hide nothing.
+#[test]
+fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
+    let room = Room::new();
+    let server = faulty(&room, "shelf");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60"];
+    let mut client = Stdio1::with(&room, &flags, &json!({}));
+    let listed = client.request("resources/list", json!({}));
+    let note = json!([{"uri": "note:///a", "name": "n\\u{202e}a", "title": "\\u{1b}[31m"}]);
+    assert_eq!(listed["result"]["resources"], note, "{listed}");
+    let prompts = client.request("prompts/list", json!({}));
+    let prompt = json!([{"name": "f__p\\u{202e}1", "title": "t\\u{200b}", "description": "d\\u{7}"}]);
+    assert_eq!(prompts["result"]["prompts"], prompt, "{prompts}");
+    for (method, params) in [
+        ("resources/read", json!({"uri": "note:///a"})),
+        ("prompts/get", json!({"name": "f__p\\u{202e}1"})),
+    ] {
+        let refused = client.request(method, params.clone());
+        let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+        assert!(words.contains("(server:f)"), "{refused}");
+        let mut allowed = Stdio1::with(&room, &[&flags[..], &["--allow", "mcp__f"]].concat(), &json!({}));
+        let passed = allowed.request(method, params);
+        assert!(passed["result"].is_object(), "{passed}");
+    }
+    let counts = fs::read_to_string(room.path("work/counts")).unwrap();
+    assert_eq!(counts.matches("read note:///a").count(), 1, "{counts}");
+    assert_eq!(counts.matches("prompt 'p\\u202e1'").count(), 1, "{counts}");
 }

@@ -616,7 +616,7 @@ async fn arguments_agree(asker: &Asker, session: &Session, params: &Params) -> R
     let (Some(name), Some(arguments)) = (params.named("tools/call"), params.arguments()) else {
         return Ok(());
     };
-    let listing = session.offer().tools().await?;
+    let listing = session.offer().tools_now().await?;
     if !listing.has_in_headers() {
         return Ok(());
     }
