@@ -95,6 +95,8 @@ pub const REDIRECTS_MAX: usize = 5;
 
 /// How long a request that was cancelled may take to put things in order, when this crate is the server.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// How long what is cut off at the end of a server may take to say how far it came; then it is spoken for.
+pub const CUT_WAIT: Duration = Duration::from_millis(250);
 /// How many changes of an offer may wait for a client; one that can't follow is told that everything changed.
 pub const CHANGES_QUEUED_MAX: usize = 256;
 /// How many roots of a client are taken.
@@ -133,10 +135,14 @@ pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
 /// How many sessions over HTTP there may be; then the one that was idle for longest ends.
 pub const SESSIONS_MAX: usize = 1_000;
+/// How many of them one principal may have; then the one of its own that was idle for longest ends.
+pub const SESSIONS_EACH_MAX: usize = 250;
 /// How long a session over HTTP may be idle.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many connections there may be at once; further ones wait.
+/// How many connections there may be at once whose first request was let in; requests over further ones are refused.
 pub const CONNECTIONS_MAX: usize = 512;
+/// How many connections there may be beside them; when there are more, the oldest that was not let in ends.
+pub const NEWCOMERS_MAX: usize = 128;
 /// How long a client may take to send the head of a request, and between two requests.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to send the body.

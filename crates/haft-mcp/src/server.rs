@@ -13,6 +13,7 @@
 //! | `rounds.rs` | questions of the newest revision, which has no requests to clients |
 //! | `lines.rs`, `standard.rs` | connections of lines, standard input and output |
 //! | `http.rs` | a listener and its connections, TCP or a socket in the file system |
+//! | `newcomers.rs` | connections of which nobody knows yet whose they are |
 //! | `gate.rs`, `tokens.rs` | who may come in: hosts, origins, tokens, rates |
 //! | `exchange.rs`, `events.rs` | what requests over HTTP say; sessions, streams and how they are resumed |
 //!
@@ -25,6 +26,7 @@ pub(crate) mod gate;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
+pub(crate) mod newcomers;
 pub(crate) mod offer;
 pub(crate) mod passed;
 pub(crate) mod peer;

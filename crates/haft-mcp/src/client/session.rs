@@ -233,7 +233,10 @@ impl Session {
                 answer = &mut handle.rx => {
                     pending.done();
                     return match answer {
-                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => Ok(result),
+                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => match result.is_object() {
+                            true => Ok(result),
+                            false => Err(Failure::Odd("its result is no object".to_owned())),
+                        },
                         Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| Failure::Odd(error.to_string())),
                         Ok(Err(error)) => Err(self.failure(&error)),
                         Err(_) => Err(Failure::Gone(self.why())),

@@ -49,7 +49,7 @@ def tools():
     if "few" in FAULTS:
         return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
-        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom unreadable""".split()
+        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom unreadable null last_line""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
     bad = [{"name": "no_schema"}, tool("bad_schema", inputSchema={"type": "object", "$ref": "https://example.com/x"}), tool("echo")]
     return [echo] + [tool(name) for name in names] + CHANGED["extra"] + bad
@@ -126,6 +126,11 @@ def call(id, name, arguments, meta):
         return send({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "third"}})
     if name == "batch":
         return send([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "in a batch"}}, {"jsonrpc": "2.0", "id": id, "result": text("batched")}])
+    if name == "null":
+        return send({"jsonrpc": "2.0", "id": id, "result": None})
+    if name == "last_line":
+        raw(json.dumps({"jsonrpc": "2.0", "id": id, "result": text("no end")}).encode())
+        os._exit(0)
     if name == "odd":
         return send({"jsonrpc": "2.0", "id": id, "outcome": 3})
     if name == "never":
