@@ -33,7 +33,7 @@ use haft::env::HAFT_MCP_SERVER;
 use haft::ports::Asker;
 use haft::{Cancel, Gates};
 use haft_mcp::limits::SHUTDOWN_GRACE;
-use haft_mcp::server::Server;
+use haft_mcp::server::{Server, UnixSocket};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -144,8 +144,10 @@ async fn serve(
     if let Some(path) = &args.unix {
         let shown = output::one_line(&path.display().to_string());
         let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
+        let socket = UnixSocket::bind(path).map_err(failed)?;
         output::say(&format!("listening on {shown}"));
-        return server.serve_unix(path, door::plain(args, ground), stop).await.map_err(failed);
+        server.serve_unix(socket, door::plain(args, ground), stop).await;
+        return Ok(());
     }
     server.serve_stdio(stop).await;
     Ok(())

@@ -57,7 +57,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(100_000);
 pub const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a command that prints headers may take.
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a process may take to end by itself when its input has ended.
+/// How long a process may take to end by itself when its input has ended; then it is told to. Many never do.
+pub const INPUT_END_WAIT: Duration = Duration::from_millis(500);
+/// How long a connection may take to end.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// How long is waited for the words with which a process ended.
 pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(1_500);

@@ -581,7 +581,7 @@ fn a_long_call_goes_on_in_the_background() {
     );
     assert!(text(2).contains("task-1 ended after") && text(2).contains("too late"), "{found}");
     assert!(text(5).contains("mcp__f__never: `never` of `f`") && !text(5).contains("runs since"), "{found}");
-    until("the server was told", || counted(&room, "cancelled") == 1);
+    assert_eq!(counted(&room, "cancelled"), 1, "the server was told before it ended");
 }
 
 #[test]
@@ -667,5 +667,43 @@ fn resources_are_asked_for_as_tools_are() {
         let input = r#"{"server": "s", "uri": "note:///a"}"#;
         let checked = room.say(&[&["check", "ReadMcpResource", input], flags].concat());
         assert_eq!(checked.code, Some(code), "{checked:?}");
+    }
+}
+
+#[test]
+fn only_addresses_that_servers_are_reached_by_are_added() {
+    let room = Room::new();
+    for (args, words) in [
+        (&["ftp://x"][..], "`ftp://x` is an address with `ftp`, and no server is reached so; a command, or an address with http, https, ws or wss is accepted"),
+        (&["--transport", "http", "ws://x"], "an address with http or https is accepted"),
+        (&["--transport", "ws", "https://x"], "an address with ws or wss is accepted"),
+        (&["--transport", "stdio", "https://x"], "a command, or an address"),
+    ] {
+        let added = room.say(&[&["mcp", "add", "u"], args].concat());
+        assert!(added.code == Some(2) && added.stderr.contains(words), "{added:?}");
+    }
+    for (name, args) in [("a", &["https://x/mcp"][..]), ("b", &["./a//b"]), ("c", &["--transport", "http", "${URL}"])] {
+        let added = room.say(&[&["mcp", "add", name], args].concat());
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+}
+
+/// Two that change the file at once change it one after the other.
+#[test]
+fn no_server_is_lost_when_several_are_added_at_once() {
+    let room = Room::new();
+    let names: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| {
+                let added = room.say(&["mcp", "add", name, "--", "x"]);
+                assert_eq!(added.code, Some(0), "{added:?}");
+            });
+        }
+    });
+    let kept = fs::read_to_string(room.path("home/.config/haft/mcp.json")).unwrap();
+    assert!(names.iter().all(|name| kept.contains(&format!("\"{name}\""))), "{kept}");
+    for name in &names {
+        assert_eq!(room.say(&["mcp", "remove", name]).code, Some(0));
     }
 }

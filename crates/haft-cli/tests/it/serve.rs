@@ -329,6 +329,44 @@ fn being_told_to_end_lets_what_is_under_way_finish() {
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
 }
 
+/// Who waits when the time is over is told so: an answer, and not the end of the line.
+#[test]
+fn what_is_cut_off_is_answered() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "0"]].concat());
+    let endless = json!({"command": "echo $$ > pid; while :; do :; done", "timeout": 600_000});
+    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": endless}));
+    number_in(&room.path("work/pid"));
+    kill_process(Pid::from_child(&client.child), Signal::TERM).unwrap();
+    let answer = client.answer(id);
+    assert!(answer["result"]["isError"] == true || answer["error"].is_object(), "{answer}");
+    assert!(client.receive().is_none(), "once");
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+}
+
+/// What can't be served is said before anything is promised.
+#[test]
+fn what_makes_no_sense_is_said_at_once() {
+    let room = Room::new();
+    room.write("work/taken", "mine");
+    let taken = room.say(&["serve", "--unix", "taken"]);
+    assert!(taken.code == Some(2) && !taken.stderr.contains("listening"), "{taken:?}");
+    let typo = room.say(&["serve", "--tools", "Reed"]);
+    let words = "--tools `Reed`: no tool is called that; closest: `Read`";
+    assert!(typo.code == Some(2) && typo.stderr.contains(words), "{typo:?}");
+    let stranger = room.say(&["serve", "--tools", "mcp__nobody__*"]);
+    assert!(stranger.code == Some(2) && stranger.stderr.contains("no tool is called that"), "{stranger:?}");
+    // A server may have any tool.
+    room.write("servers.json", &json!({"mcpServers": {"f": faulty(&room, "")}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--tools", "mcp__f__ec*"];
+    let mut client = Stdio1::new(&room, &flags);
+    assert_eq!(client.tools(), ["mcp__f__echo"]);
+    // What runs commands goes with them.
+    let mut client = Stdio1::new(&room, &["--deny", "Bash"]);
+    let tools = client.tools();
+    assert!(!tools.iter().any(|name| name == "Bash" || name == "Monitor"), "{tools:?}");
+}
+
 /// The link in a result that was too large.
 fn link(answer: &Value) -> String {
     let blocks = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));

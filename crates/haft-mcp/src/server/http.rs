@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
@@ -32,6 +31,7 @@ use super::exchange::{Asker, Exchange};
 use super::gate::{Gate, Rates, Refused, is_loopback};
 use super::newcomers::{Connection, Connections};
 use super::message::{INVALID_REQUEST, NoMessage, write_no_message};
+use super::socket::UnixSocket;
 use super::tokens::TokenCheck;
 use super::who::Way;
 use super::{Core, Ends, Server};
@@ -190,65 +190,15 @@ impl Server {
         Ok(())
     }
 
-    /// Serves whoever can open a socket in the file system: its owner. The socket is made, and removed at the end.
-    ///
-    /// # Errors
-    /// It can't be made; for example because somebody listens there already.
-    pub async fn serve_unix(&self, path: &Path, http: Http, stop: &Cancel) -> io::Result<()> {
-        let (listener, _socket) = private_socket(path)?;
+    /// Serves whoever can open a socket in the file system: its owner. The socket is removed at the end.
+    pub async fn serve_unix(&self, socket: UnixSocket, http: Http, stop: &Cancel) {
         let desk = Desk::new(self.core(stop), http, None, Way::Unix);
         desk.serve(|| async {
-            let (stream, _) = listener.accept().await?;
+            let stream = socket.accept().await?;
             Ok((stream, None))
         })
         .await;
-        Ok(())
     }
-}
-
-/// A socket in the file system, removed with this.
-struct OwnSocket(PathBuf);
-
-impl Drop for OwnSocket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// A socket that nobody but its owner ever could open: it is made where nobody else may look, and moved when it is closed to
-/// others.
-fn private_socket(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
-    use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
-    let taken =
-        |words: &str| io::Error::new(io::ErrorKind::AddrInUse, format!("`{}` {words}", path.display()));
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(taken("is there already, and is no socket"));
-        }
-        Ok(_) => {
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(taken("is served already"));
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let mut within = path.as_os_str().to_owned();
-    within.push(format!(".{}", std::process::id()));
-    let within = PathBuf::from(within);
-    std::fs::DirBuilder::new().mode(0o700).create(&within)?;
-    let made = (|| {
-        let place = within.join("s");
-        let listener = UnixListener::bind(&place)?;
-        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&place, path)?;
-        Ok(listener)
-    })();
-    if made.is_err() {
-        let _ = std::fs::remove_file(within.join("s"));
-    }
-    let _ = std::fs::remove_dir(&within);
-    made.map(|listener| (listener, OwnSocket(path.to_owned())))
 }
 
 /// What the connections of one listener share.

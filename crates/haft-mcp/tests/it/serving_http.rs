@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
-use haft_mcp::server::{Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens};
+use haft_mcp::server::{Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens, UnixSocket};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -578,14 +578,14 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     let server = Server::new(Workshop::new());
     let stop = Cancel::new();
     let serve = |stop: Cancel| {
-        let (server, path) = (server.clone(), path.clone());
-        tokio::spawn(async move { server.serve_unix(&path, Http::new(), &stop).await })
+        let server = server.clone();
+        let socket = UnixSocket::bind(&path)?;
+        std::io::Result::Ok(tokio::spawn(async move { server.serve_unix(socket, Http::new(), &stop).await }))
     };
-    let serving = serve(stop.clone());
-    crate::until("it listens", || std::os::unix::net::UnixStream::connect(&path).is_ok()).await;
+    let serving = serve(stop.clone()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
-    let taken = serve(Cancel::new()).await.unwrap().unwrap_err();
+    let taken = serve(Cancel::new()).unwrap_err();
     assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
 
     let mut stream = UnixStream::connect(&path).await.unwrap();
@@ -600,18 +600,17 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"echo\""), "{answer}");
     stop.cancel(Cause::Shutdown);
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     assert!(!path.exists());
 
     // One that was left behind is replaced, a file is not.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let stop = Cancel::new();
-    let serving = serve(stop.clone());
-    crate::until("it listens", || std::os::unix::net::UnixStream::connect(&path).is_ok()).await;
+    let serving = serve(stop.clone()).unwrap();
     stop.cancel(Cause::Shutdown);
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     std::fs::write(&path, "mine").unwrap();
-    assert!(serve(Cancel::new()).await.unwrap().is_err());
+    assert!(serve(Cancel::new()).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 
