@@ -12,7 +12,8 @@
 //! | [`pass`] | resources and prompts of connected servers |
 //!
 //! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers connect in the
-//! background, and clients are told when tools come.
+//! background, and clients are told when tools come. Only a list waits for them, for a short while after the start: there are
+//! clients that ask once and don't hear what changes.
 
 pub(crate) mod args;
 mod asking;
@@ -32,8 +33,9 @@ use haft::env::HAFT_MCP_SERVER;
 use haft::ports::Asker;
 use haft::{Cancel, Gates};
 use haft_mcp::limits::SHUTDOWN_GRACE;
-use haft_mcp::server::Server;
+use haft_mcp::server::{Server, UnixSocket};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use self::args::ServeArgs;
 use self::asking::OfServers;
@@ -49,6 +51,8 @@ use crate::{Exit, Usage, hooks, output, turn};
 
 /// How long calls may take once a client that started this has gone: it waits for two seconds before it kills.
 const STDIO_GRACE: Duration = Duration::from_millis(1_500);
+/// How long after the start lists wait for servers that are still being connected.
+const LISTS_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
@@ -61,7 +65,8 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         let calls = Calls::default();
         let pool = pool(views.default(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
-        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed });
+        let lists_wait_until = Instant::now() + args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
+        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed, lists_wait_until });
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
@@ -139,8 +144,10 @@ async fn serve(
     if let Some(path) = &args.unix {
         let shown = output::one_line(&path.display().to_string());
         let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
+        let socket = UnixSocket::bind(path).map_err(failed)?;
         output::say(&format!("listening on {shown}"));
-        return server.serve_unix(path, door::plain(args, ground), stop).await.map_err(failed);
+        server.serve_unix(socket, door::plain(args, ground), stop).await;
+        return Ok(());
     }
     server.serve_stdio(stop).await;
     Ok(())

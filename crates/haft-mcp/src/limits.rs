@@ -28,6 +28,8 @@ pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
 pub const SCHEMA_WORDS_CHARS_MAX: usize = 2_048;
 /// The longest name of a tool, a resource or a prompt, in characters.
 pub const NAME_CHARS_MAX: usize = 256;
+/// The longest other words of a resource or a prompt, in characters: titles, types, and what else is said of one.
+pub const WORDS_CHARS_MAX: usize = 2_048;
 /// The longest address of a resource, in characters.
 pub const URI_CHARS_MAX: usize = 2_048;
 /// How much of what a server complains about is kept, in bytes: the last of it.
@@ -55,7 +57,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(100_000);
 pub const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a command that prints headers may take.
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a process may take to end by itself when its input has ended.
+/// How long a process may take to end by itself when its input has ended; then it is told to. Many never do.
+pub const INPUT_END_WAIT: Duration = Duration::from_millis(500);
+/// How long a connection may take to end.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// How long is waited for the words with which a process ended.
 pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(1_500);
@@ -93,6 +97,8 @@ pub const REDIRECTS_MAX: usize = 5;
 
 /// How long a request that was cancelled may take to put things in order, when this crate is the server.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// How long what is cut off at the end of a server may take to say how far it came; then it is spoken for.
+pub const CUT_WAIT: Duration = Duration::from_millis(250);
 /// How many changes of an offer may wait for a client; one that can't follow is told that everything changed.
 pub const CHANGES_QUEUED_MAX: usize = 256;
 /// How many roots of a client are taken.
@@ -131,10 +137,14 @@ pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
 /// How many sessions over HTTP there may be; then the one that was idle for longest ends.
 pub const SESSIONS_MAX: usize = 1_000;
+/// How many of them one principal may have; then the one of its own that was idle for longest ends.
+pub const SESSIONS_EACH_MAX: usize = 250;
 /// How long a session over HTTP may be idle.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many connections there may be at once; further ones wait.
+/// How many connections there may be at once whose first request was let in; requests over further ones are refused.
 pub const CONNECTIONS_MAX: usize = 512;
+/// How many connections there may be beside them; when there are more, the oldest that was not let in ends.
+pub const NEWCOMERS_MAX: usize = 128;
 /// How long a client may take to send the head of a request, and between two requests.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to send the body.

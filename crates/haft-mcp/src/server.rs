@@ -12,7 +12,9 @@
 //! | `session.rs` | one client: its requests are carried out, its answers find their questions |
 //! | `rounds.rs` | questions of the newest revision, which has no requests to clients |
 //! | `lines.rs`, `standard.rs` | connections of lines, standard input and output |
-//! | `http.rs` | a listener and its connections, TCP or a socket in the file system |
+//! | `http.rs` | a listener and its connections |
+//! | `socket.rs` | a socket in the file system for its owner alone |
+//! | `newcomers.rs` | connections of which nobody knows yet whose they are |
 //! | `gate.rs`, `tokens.rs` | who may come in: hosts, origins, tokens, rates |
 //! | `exchange.rs`, `events.rs` | what requests over HTTP say; sessions, streams and how they are resumed |
 //!
@@ -25,12 +27,14 @@ pub(crate) mod gate;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod message;
+pub(crate) mod newcomers;
 pub(crate) mod offer;
 pub(crate) mod passed;
 pub(crate) mod peer;
 pub(crate) mod reply;
 pub(crate) mod rounds;
 pub(crate) mod session;
+pub(crate) mod socket;
 pub(crate) mod standard;
 pub(crate) mod tokens;
 pub(crate) mod who;
@@ -52,6 +56,7 @@ pub use peer::{Ask, Elicited, Level, Needs, NotAnswered, Peer};
 pub use reply::{
     Block, Body, Completion, Contents, Freshness, PromptReply, Refusal, RefusalKind, Reply, Role,
 };
+pub use socket::UnixSocket;
 pub use tokens::{Introspection, TokenCheck, Tokens, secret};
 pub use url::Url;
 pub use who::{Abilities, Client, Principal, Revision, Way};

@@ -38,9 +38,12 @@ const TOOLS: &[Row] = &[
     ("EnterWorktree", "Moves into a worktree.", &[("name", Text, false), ("path", Text, false)]),
     ("ExitPlanMode", "Shows the plan to the user.", &[("plan", Text, false)]),
     ("ExitWorktree", "Leaves a worktree.", &[("action", Text, false), ("discard_changes", Flag, false)]),
+    ("GetMcpPrompt", "Gets a prompt of a server.", &[("server", Text, true), ("name", Text, true), ("arguments", Object, false)]),
     ("Glob", "Finds files by name.", &[("pattern", Text, true), ("path", Text, false)]),
     ("Grep", "Searches in files.", &[("pattern", Text, true), ("path", Text, false), ("glob", Text, false), ("type", Text, false), ("output_mode", Text, false), ("-A", Whole, false), ("-B", Whole, false), ("-C", Whole, false), ("context", Whole, false), ("-n", Flag, false), ("-i", Flag, false), ("-o", Flag, false), ("head_limit", Whole, false), ("offset", Whole, false), ("multiline", Flag, false)]),
     ("LSP", "Asks a language server.", &[("operation", Text, true), ("filePath", Text, true), ("line", Whole, false), ("character", Whole, false)]),
+    ("ListMcpPrompts", "Lists prompts of servers.", &[("server", Text, false)]),
+    ("ListMcpResources", "Lists resources of servers.", &[("server", Text, false)]),
     ("ListMcpResourcesTool", "Lists resources of servers.", &[("server", Text, false)]),
     ("Monitor", "Watches a command or a socket.", &[("description", Text, true), ("timeout_ms", Number, false), ("command", Text, false), ("ws", Object, false), ("persistent", Flag, false)]),
     ("MultiEdit", "Makes several replacements in a file.", &[("file_path", Text, true), ("edits", List, true)]),
@@ -48,6 +51,7 @@ const TOOLS: &[Row] = &[
     ("PowerShell", "Runs a command in PowerShell.", &[("command", Text, true), ("timeout", Number, false), ("description", Text, false), ("run_in_background", Flag, false)]),
     ("PushNotification", "Notifies the user.", &[("message", Text, true), ("title", Text, false)]),
     ("Read", "Reads a file.", &[("file_path", Text, true), ("offset", Whole, false), ("limit", Whole, false), ("pages", Text, false)]),
+    ("ReadMcpResource", "Reads a resource of a server.", &[("server", Text, true), ("uri", Text, true)]),
     ("ReadMcpResourceTool", "Reads a resource of a server.", &[("server", Text, true), ("uri", Text, true)]),
     ("ScheduleWakeup", "Comes back later.", &[("delaySeconds", Number, false), ("reason", Text, false), ("prompt", Text, false)]),
     ("SendMessage", "Sends a message to another agent.", &[("to", Text, true), ("message", Any, true), ("summary", Text, false)]),
@@ -144,7 +148,12 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         "TaskStop" => state("session:background"),
         "CronList" => looks("session:cron"),
         "CronCreate" | "CronDelete" | "ScheduleWakeup" => state("session:cron"),
-        "ToolSearch" | "ListMcpResourcesTool" | "WaitForMcpServers" => looks("session:tools"),
+        "ToolSearch" | "WaitForMcpServers" => looks("session:tools"),
+        "ListMcpPrompts" | "ListMcpResources" | "ListMcpResourcesTool" => looks("mcp"),
+        // What a server does to answer, nobody here knows; what the address says counts beside that.
+        "ReadMcpResource" | "ReadMcpResourceTool" => {
+            Some(Effects::unknown().and(template::read_at(text("uri")?)))
+        }
         "SendMessage" | "PushNotification" => state("session:messages"),
         _ => None,
     }
@@ -163,6 +172,13 @@ fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
 /// The address of a call that fetches one.
 pub fn fetched<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     (tool == "WebFetch").then(|| input.get("url")?.as_str())?
+}
+
+/// The server that a call of a built-in tool is sent to: reading its resources and getting its prompts are for rules about the
+/// server too.
+pub fn server<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+    let to_server = matches!(tool, "GetMcpPrompt" | "ReadMcpResource" | "ReadMcpResourceTool");
+    to_server.then(|| input.get("server")?.as_str())?
 }
 
 /// What an address says of the host that it leads to.
@@ -233,6 +249,11 @@ mod tests {
         check("WebFetch", json!({"url": "x.io/a"}), "may touch anything · reaches x.io");
         check("TaskStop", json!({"task_id": "1"}), "changes session:background");
         check("Workflow", json!({}), "may touch anything");
+        check("GetMcpPrompt", json!({"server": "s", "name": "p"}), "may touch anything");
+        let read = |uri: &str| json!({"server": "s", "uri": uri});
+        check("ReadMcpResource", read("note://1"), "may touch anything");
+        check("ReadMcpResource", read("file:///etc/x"), "may touch anything · reads /etc/x");
+        check("ReadMcpResourceTool", read("https://x.io/a"), "may touch anything · reaches x.io");
     }
 
     #[test]

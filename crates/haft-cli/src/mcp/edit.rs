@@ -4,7 +4,10 @@
 //! workspaces and for single ones. What Claude Code keeps for itself is read and never written. Everything else in a file
 //! stays as it was, and a file is replaced whole or not at all.
 
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use haft_policy::settings::edit::{with_server, without_server};
 use haft_policy::settings::{Places, SETTINGS_BYTES_MAX, check_server, read_text};
@@ -39,6 +42,19 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
         Some("ws" | "wss") => Kind::Ws,
         _ => Kind::Stdio,
     });
+    let known = matches!((kind, scheme), (Kind::Stdio, None) | (Kind::Http | Kind::Sse, Some("http" | "https")) | (Kind::Ws, Some("ws" | "wss")));
+    if let Some(scheme) = scheme.filter(|scheme| !known && !scheme.contains("${")) {
+        let accepted = match kind {
+            Kind::Stdio => "a command, or an address with http, https, ws or wss",
+            Kind::Http | Kind::Sse => "an address with http or https",
+            Kind::Ws => "an address with ws or wss",
+        };
+        return Err(Usage(format!(
+            "`{}` is an address with `{}`, and no server is reached so; {accepted} is accepted",
+            one_line(&args.target),
+            one_line(scheme)
+        )));
+    }
     let word = match kind {
         Kind::Stdio => {
             if let Some(header) = args.header.first() {
@@ -123,7 +139,35 @@ fn place(places: &Places, scope: Scope) -> Result<Place, Usage> {
     })
 }
 
+/// How long another change of the same file is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 impl Place {
+    /// Keeps others from changing the files of its folder until what is returned is gone: what is written has to be made of what is
+    /// there then. The lock is on the folder, so that nothing is left in a workspace.
+    fn locked(&self, places: &Places) -> Result<File, Usage> {
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        let failed = |error: &dyn std::fmt::Display| Usage(format!("{}: {error}", places.show(&self.file)));
+        if self.mode == PRIVATE {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed(&error))?;
+        }
+        let lock = File::open(folder).map_err(|error| failed(&error))?;
+        let begun = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_WAIT => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(failed(&"another program is changing it; try again"));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(&error)),
+            }
+        }
+    }
+
     fn text(&self, places: &Places) -> Result<String, Usage> {
         let read = read_text(&self.file, SETTINGS_BYTES_MAX);
         let read = read.map_err(|words| Usage(format!("{}: {words}", places.show(&self.file))))?;
@@ -148,6 +192,7 @@ fn put(common: &Common, scope: Scope, name: &str, server: Value) -> Result<Exit,
     notes.iter().for_each(|note| output::warning(&one_line(note)));
     let places = places_of(common)?;
     let place = place(&places, scope)?;
+    let _lock = place.locked(&places)?;
     let (text, wrong) = (place.text(&places)?, place.wrong(&places));
     if without_server(&text, place.project.as_deref(), name).map_err(&wrong)?.is_some() {
         return Err(Usage(format!(
@@ -179,10 +224,14 @@ pub(super) fn remove(args: &RemoveArgs, common: &Common) -> Result<Exit, Usage> 
         Some(scope) => vec![scope],
         None => vec![Scope::Local, Scope::Project, Scope::User],
     };
-    let mut found = Vec::new();
+    let (mut found, mut locks) = (Vec::new(), Vec::new());
     for scope in scopes {
         // Without a folder for settings there is nothing in it either.
         let Ok(place) = place(&places, scope) else { continue };
+        let folder = place.file.parent().map(Path::to_owned);
+        if place.file.exists() && !locks.iter().any(|(locked, _)| *locked == folder) {
+            locks.push((folder, place.locked(&places)?));
+        }
         let (text, wrong) = (place.text(&places)?, place.wrong(&places));
         // One that was added in a folder of the repository counts there.
         let folder = place.project.as_ref().map(|_| places.cwd.display().to_string());

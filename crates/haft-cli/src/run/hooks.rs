@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
 use haft::{BoxFuture, TaskTable, ToolResult};
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
 use haft_provider::run::{PromptVerdict, Session};
@@ -173,5 +173,9 @@ impl Asker for Notifying {
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         self.notify(question.text.clone());
         self.asker.question(question)
+    }
+
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+        self.asker.form(form)
     }
 }

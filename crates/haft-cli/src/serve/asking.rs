@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use haft::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
 use haft_mcp::server::{Elicited, Peer};
 use serde_json::{Map, Value, json};
 
@@ -60,6 +60,18 @@ impl Asker for OfServers {
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(async move { put(&self.0.of_servers()?, question).await })
+    }
+
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+        Box::pin(async move {
+            // Whose question it is isn't known: nobody's.
+            let Some(peer) = self.0.of_servers() else { return Filled::Declined };
+            match peer.elicit(&form.text, form.schema.clone()).await {
+                Ok(Elicited::Accepted(values)) => Filled::Values(values),
+                Ok(Elicited::Declined) | Err(_) => Filled::Declined,
+                Ok(Elicited::Dismissed) => Filled::Dismissed,
+            }
+        })
     }
 }
 

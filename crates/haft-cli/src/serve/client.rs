@@ -4,15 +4,17 @@
 //! children; what was read, what was answered, what runs in the background and what was kept are each client's own.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, Registry, ToolCall, ToolResult};
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
 };
-use haft_mcp::{Status, server};
+use haft_mcp::{Server, Status, server};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use super::asking::OfClient;
 use super::calls::{Calls, Told};
@@ -26,11 +28,16 @@ use crate::{Usage, hooks};
 /// How many characters of a connected server's own instructions are passed on.
 const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
 
+/// How long a server that is being connected is waited for beyond its own time.
+const SETTLE_MORE: Duration = Duration::from_millis(500);
+
 /// What clients have in common.
 pub(super) struct Common {
     pub(super) calls: Calls,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
+    /// Until then a list waits for servers that are still being connected: some clients ask once and never again.
+    pub(super) lists_wait_until: Instant,
 }
 
 /// A client. With it everything ends that it began, also what runs in the background.
@@ -110,6 +117,44 @@ impl Client {
         self.changes.tell(Change::Resources);
     }
 
+    /// Waits, for the while that lists may, until of each server it is known whether it can be used.
+    async fn servers_known(&self) {
+        let Some(pool) = &self.common.pool else { return };
+        let left = self.common.lists_wait_until.saturating_duration_since(Instant::now());
+        if left.is_zero() || pool.servers().iter().all(Server::is_settled) {
+            return;
+        }
+        pool.servers().settled(left).await;
+        // The list that is asked for says it; others are told.
+        if let Some(registry) = pool.registry() {
+            self.bring(&registry);
+        }
+    }
+
+    /// Waits for the servers that a name may belong to and that are still being connected, as long as each may take; whether
+    /// there were any.
+    async fn server_of(&self, name: &str, cancel: &Cancel) -> bool {
+        let Some(pool) = &self.common.pool else { return false };
+        let mut waited = false;
+        for server in pool.servers().iter() {
+            let config = server.config();
+            if server.is_settled() || !name.starts_with(&format!("mcp__{}__", config.name)) {
+                continue;
+            }
+            waited = true;
+            tokio::select! {
+                () = server.settled() => {}
+                // A moment more, so that it says itself that its time was over.
+                () = tokio::time::sleep(config.connect_timeout + SETTLE_MORE) => {}
+                _ = cancel.cancelled() => {}
+            }
+        }
+        if waited && let Some(registry) = pool.registry() {
+            self.refresh(&registry);
+        }
+        waited
+    }
+
     fn listed(&self) -> MutexGuard<'_, (Listing, String)> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,6 +186,10 @@ impl Client {
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
         let engine = &self.member.engine;
+        let is_unknown = matches!(engine.snapshot().find(&call.name), Err(NotFound::Unknown(_)));
+        if is_unknown {
+            self.server_of(&call.name, &call.cancel).await;
+        }
         let (by_server, promises) = match engine.snapshot().find(&call.name) {
             Ok(offer) => (*offer.origin() != Origin::BuiltIn, offer.tool().output_schema().is_some()),
             Err(NotFound::Unknown(closest)) => return Err(unknown(&call.name, &closest)),
@@ -209,6 +258,7 @@ impl Client {
         }
         let (engine, passed) =
             self.passing(pass::READ).ok_or_else(|| Refusal::unknown_resource(&read.uri))?;
+        self.servers_known().await;
         let input = passed.resource(&read.uri).await?;
         let value = self.pass(engine, pass::READ, input, &read.peer, &read.cancel).await?;
         Ok(ReadReply::passed(&value))
@@ -216,6 +266,7 @@ impl Client {
 
     async fn get_prompt(&self, get: GetPrompt) -> Result<PromptReply, Refusal> {
         let (engine, passed) = self.passing(pass::GET).ok_or_else(|| Refusal::unknown_prompt(&get.name))?;
+        self.servers_known().await;
         let input = passed.prompt(&get.name, get.arguments).await?;
         let value = self.pass(engine, pass::GET, input, &get.peer, &get.cancel).await?;
         Ok(PromptReply::passed(&value))
@@ -264,6 +315,13 @@ impl Offer for Client {
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        Box::pin(async move {
+            self.servers_known().await;
+            Ok(self.listed().0.clone())
+        })
+    }
+
+    fn tools_now(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
         let listed = self.listed().0.clone();
         Box::pin(std::future::ready(Ok(listed)))
     }
@@ -276,6 +334,7 @@ impl Offer for Client {
         Box::pin(async move {
             let mut listed = self.results.definitions();
             if let Some((_, passed)) = self.passing(pass::READ) {
+                self.servers_known().await;
                 listed.extend(passed.resources().await);
             }
             Ok(Listing::new(listed))
@@ -284,6 +343,7 @@ impl Offer for Client {
 
     fn resource_templates(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
         Box::pin(async move {
+            self.servers_known().await;
             match self.passing(pass::READ) {
                 Some((_, passed)) => Ok(Listing::new(passed.templates().await)),
                 None => Ok(Listing::default()),
@@ -297,6 +357,7 @@ impl Offer for Client {
 
     fn prompts(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
         Box::pin(async move {
+            self.servers_known().await;
             match self.passing(pass::GET) {
                 Some((_, passed)) => Ok(Listing::new(passed.prompts().await)),
                 None => Ok(Listing::default()),

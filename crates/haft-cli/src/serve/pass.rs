@@ -5,13 +5,14 @@
 //! sent it.
 //!
 //! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called by its server
-//! and its own name, and a table leads back: names are never taken apart.
+//! and its own name as it can be seen, and a table leads back: names are never taken apart.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
+use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
 use serde_json::{Map, Value, json};
 
@@ -42,7 +43,6 @@ impl Passed {
     /// They can't be registered, in words.
     pub(super) fn engine(&self, like: &Engine, id: &str) -> Result<Engine, String> {
         let text = json!({"type": "string"});
-        let server = |input: &Value| format!("mcp:{}", input["server"].as_str().unwrap_or_default());
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
         let read = dynamic_tool(READ, "Reads a resource.", schema, move |input: Value, _| {
@@ -59,8 +59,17 @@ impl Passed {
                 server?.prompt(input["name"].as_str().unwrap_or_default(), arguments).await
             }
         });
-        let read = read.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
-        let get = get.effects(move |input| Effects::reads_state(server(input))).result_limit(Unlimited);
+        let pool = self.pool.clone();
+        let reads = move |input: &Value| {
+            let uri = input["uri"].as_str().unwrap_or_default();
+            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
+        };
+        let pool = self.pool.clone();
+        let gets = move |input: &Value| {
+            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_prompt())
+        };
+        let read = read.effects(reads).result_limit(Unlimited);
+        let get = get.effects(gets).result_limit(Unlimited);
         let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
         let registry = registry.map_err(|error| error.to_string())?;
         let engine = like.clone().session_id(id).turn_budget(usize::MAX);
@@ -75,12 +84,13 @@ impl Passed {
             let of = &server.config().name;
             for mut prompt in server.prompts().await.unwrap_or_default() {
                 let Some(own) = prompt["name"].as_str().map(str::to_owned) else { continue };
-                let name = format!("{of}__{own}");
+                let shown = haft_mcp::text::line(&own, NAME_CHARS_MAX);
+                let name = format!("{of}__{shown}");
                 if names.contains_key(&name) {
                     continue;
                 }
                 if prompt.get("title").is_none() {
-                    prompt["title"] = format!("{own} ({of})").into();
+                    prompt["title"] = format!("{shown} ({of})").into();
                 }
                 prompt["name"] = name.clone().into();
                 names.insert(name, (of.clone(), own));

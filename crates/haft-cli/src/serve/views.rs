@@ -56,6 +56,16 @@ impl Views {
             Some(name) => Some(find(name).ok_or_else(|| unknown(name, clients))?),
             None => find(DEFAULT),
         };
+        for glob in tools {
+            named(ground, glob).map_err(|words| Usage(format!("--tools `{}`: {words}", output::one_line(glob))))?;
+        }
+        for At { value, source } in clients {
+            for glob in value.tools.iter().flatten() {
+                if let Err(words) = named(ground, glob) {
+                    output::warning(&output::one_line(&format!("{source}: `tools`, `{glob}`: {words}")));
+                }
+            }
+        }
         let default = view(ground, default, tools)?;
         let mut others = BTreeMap::new();
         for client in clients.iter().filter(|client| client.value.name != DEFAULT) {
@@ -73,6 +83,37 @@ impl Views {
     pub(super) fn of(&self, principal: Option<&Principal>) -> &Arc<View> {
         principal.and_then(|principal| self.others.get(&*principal.name)).unwrap_or(&self.default)
     }
+}
+
+/// Whether a pattern is for any tool that there is, or that a server may have.
+///
+/// # Errors
+/// It is for none, with what is there.
+fn named(ground: &Ground, glob: &str) -> Result<(), String> {
+    let own: Vec<&str> = ground.registry().entries().map(|entry| entry.tool().name()).collect();
+    let servers: Vec<String> = ground.servers().map(|server| format!("mcp__{server}__")).collect();
+    // The part before the first `*` says whose tools are meant; which ones a server has is known later.
+    let begin = glob.split('*').next().unwrap_or_default();
+    let of_server = |server: &String| match glob.contains('*') {
+        true => begin.starts_with(server.as_str()) || server.starts_with(begin),
+        false => glob.starts_with(server.as_str()),
+    };
+    let of_all = ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"];
+    let is_there = own.iter().any(|name| fits(glob, name))
+        || servers.iter().any(of_server)
+        || (!servers.is_empty() && of_all.iter().any(|name| fits(glob, name)));
+    if is_there {
+        return Ok(());
+    }
+    let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
+    let wanted = letters(glob);
+    let near = own.iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let near: Vec<String> = near.take(3).map(|name| format!("`{name}`")).collect();
+    let hint = match near.is_empty() {
+        true => "names as `haft tools` shows them, with `*` for any run of characters, are accepted".to_owned(),
+        false => format!("closest: {}", near.join(", ")),
+    };
+    Err(format!("no tool is called that; {hint}"))
 }
 
 fn unknown(name: &str, clients: &[At<ServeClient>]) -> Usage {

@@ -76,6 +76,11 @@ impl Ground {
         &self.given.loaded.settings
     }
 
+    /// The names of the servers that may be used.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.planned.usable().map(|(_, config)| config.name.as_str())
+    }
+
     /// The tools without those of servers.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry

@@ -581,7 +581,7 @@ fn a_long_call_goes_on_in_the_background() {
     );
     assert!(text(2).contains("task-1 ended after") && text(2).contains("too late"), "{found}");
     assert!(text(5).contains("mcp__f__never: `never` of `f`") && !text(5).contains("runs since"), "{found}");
-    until("the server was told", || counted(&room, "cancelled") == 1);
+    assert_eq!(counted(&room, "cancelled"), 1, "the server was told before it ended");
 }
 
 #[test]
@@ -632,4 +632,78 @@ fn nothing_of_a_server_that_a_rule_denies_is_reached() {
     let room = one("");
     let listed = say(&room, &["tools", "--deny", "mcp__f__slow"]);
     assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
+}
+
+/// What a server reads or does to answer, nobody knows: its resources are asked for as its tools are.
+#[test]
+fn resources_are_asked_for_as_tools_are() {
+    let room = one("shelf");
+    let read = |uri: &str, flags: &[&str]| {
+        let input = json!({"server": "f", "uri": uri}).to_string();
+        say(&room, &[&["call", "ReadMcpResource", &input], flags].concat())
+    };
+    let denied = read("note:///a", &[]);
+    assert_eq!((denied.code, denied.stdout.as_str()), (Some(1), ""), "{denied:?}");
+    assert!(denied.stderr.contains("to allow it: --allow 'ReadMcpResource(server:f)'"), "{denied:?}");
+    for allow in ["mcp__f", "ReadMcpResource(server:f)", "ReadMcpResourceTool"] {
+        let allowed = read("note:///a", &["--allow", allow]);
+        assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "[resource note:///a]\na note\n"), "{allow}: {allowed:?}");
+    }
+    // A file is a file, whoever reads it; and so is a host.
+    let file = format!("file://{}", room.path("work/notes.txt").display());
+    assert_eq!(read(&file, &["--allow", "mcp__f"]).code, Some(0));
+    assert_eq!(read(&file, &["--allow", "mcp__f", "--deny", "Read(notes.txt)"]).code, Some(1));
+    assert_eq!(read("file:///etc/passwd", &["--allow", "mcp__f"]).code, Some(1));
+    assert_eq!(read("https://x.io/a", &["--allow", "mcp__f", "--deny", "WebFetch(domain:x.io)"]).code, Some(1));
+    assert_eq!((counted(&room, "read note:///a"), counted(&room, "read file:///etc/passwd")), (3, 0));
+    assert_eq!(counted(&room, &format!("read {file}")), 1);
+
+    let prompt = json!({"server": "f", "name": "p\u{202e}1"}).to_string();
+    assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt]).code, Some(1));
+    assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt, "--allow", "mcp__f"]).code, Some(0));
+    assert_eq!(counted(&room, "prompt 'p\\u202e1'"), 1);
+    // Explained where no server is.
+    for (flags, code) in [(&[][..], 10), (&["--allow", "mcp__s"][..], 0), (&["--deny", "mcp__s"][..], 11)] {
+        let input = r#"{"server": "s", "uri": "note:///a"}"#;
+        let checked = room.say(&[&["check", "ReadMcpResource", input], flags].concat());
+        assert_eq!(checked.code, Some(code), "{checked:?}");
+    }
+}
+
+#[test]
+fn only_addresses_that_servers_are_reached_by_are_added() {
+    let room = Room::new();
+    for (args, words) in [
+        (&["ftp://x"][..], "`ftp://x` is an address with `ftp`, and no server is reached so; a command, or an address with http, https, ws or wss is accepted"),
+        (&["--transport", "http", "ws://x"], "an address with http or https is accepted"),
+        (&["--transport", "ws", "https://x"], "an address with ws or wss is accepted"),
+        (&["--transport", "stdio", "https://x"], "a command, or an address"),
+    ] {
+        let added = room.say(&[&["mcp", "add", "u"], args].concat());
+        assert!(added.code == Some(2) && added.stderr.contains(words), "{added:?}");
+    }
+    for (name, args) in [("a", &["https://x/mcp"][..]), ("b", &["./a//b"]), ("c", &["--transport", "http", "${URL}"])] {
+        let added = room.say(&[&["mcp", "add", name], args].concat());
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+}
+
+/// Two that change the file at once change it one after the other.
+#[test]
+fn no_server_is_lost_when_several_are_added_at_once() {
+    let room = Room::new();
+    let names: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| {
+                let added = room.say(&["mcp", "add", name, "--", "x"]);
+                assert_eq!(added.code, Some(0), "{added:?}");
+            });
+        }
+    });
+    let kept = fs::read_to_string(room.path("home/.config/haft/mcp.json")).unwrap();
+    assert!(names.iter().all(|name| kept.contains(&format!("\"{name}\""))), "{kept}");
+    for name in &names {
+        assert_eq!(room.say(&["mcp", "remove", name]).code, Some(0));
+    }
 }

@@ -329,6 +329,44 @@ fn being_told_to_end_lets_what_is_under_way_finish() {
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
 }
 
+/// Who waits when the time is over is told so: an answer, and not the end of the line.
+#[test]
+fn what_is_cut_off_is_answered() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "0"]].concat());
+    let endless = json!({"command": "echo $$ > pid; while :; do :; done", "timeout": 600_000});
+    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": endless}));
+    number_in(&room.path("work/pid"));
+    kill_process(Pid::from_child(&client.child), Signal::TERM).unwrap();
+    let answer = client.answer(id);
+    assert!(answer["result"]["isError"] == true || answer["error"].is_object(), "{answer}");
+    assert!(client.receive().is_none(), "once");
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+}
+
+/// What can't be served is said before anything is promised.
+#[test]
+fn what_makes_no_sense_is_said_at_once() {
+    let room = Room::new();
+    room.write("work/taken", "mine");
+    let taken = room.say(&["serve", "--unix", "taken"]);
+    assert!(taken.code == Some(2) && !taken.stderr.contains("listening"), "{taken:?}");
+    let typo = room.say(&["serve", "--tools", "Reed"]);
+    let words = "--tools `Reed`: no tool is called that; closest: `Read`";
+    assert!(typo.code == Some(2) && typo.stderr.contains(words), "{typo:?}");
+    let stranger = room.say(&["serve", "--tools", "mcp__nobody__*"]);
+    assert!(stranger.code == Some(2) && stranger.stderr.contains("no tool is called that"), "{stranger:?}");
+    // A server may have any tool.
+    room.write("servers.json", &json!({"mcpServers": {"f": faulty(&room, "")}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--tools", "mcp__f__ec*"];
+    let mut client = Stdio1::new(&room, &flags);
+    assert_eq!(client.tools(), ["mcp__f__echo"]);
+    // What runs commands goes with them.
+    let mut client = Stdio1::new(&room, &["--deny", "Bash"]);
+    let tools = client.tools();
+    assert!(!tools.iter().any(|name| name == "Bash" || name == "Monitor"), "{tools:?}");
+}
+
 /// The link in a result that was too large.
 fn link(answer: &Value) -> String {
     let blocks = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -651,7 +689,8 @@ fn late(room: &Room) {
 fn servers_come_later_and_clients_are_told() {
     let room = Room::new();
     late(&room);
-    let mut client = Stdio1::new(&room, &["--mcp-config", "../servers.json", "--allow", "mcp__f"]);
+    let flags = ["--mcp-config", "../servers.json", "--allow", "mcp__f", "--server-wait", "0"];
+    let mut client = Stdio1::new(&room, &flags);
     assert!(!client.tools().iter().any(|name| name.starts_with("mcp__f__")), "nothing waits for a server");
     room.write("work/go", "");
     until("the tools are there", || {
@@ -685,4 +724,63 @@ fn one_that_is_a_server_of_itself_starts_once() {
     assert!(!client.tools().iter().any(|name| name.contains("mcp__me__mcp")), "it has no servers of its own");
     assert_eq!(client.leave(), Some(0));
     assert_eq!(fs::read_to_string(room.path("work/starts")).unwrap(), "start\n");
+}
+
+/// A client that asks once sees the tools of servers that come in time, and one that knows a name may use it before.
+#[test]
+fn who_asks_before_a_server_is_there_waits_for_it() {
+    let room = Room::new();
+    late(&room);
+    let flags = ["--mcp-config", "../servers.json", "--allow", "mcp__f", "--server-wait"];
+    let mut hasty = Stdio1::new(&room, &[&flags[..], &["0"]].concat());
+    let id = hasty.begin("tools/call", json!({"name": "mcp__f__echo", "arguments": {"text": "hi"}}));
+    let other = hasty.request("tools/call", json!({"name": "mcp__g__echo", "arguments": {}}));
+    assert!(other["error"]["message"].as_str().unwrap().contains("mcp__g__echo"), "{other}");
+    let mut client = Stdio1::new(&room, &[&flags[..], &["60"]].concat());
+    let listing = client.begin("tools/list", json!({}));
+    // What needs no server waits for none.
+    assert!(client.call("Read", json!({"file_path": "notes.txt"})).0.contains("one"));
+    room.write("work/go", "");
+    let listed = loop {
+        match client.heard.iter().position(|message| message["id"] == listing) {
+            Some(at) => break client.heard.remove(at),
+            None => {
+                let message = client.receive().expect("an answer");
+                client.heard.push(message);
+            }
+        }
+    };
+    assert!(names(&listed).contains(&"mcp__f__echo".to_owned()), "{listed}");
+    let answer = hasty.answer(id);
+    assert_eq!(outcome(&answer), ("hi".to_owned(), false));
+}
+
+/// Resources and prompts pass the same rules as tools, and hide nothing.
+#[test]
+fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
+    let room = Room::new();
+    let server = faulty(&room, "shelf");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60"];
+    let mut client = Stdio1::with(&room, &flags, &json!({}));
+    let listed = client.request("resources/list", json!({}));
+    let note = json!([{"uri": "note:///a", "name": "n\\u{202e}a", "title": "\\u{1b}[31m"}]);
+    assert_eq!(listed["result"]["resources"], note, "{listed}");
+    let prompts = client.request("prompts/list", json!({}));
+    let prompt = json!([{"name": "f__p\\u{202e}1", "title": "t\\u{200b}", "description": "d\\u{7}"}]);
+    assert_eq!(prompts["result"]["prompts"], prompt, "{prompts}");
+    for (method, params) in [
+        ("resources/read", json!({"uri": "note:///a"})),
+        ("prompts/get", json!({"name": "f__p\\u{202e}1"})),
+    ] {
+        let refused = client.request(method, params.clone());
+        let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+        assert!(words.contains("(server:f)"), "{refused}");
+        let mut allowed = Stdio1::with(&room, &[&flags[..], &["--allow", "mcp__f"]].concat(), &json!({}));
+        let passed = allowed.request(method, params);
+        assert!(passed["result"].is_object(), "{passed}");
+    }
+    let counts = fs::read_to_string(room.path("work/counts")).unwrap();
+    assert_eq!(counts.matches("read note:///a").count(), 1, "{counts}");
+    assert_eq!(counts.matches("prompt 'p\\u202e1'").count(), 1, "{counts}");
 }

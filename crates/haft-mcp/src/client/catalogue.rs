@@ -1,18 +1,22 @@
 //! Resources and prompts of connected servers, as tools and as a port.
 //!
-//! They look at servers that the user connected, and change nothing as far as the protocol goes: what is read is at that
-//! server, and named by it.
+//! A list is what a connected server says of itself, and asks nobody. What a resource or a prompt is made of, only the server
+//! knows: it may fetch a page, run a query, or read any file that its address names. So reading one is what a call of the
+//! server's tool is, and whether the server listed it makes no difference; what the address says counts beside that.
 
 use std::sync::Arc;
 
+use haft::effects::template;
 use haft::ports::{Resource, ResourceError, Resources};
 use haft::{AnyTool, BoxFuture, Class, Content, Context, Effects, Output, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::definition::only_looks;
 use super::server::{Server, Status};
 use super::wait::Wait;
+use crate::config::ServerConfig;
 use crate::content;
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
 use crate::text;
@@ -86,9 +90,25 @@ fn spec(name: &'static str, alias: &'static str) -> ToolSpec {
     ToolSpec::new(name).alias(alias).group("mcp").listed_class(Class::ReadOnly)
 }
 
-/// Reading what a server has is looking at that server.
+/// Listing what a server has is looking at that server.
 fn looks_at(server: Option<&str>) -> Effects {
     Effects::reads_state(server.map_or("mcp".to_owned(), |server| format!("mcp:{server}")))
+}
+
+/// What a request to a server for something of its own touches, as far as anybody but the server knows: anything. Where the user
+/// says that the hints of this server hold, that it only looks is believed, as the protocol has it.
+fn asks_of(config: Option<&ServerConfig>) -> Effects {
+    config.filter(|config| config.read_only_hints_hold).map_or_else(Effects::unknown, only_looks)
+}
+
+/// What reading a resource of a server touches: what the server does, and what the address names.
+pub(crate) fn reads_at(config: Option<&ServerConfig>, uri: &str) -> Effects {
+    asks_of(config).and(template::read_at(uri))
+}
+
+/// What getting a prompt of a server touches.
+pub(crate) fn gets_from(config: Option<&ServerConfig>) -> Effects {
+    asks_of(config)
 }
 
 fn words(entry: &Value, key: &str, most: usize) -> Option<String> {
@@ -160,11 +180,11 @@ impl Tool for ReadResource {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("ReadMcpResource", "ReadMcpResourceTool")
+        spec("ReadMcpResource", "ReadMcpResourceTool").listed_class(Class::Unsafe)
     }
 
     fn effects(&self, input: &ReadResourceInput) -> Effects {
-        looks_at(Some(&input.server))
+        reads_at(self.0.find(&input.server).ok().map(Server::config), &input.uri)
     }
 
     async fn call(&self, input: ReadResourceInput, _: &Context) -> Result<Output, ToolError> {
@@ -249,11 +269,11 @@ impl Tool for GetPrompt {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("GetMcpPrompt", "GetMcpPromptTool")
+        spec("GetMcpPrompt", "GetMcpPromptTool").listed_class(Class::Unsafe)
     }
 
     fn effects(&self, input: &GetPromptInput) -> Effects {
-        looks_at(Some(&input.server))
+        gets_from(self.0.find(&input.server).ok().map(Server::config))
     }
 
     async fn call(&self, input: GetPromptInput, _: &Context) -> Result<Output, ToolError> {

@@ -79,13 +79,18 @@ impl Definition {
     /// What a call will touch, as far as anybody but the server knows: anything. Where the user says that the hints of this
     /// server hold, a tool that says it only looks may run beside others; it is asked for all the same.
     pub(crate) fn effects(&self, config: &ServerConfig) -> Effects {
-        if !(self.read_only_hint && config.read_only_hints_hold) {
-            return Effects::unknown();
+        match self.read_only_hint && config.read_only_hints_hold {
+            true => only_looks(config),
+            false => Effects::unknown(),
         }
-        match host_of(config) {
-            Some(host) => Effects::observes(host),
-            None => Effects::writes_state(format!("mcp:{}", config.name)).synchronised(),
-        }
+    }
+}
+
+/// What a request to a server touches that only looks: it may run beside others, and is asked for.
+pub(crate) fn only_looks(config: &ServerConfig) -> Effects {
+    match host_of(config) {
+        Some(host) => Effects::observes(host),
+        None => Effects::writes_state(format!("mcp:{}", config.name)).synchronised(),
     }
 }
 

@@ -1,8 +1,10 @@
-//! What a server wants to know of the user: a form, asked field by field, or a page that the user is to open.
+//! What a server wants to know of the user: a form, shown whole where that can be and else asked field by field, or a page that
+//! the user is to open.
 //!
 //! The user always sees which server asks. A page is shown and never opened by us: what a server names could be anything.
 
-use haft::ports::{Asker, Choice, UserQuestion};
+use haft::ports::{Asker, Choice, Filled, UserForm, UserQuestion};
+use haft::schema::InputSchema;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -11,7 +13,7 @@ use crate::text;
 
 const SKIP: &str = "(leave it empty)";
 
-/// Asks for each field of a form.
+/// Asks for the fields of a form.
 ///
 /// # Errors
 /// The form makes no sense, in words for the server.
@@ -37,6 +39,9 @@ pub(crate) async fn ask(
     let required = |name: &str| {
         schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
     };
+    if let Some(answer) = whole(asker, server, message, schema).await {
+        return Ok(answer);
+    }
     let mut content = Map::new();
     for (name, field) in fields {
         let field = Field::new(name, field, required(name));
@@ -48,6 +53,34 @@ pub(crate) async fn ask(
         }
     }
     Ok(json!({"action": "accept", "content": content}))
+}
+
+/// Asks for all fields at once; nothing where that can't be.
+async fn whole(asker: &dyn Asker, server: &str, message: &str, schema: &Value) -> Option<Value> {
+    let mut shown = json!({"type": "object", "properties": schema["properties"]});
+    if let Some(required) = schema.get("required").filter(|names| names.is_array()) {
+        shown["required"] = required.clone();
+    }
+    text::clean_schema(&mut shown);
+    let checked = InputSchema::of_output(shown.clone()).ok()?;
+    let mut form = UserForm { text: format!("The server `{server}` asks: {message}"), schema: shown };
+    let asked = form.text.clone();
+    for _ in 0..FORM_TRIES_MAX {
+        let mut values = match asker.form(&form).await {
+            Filled::Values(values) => values,
+            Filled::Declined => return Some(json!({"action": "decline"})),
+            Filled::Dismissed => return Some(json!({"action": "cancel"})),
+            _ => return None,
+        };
+        // What nobody asked for is nobody's matter.
+        values.retain(|name, value| !value.is_null() && form.schema["properties"].get(name).is_some());
+        let values = Value::Object(values);
+        match checked.violations(&values).first() {
+            None => return Some(json!({"action": "accept", "content": values})),
+            Some(wrong) => form.text = format!("{asked}\n{wrong}"),
+        }
+    }
+    Some(json!({"action": "cancel"}))
 }
 
 /// Asks the user to open a page.
@@ -335,5 +368,46 @@ mod tests {
         for bad in ["file:///etc/passwd", "javascript:alert(1)", "https://a:b@x.example", "x"] {
             assert!(ask_to_open(&user, "s", "", &json!(bad)).await.is_err(), "{bad}");
         }
+    }
+
+    /// Shows forms, and fills them from a list.
+    struct Screen(Mutex<(VecDeque<Filled>, Vec<UserForm>)>);
+
+    impl Asker for Screen {
+        fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
+            Box::pin(async { Answer::No })
+        }
+
+        fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+            panic!("it can show forms")
+        }
+
+        fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+            let mut kept = self.0.lock().unwrap();
+            kept.1.push(form.clone());
+            let filled = kept.0.pop_front().unwrap();
+            Box::pin(async { filled })
+        }
+    }
+
+    #[tokio::test]
+    async fn who_can_show_a_form_is_asked_once_for_all_of_it() {
+        let schema = json!({"type": "object", "required": ["name"], "properties": {
+            "name": {"type": "string", "title": "n\u{202e}"}, "age": {"type": "integer", "minimum": 1}}});
+        let values = |value: Value| Filled::Values(value.as_object().unwrap().clone());
+        let fill = async |filled: &[Filled]| {
+            let screen = Screen(Mutex::new((filled.iter().cloned().collect(), Vec::new())));
+            let answer = ask(&screen, "s", "who?", &schema).await.unwrap();
+            (answer, screen.0.into_inner().unwrap().1)
+        };
+        let (answer, forms) = fill(&[values(json!({"name": "Ada", "age": 36, "other": 1}))]).await;
+        assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada", "age": 36}}));
+        assert_eq!(forms[0].text, "The server `s` asks: who?");
+        assert_eq!(forms[0].schema["properties"]["name"]["title"], "n\\u{202e}");
+        let (answer, forms) = fill(&[values(json!({"age": 0})), values(json!({"name": "Ada", "age": null}))]).await;
+        assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
+        assert!(forms[1].text.starts_with("The server `s` asks: who?\n"), "it is said what was wrong");
+        assert_eq!(fill(&[Filled::Declined]).await.0, json!({"action": "decline"}));
+        assert_eq!(fill(&[Filled::Dismissed]).await.0, json!({"action": "cancel"}));
     }
 }

@@ -3,11 +3,12 @@
 //! Who only wants to use it has the tools of `catalogue.rs`. Words that people read are made visible and bounded here as well;
 //! everything else is as it came.
 
-use haft::ToolError;
+use haft::{Effects, ToolError};
 use serde_json::{Map, Value, json};
 
+use super::catalogue;
 use super::server::{Server, Status};
-use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
+use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX, WORDS_CHARS_MAX};
 use crate::text;
 
 impl Server {
@@ -63,32 +64,67 @@ impl Server {
         self.read_resource(uri).await
     }
 
+    /// What reading this resource of it touches: what the server does for that, and what the address names.
+    pub fn effects_of_resource(&self, uri: &str) -> Effects {
+        catalogue::reads_at(Some(self.config()), uri)
+    }
+
+    /// What getting a prompt of it touches.
+    pub fn effects_of_prompt(&self) -> Effects {
+        catalogue::gets_from(Some(self.config()))
+    }
+
     fn has_resources(&self) -> bool {
         matches!(self.status(), Status::Ready { facts, .. } if facts.has_resources)
     }
 }
 
-/// The entries that have a name under this key, with words that can be shown.
+/// The entries that have a name under this key, with words that can be shown. What a client sends back stays as it came: an
+/// entry where that can't be seen for what it is is left out.
 fn named(entries: Vec<Value>, key: &str, chars_max: usize) -> Vec<Value> {
+    let plain = |value: &Value, chars_max: usize| {
+        value.as_str().is_some_and(|name| !name.is_empty() && name.chars().count() <= chars_max)
+    };
+    let argument_fits = |argument: &Value| {
+        let name = &argument["name"];
+        plain(name, NAME_CHARS_MAX) && name.as_str().is_some_and(is_visible)
+    };
     let fits = |entry: &Value| {
-        entry[key].as_str().is_some_and(|name| !name.is_empty() && name.chars().count() <= chars_max)
+        let is_address = key != "name";
+        plain(&entry[key], chars_max)
+            && (!is_address || entry[key].as_str().is_some_and(is_visible))
+            && entry["arguments"].as_array().into_iter().flatten().all(argument_fits)
     };
     let mut entries: Vec<Value> = entries.into_iter().filter(fits).collect();
     for entry in &mut entries {
-        clean(entry);
-        let arguments = entry.get_mut("arguments").and_then(Value::as_array_mut);
-        arguments.into_iter().flatten().for_each(clean);
+        clean(entry, key);
     }
     entries
 }
 
-fn clean(entry: &mut Value) {
-    for (key, most) in [("title", NAME_CHARS_MAX), ("description", DESCRIPTION_CHARS_MAX)] {
-        if let Some(words) = entry.get_mut(key)
-            && let Some(shown) = words.as_str().map(|words| text::shown(words, most))
-        {
-            *words = shown.into();
+fn is_visible(name: &str) -> bool {
+    text::line(name, usize::MAX) == name
+}
+
+/// Makes all words of an entry visible, but for the one under this key.
+fn clean(entry: &mut Value, kept: &str) {
+    let Value::Object(fields) = entry else { return };
+    for (key, value) in fields.iter_mut().filter(|(key, _)| *key != kept) {
+        match (key.as_str(), value) {
+            ("description", Value::String(words)) => *words = text::shown(words, DESCRIPTION_CHARS_MAX),
+            (_, Value::String(words)) => *words = text::line(words, WORDS_CHARS_MAX),
+            (_, Value::Array(items)) => items.iter_mut().for_each(clean_any),
+            (_, value) => clean_any(value),
         }
+    }
+}
+
+fn clean_any(value: &mut Value) {
+    match value {
+        Value::String(words) => *words = text::line(words, WORDS_CHARS_MAX),
+        Value::Array(items) => items.iter_mut().for_each(clean_any),
+        Value::Object(_) => clean(value, ""),
+        _ => {}
     }
 }
 
@@ -100,6 +136,7 @@ mod tests {
     fn what_has_no_name_is_left_out_and_words_are_visible() {
         let entries = vec![
             json!({"name": "a", "description": "x\u{202e}y", "arguments": [{"name": "n", "description": "\u{200b}"}]}),
+            json!({"name": "b", "arguments": [{"name": "n\u{202e}"}]}),
             json!({"title": "nameless"}),
             json!({"name": ""}),
             json!(7),
@@ -109,6 +146,24 @@ mod tests {
             kept,
             [
                 json!({"name": "a", "description": "x\\u{202e}y", "arguments": [{"name": "n", "description": "\\u{200b}"}]})
+            ]
+        );
+    }
+
+    /// A name is shown, an address is sent back.
+    #[test]
+    fn resources_show_nothing_that_is_hidden() {
+        let entries = vec![
+            json!({"uri": "x://1", "name": "n\u{202e}\u{1b}[31m\nm", "title": "t\u{200b}", "mimeType": "a\u{7}",
+                "annotations": {"audience": ["us\u{200b}er"]}, "size": 3}),
+            json!({"uri": "x://\u{1b}[31m", "name": "n"}),
+            json!({"uri": "x://a\u{202e}b", "name": "n"}),
+        ];
+        assert_eq!(
+            named(entries, "uri", 100),
+            [
+                json!({"uri": "x://1", "name": "n\\u{202e}\\u{1b}[31m m", "title": "t\\u{200b}", "mimeType": "a\\u{7}",
+                    "annotations": {"audience": ["us\\u{200b}er"]}, "size": 3})
             ]
         );
     }

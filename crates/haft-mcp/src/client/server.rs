@@ -70,6 +70,12 @@ struct State {
     failure: Option<String>,
 }
 
+impl State {
+    fn is_settled(&self) -> bool {
+        !matches!(self.status, Status::Connecting) || self.attempts > 0
+    }
+}
+
 /// How a server is.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -316,9 +322,12 @@ impl Server {
 
     /// Completes when it is known whether it can be used.
     pub async fn settled(&self) {
-        let mut state = self.0.state.subscribe();
-        let _ =
-            state.wait_for(|state| !matches!(state.status, Status::Connecting) || state.attempts > 0).await;
+        let _ = self.0.state.subscribe().wait_for(State::is_settled).await;
+    }
+
+    /// Whether it is known whether it can be used.
+    pub fn is_settled(&self) -> bool {
+        self.0.state.borrow().is_settled()
     }
 
     /// Completes when it is no longer as it was.

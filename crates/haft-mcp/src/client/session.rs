@@ -20,6 +20,7 @@ use rmcp::service::{
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::limits;
@@ -137,11 +138,17 @@ struct Shared {
     busy: AtomicUsize,
     /// Resources that the server was asked to watch.
     subscribed: Mutex<HashSet<String>>,
+    /// What the server is being told of requests that nobody waits for any more.
+    cancelling: Mutex<JoinSet<()>>,
 }
 
 impl Shared {
     fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
         self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cancelling(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.cancelling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Progress>>> {
@@ -233,7 +240,10 @@ impl Session {
                 answer = &mut handle.rx => {
                     pending.done();
                     return match answer {
-                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => Ok(result),
+                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => match result.is_object() {
+                            true => Ok(result),
+                            false => Err(Failure::Odd("its result is no object".to_owned())),
+                        },
                         Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| Failure::Odd(error.to_string())),
                         Ok(Err(error)) => Err(self.failure(&error)),
                         Err(_) => Err(Failure::Gone(self.why())),
@@ -327,6 +337,10 @@ impl Session {
 
     /// Ends the connection politely, for a bounded time.
     pub(crate) async fn close(&self) {
+        // What was cancelled is told before nothing can be told any more.
+        let mut cancelling = std::mem::take(&mut *self.shared.cancelling());
+        let all = async { while cancelling.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(limits::CLOSE_GRACE, all).await;
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service {
             let _ = service.close_with_timeout(limits::CLOSE_GRACE * 4).await;
@@ -426,9 +440,12 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.shared.progress().remove(&self.token);
         if let (Some(handle), Ok(runtime)) = (self.handle.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move {
+            let mut cancelling = self.shared.cancelling();
+            while cancelling.try_join_next().is_some() {}
+            let told = async move {
                 let _ = handle.cancel(Some("nobody waits for the answer any more".to_owned())).await;
-            });
+            };
+            cancelling.spawn_on(told, &runtime);
         }
     }
 }

@@ -364,10 +364,15 @@ impl Exchange {
         let name: Box<str> = BASE64_URL_SAFE_NO_PAD.encode(bytes).into();
         self.sweep();
         let mut sessions = lock(&self.sessions);
-        if sessions.len() >= limits::SESSIONS_MAX {
+        // Who has many makes room for its next one itself, so that nobody pushes out others.
+        let is_own = |other: &HttpSession| other.principal == session.principal;
+        let own = sessions.values().filter(|other| is_own(other)).count();
+        let too_many_own = own >= limits::SESSIONS_EACH_MAX;
+        if too_many_own || sessions.len() >= limits::SESSIONS_MAX {
             let unused =
                 |session: &HttpSession| session.session.running() == 0 && !session.standing.is_read();
-            let all = sessions.iter().filter(|(_, session)| unused(session));
+            let goes = |other: &HttpSession| unused(other) && (!too_many_own || is_own(other));
+            let all = sessions.iter().filter(|(_, session)| goes(session));
             let oldest = all.min_by_key(|(_, session)| *lock(&session.used));
             let oldest = oldest.map(|(name, _)| name.clone()).ok_or_else(full)?;
             if let Some(session) = sessions.remove(&oldest) {
@@ -616,7 +621,7 @@ async fn arguments_agree(asker: &Asker, session: &Session, params: &Params) -> R
     let (Some(name), Some(arguments)) = (params.named("tools/call"), params.arguments()) else {
         return Ok(());
     };
-    let listing = session.offer().tools().await?;
+    let listing = session.offer().tools_now().await?;
     if !listing.has_in_headers() {
         return Ok(());
     }

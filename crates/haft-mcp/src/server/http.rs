@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haft::{Cancel, Cause};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
@@ -22,15 +21,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Notify, Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
 use super::events::EventBody;
 use super::exchange::{Asker, Exchange};
 use super::gate::{Gate, Rates, Refused, is_loopback};
+use super::newcomers::{Connection, Connections};
 use super::message::{INVALID_REQUEST, NoMessage, write_no_message};
+use super::socket::UnixSocket;
 use super::tokens::TokenCheck;
 use super::who::Way;
 use super::{Core, Ends, Server};
@@ -189,65 +190,15 @@ impl Server {
         Ok(())
     }
 
-    /// Serves whoever can open a socket in the file system: its owner. The socket is made, and removed at the end.
-    ///
-    /// # Errors
-    /// It can't be made; for example because somebody listens there already.
-    pub async fn serve_unix(&self, path: &Path, http: Http, stop: &Cancel) -> io::Result<()> {
-        let (listener, _socket) = private_socket(path)?;
+    /// Serves whoever can open a socket in the file system: its owner. The socket is removed at the end.
+    pub async fn serve_unix(&self, socket: UnixSocket, http: Http, stop: &Cancel) {
         let desk = Desk::new(self.core(stop), http, None, Way::Unix);
         desk.serve(|| async {
-            let (stream, _) = listener.accept().await?;
+            let stream = socket.accept().await?;
             Ok((stream, None))
         })
         .await;
-        Ok(())
     }
-}
-
-/// A socket in the file system, removed with this.
-struct OwnSocket(PathBuf);
-
-impl Drop for OwnSocket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// A socket that nobody but its owner ever could open: it is made where nobody else may look, and moved when it is closed to
-/// others.
-fn private_socket(path: &Path) -> io::Result<(UnixListener, OwnSocket)> {
-    use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
-    let taken =
-        |words: &str| io::Error::new(io::ErrorKind::AddrInUse, format!("`{}` {words}", path.display()));
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(taken("is there already, and is no socket"));
-        }
-        Ok(_) => {
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(taken("is served already"));
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let mut within = path.as_os_str().to_owned();
-    within.push(format!(".{}", std::process::id()));
-    let within = PathBuf::from(within);
-    std::fs::DirBuilder::new().mode(0o700).create(&within)?;
-    let made = (|| {
-        let place = within.join("s");
-        let listener = UnixListener::bind(&place)?;
-        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&place, path)?;
-        Ok(listener)
-    })();
-    if made.is_err() {
-        let _ = std::fs::remove_file(within.join("s"));
-    }
-    let _ = std::fs::remove_dir(&within);
-    made.map(|listener| (listener, OwnSocket(path.to_owned())))
 }
 
 /// What the connections of one listener share.
@@ -280,17 +231,13 @@ impl Desk {
         F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
     {
         let _ends = Ends(self.core.clone());
-        let places = Arc::new(Semaphore::new(self.connections));
+        let all = Connections::new(self.connections, limits::NEWCOMERS_MAX);
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
-            let next = async {
-                let place = places.clone().acquire_owned().await;
-                (accept().await, place)
-            };
-            let (stream, place) = tokio::select! {
-                next = next => next,
+            let stream = tokio::select! {
+                stream = accept() => stream,
                 _ = sweep.tick() => {
                     self.exchange.sweep();
                     continue;
@@ -300,11 +247,7 @@ impl Desk {
             while connections.try_join_next().is_some() {}
             match stream {
                 Ok((stream, from)) => {
-                    let desk = self.clone();
-                    connections.spawn(async move {
-                        desk.connection(stream, from).await;
-                        drop(place);
-                    });
+                    connections.spawn(self.clone().connection(stream, from, all.come()));
                 }
                 // Too many open files, for example: it may be better in a moment.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -325,14 +268,18 @@ impl Desk {
         }
     }
 
-    async fn connection<S>(self: Arc<Desk>, stream: S, from: Option<SocketAddr>)
-    where
+    async fn connection<S>(
+        self: Arc<Desk>,
+        stream: S,
+        from: Option<SocketAddr>,
+        standing: Arc<Connection>,
+    ) where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let desk = self.clone();
+        let (desk, known) = (self.clone(), standing.clone());
         let service = service_fn(move |request| {
-            let desk = desk.clone();
-            async move { Ok::<_, std::convert::Infallible>(desk.answer(request, from).await) }
+            let (desk, known) = (desk.clone(), known.clone());
+            async move { Ok::<_, std::convert::Infallible>(desk.answer(request, from, &known).await) }
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -341,17 +288,28 @@ impl Desk {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             _ = &mut connection => return,
+            () = standing.has_to_go() => return,
             _ = self.core.stopping.cancelled() => connection.as_mut().graceful_shutdown(),
         }
+        // Whoever waits for what was cut off is still told so.
+        let told = async {
+            self.core.cancel.cancelled().await;
+            tokio::time::sleep(limits::CANCEL_GRACE + limits::CUT_WAIT).await;
+        };
         tokio::select! {
             _ = connection => {}
-            _ = self.core.cancel.cancelled() => {}
+            () = told => {}
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, from: Option<SocketAddr>) -> Response<Sent> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        from: Option<SocketAddr>,
+        known: &Connection,
+    ) -> Response<Sent> {
         let origin = request.headers().get(ORIGIN).cloned();
-        let mut response = match self.let_in(request, from).await {
+        let mut response = match self.let_in(request, from, known).await {
             Ok(response) => response,
             Err(refused) => self.refuse(&refused),
         };
@@ -374,6 +332,7 @@ impl Desk {
         &self,
         request: Request<Incoming>,
         from: Option<SocketAddr>,
+        known: &Connection,
     ) -> Result<Response<Sent>, Refused> {
         self.gate.place(request.uri(), request.headers())?;
         let path = request.uri().path();
@@ -395,6 +354,12 @@ impl Desk {
         }
         let from = from.map_or("-".to_owned(), |from| from.ip().to_string());
         let principal = self.gate.principal(request.headers(), &from).await?;
+        if !known.settle() {
+            return Err(Refused::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "there are too many connections; close one, or try again later",
+            ));
+        }
         self.gate.count(principal.as_ref().map_or(&from, |principal| &principal.name))?;
         let (parts, body) = request.into_parts();
         let asker = Asker { principal, headers: parts.headers };
@@ -421,8 +386,10 @@ impl Desk {
                     headers.insert(WWW_AUTHENTICATE, challenge);
                 }
             }
-            StatusCode::TOO_MANY_REQUESTS => {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                // Its body was not read, and who asks too much need not keep a place.
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             StatusCode::METHOD_NOT_ALLOWED => {
                 headers.insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));

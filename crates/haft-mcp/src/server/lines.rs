@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::message::{self, Incoming, NoMessage, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::rounds::Answer;
-use super::session::{DUPLICATE, Outlet, Reach, Session};
+use super::session::{DUPLICATE, Outlet, Reach, Session, cut_off};
 use super::who::{Revision, Way};
 use super::wish::{self, Params, Sender};
 use super::{Core, Ends};
@@ -115,7 +115,15 @@ impl Connection {
             }
             buffer.reserve(READ_BYTES);
             match reader.read_buf(&mut buffer).await {
-                Ok(0) | Err(_) => return,
+                Ok(0) => {
+                    // The last message may come without the end of its line; one that was cut off makes no sense.
+                    let line = std::mem::take(&mut buffer);
+                    if message::is_whole(&line) {
+                        self.take(&line, true).await;
+                    }
+                    return;
+                }
+                Err(_) => return,
                 Ok(_) => {}
             }
         }
@@ -309,7 +317,23 @@ impl Connection {
         let all = async { while self.jobs.join_next().await.is_some() {} };
         if tokio::time::timeout(self.core.limits.shutdown_grace, all).await.is_err() {
             self.cancel.cancel(Cause::Shutdown);
+            // Most say how far they came. Who can't in time is spoken for: whoever started this may not wait any longer.
+            let all = async { while self.jobs.join_next().await.is_some() {} };
+            if tokio::time::timeout(limits::CUT_WAIT, all).await.is_err() {
+                self.cut();
+            }
             self.put_in_order().await;
+        }
+    }
+
+    /// Answers what is still under way, in place of those who work on it.
+    fn cut(&self) {
+        for session in self.session.iter().chain(self.alone.as_ref().map(|(_, session)| session)) {
+            for id in session.cut() {
+                if let Ok(id) = RawValue::from_string(id.into()) {
+                    self.answer(&id, &Err(cut_off()), session.stamp());
+                }
+            }
         }
     }
 

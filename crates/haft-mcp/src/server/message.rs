@@ -64,6 +64,11 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de 
     Deserialize::deserialize(from).map(Some)
 }
 
+/// Whether a text is one value and nothing else.
+pub(crate) fn is_whole(text: &[u8]) -> bool {
+    !text.trim_ascii().is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
 /// Whether a text is a list of messages.
 pub(crate) fn is_batch(text: &[u8]) -> bool {
     text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')

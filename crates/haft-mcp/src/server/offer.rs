@@ -94,6 +94,11 @@ pub trait Offer: Send + Sync + 'static {
         empty()
     }
 
+    /// The same without waiting for anything, for a look at one of them. By default the list itself.
+    fn tools_now(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+        self.tools()
+    }
+
     /// Calls a tool. Many calls may be under way at once; what must not overlap is for the offer to hold apart.
     ///
     /// # Errors

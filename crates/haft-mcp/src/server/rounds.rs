@@ -23,7 +23,7 @@ use tokio::task::AbortHandle;
 use super::message::{Outcome, write_call};
 use super::peer::{Ask, Level, Line, NotAnswered, Params};
 use super::reply::Refusal;
-use super::session::Outlet;
+use super::session::{Outlet, cut_off};
 use crate::limits;
 
 /// What a request came to; nothing if nobody waits for it.
@@ -152,10 +152,12 @@ impl Rounds {
                 Next::Cancelled(cause) => {
                     run.cancel.cancel(cause);
                     // It has a while to put things in order, and sees to that itself.
-                    if let Done::Here(work) = run.done {
-                        work.await;
-                    }
-                    return None;
+                    let said = match run.done {
+                        Done::Here(work) => work.await,
+                        Done::Elsewhere(_) => None,
+                    };
+                    let ends = cause == Cause::Shutdown;
+                    return said.or_else(|| ends.then(|| Err(cut_off())));
                 }
                 Next::Asked(first) => {
                     run.open.push(first);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
-use haft::{BoxFuture, Cancel};
+use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, oneshot};
@@ -149,7 +149,9 @@ impl Session {
     ) -> Result<impl Future<Output = Answer> + Send + use<>, Refusal> {
         let wish = Wish::new(method, &mut params, self.revision())?;
         self.has(&wish, method)?;
-        let ticket = self.enter(id, reach.cancel)?;
+        // Whether somebody is there is answered at once, however much is under way.
+        let most = if matches!(wish, Wish::Ping) { usize::MAX } else { self.core.limits.in_flight };
+        let ticket = self.enter(id, reach.cancel, most)?;
         let session = self.clone();
         let id = match wish {
             Wish::Listen(_) => Some(id.to_owned()),
@@ -160,16 +162,17 @@ impl Session {
             let progress =
                 params.meta.remove("progressToken").filter(|token| token.is_string() || token.is_number());
             let reached = Reached { outlet: reach.outlet, progress, level: reach.level };
-            if session.revision().is_stateless() && wish.may_ask() {
-                return session.in_rounds(wish, params, reached, &cancel).await;
-            }
-            let line = SimpleLine { session: session.clone(), reached, cancel: cancel.clone() };
-            let outlet = line.reached.outlet.clone();
-            let peer = Peer::new(session.client.clone(), Arc::new(line));
-            let work = session.clone().carry_out(wish, params.meta, peer, cancel.clone(), id, outlet);
-            let answer = within_reason(work, cancel).await;
-            drop(ticket);
-            answer
+            let answer = if session.revision().is_stateless() && wish.may_ask() {
+                session.in_rounds(wish, params, reached, &cancel).await
+            } else {
+                let line = SimpleLine { session: session.clone(), reached, cancel: cancel.clone() };
+                let outlet = line.reached.outlet.clone();
+                let peer = Peer::new(session.client.clone(), Arc::new(line));
+                let work = session.clone().carry_out(wish, params.meta, peer, cancel.clone(), id, outlet);
+                within_reason(work, cancel).await
+            };
+            // One that was cut has its answer.
+            if ticket.leave() { answer } else { None }
         })
     }
 
@@ -270,9 +273,15 @@ impl Session {
         if has { Ok(()) } else { Err(Refusal::unknown_method(method)) }
     }
 
-    fn enter(self: &Arc<Session>, id: &RawValue, cancel: Cancel) -> Result<Ticket, Refusal> {
+    /// Takes all requests that are still under way from those who work on them: whoever has their numbers answers them, and
+    /// nobody else does.
+    pub(crate) fn cut(&self) -> Vec<Box<str>> {
+        lock(&self.running).drain().map(|(id, _)| id).collect()
+    }
+
+    fn enter(self: &Arc<Session>, id: &RawValue, cancel: Cancel, most: usize) -> Result<Ticket, Refusal> {
         let mut running = lock(&self.running);
-        if running.len() >= self.core.limits.in_flight {
+        if running.len() >= most {
             let words = format!("{} requests are under way already; wait for one of them", running.len());
             return Err(Refusal::new(RefusalKind::Code(BUSY), words));
         }
@@ -291,7 +300,7 @@ impl Session {
         {
             let running = lock(&self.running).get(id.get()).cloned();
             if let Some(cancel) = running {
-                cancel.cancel(haft::Cause::User);
+                cancel.cancel(Cause::User);
             }
         }
     }
@@ -451,6 +460,13 @@ struct Ticket {
     cancel: Cancel,
 }
 
+impl Ticket {
+    /// Ends it; whether it was still under way.
+    fn leave(self) -> bool {
+        lock(&self.session.running).remove(&self.id).is_some()
+    }
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         lock(&self.session.running).remove(&self.id);
@@ -471,7 +487,8 @@ impl Drop for Watches<'_> {
     }
 }
 
-/// Carries something out until it is done or, for a while, until it was cancelled. A panic is our fault.
+/// Carries something out until it is done or, for a while, until it was cancelled. A panic is our fault. Who waits when the
+/// server ends is told how far it came, or that nobody knows.
 async fn within_reason(
     work: impl Future<Output = Result<Outcome, Refusal>> + Send,
     cancel: Cancel,
@@ -480,13 +497,23 @@ async fn within_reason(
     tokio::select! {
         biased;
         // One that was cancelled at the same time is heard by nobody.
-        done = &mut work => (!cancel.is_cancelled()).then(|| done.unwrap_or_else(|_| Err(broken()))),
-        _ = cancel.cancelled() => {
-            // What it says now is heard by nobody, but it may have something to put in order.
-            let _ = tokio::time::timeout(limits::CANCEL_GRACE, work).await;
-            None
+        done = &mut work => {
+            let is_heard = matches!(cancel.cause(), None | Some(Cause::Shutdown));
+            is_heard.then(|| done.unwrap_or_else(|_| Err(broken())))
+        }
+        cause = cancel.cancelled() => {
+            // It may have something to put in order; what it says then is heard by nobody who went away.
+            let done = tokio::time::timeout(limits::CANCEL_GRACE, work).await;
+            let said = || done.unwrap_or_else(|_| Ok(Err(cut_off()))).unwrap_or_else(|_| Err(broken()));
+            (cause == Cause::Shutdown).then(said)
         }
     }
+}
+
+/// What somebody is told whose request was not done when the server ended.
+pub(crate) fn cut_off() -> Refusal {
+    let words = "the server ended before this was done; what it did until then is not known";
+    Refusal::new(RefusalKind::Code(BUSY), words)
 }
 
 fn broken() -> Refusal {

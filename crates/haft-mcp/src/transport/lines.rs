@@ -58,8 +58,13 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
             }
             self.buffer.reserve(READ_BYTES);
             match self.reader.read_buf(&mut self.buffer).await {
-                // A line without an end was cut off, and half a message is none.
-                Ok(0) => return Ok(None),
+                // The last message may come without the end of its line. What was cut off is none.
+                Ok(0) => {
+                    self.searched = 0;
+                    let line = std::mem::take(&mut self.buffer);
+                    let whole = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
+                    return Ok(whole.then_some(line));
+                }
                 Ok(_) => {}
                 Err(error) => return Err(format!("nothing can be received: {error}")),
             }
@@ -91,7 +96,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_end_with_a_break_and_half_a_line_is_none() {
+    async fn lines_end_with_a_break_and_half_a_message_is_none() {
+        assert_eq!(all(b"{}\n{\"a\": 1}", 10).await, (vec!["{}".into(), "{\"a\": 1}".into()], None));
+        assert_eq!(all(b"{}\n{\"a\": ", 10).await, (vec!["{}".into()], None));
         assert_eq!(all(b"a\nb\r\n\nc", 10).await, (vec!["a".into(), "b".into(), String::new()], None));
         assert_eq!(all(b"", 10).await, (vec![], None));
         let (seen, words) = all(b"ok\n123456789012345", 10).await;

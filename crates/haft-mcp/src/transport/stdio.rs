@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::lines::{Lines, outbox};
 use super::{End, Link, Log};
 use crate::config::Stdio;
-use crate::limits::{CLOSE_GRACE, LAST_WORDS_WAIT};
+use crate::limits::{CLOSE_GRACE, INPUT_END_WAIT, LAST_WORDS_WAIT};
 
 /// Starts the process and connects to it.
 ///
@@ -98,7 +98,7 @@ impl Process {
 impl End for Process {
     fn close<'a>(&'a mut self) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.ended(CLOSE_GRACE).await;
+            self.ended(INPUT_END_WAIT).await;
             self.cancel.cancel(Cause::Shutdown);
             self.ended(CLOSE_GRACE + CLOSE_GRACE).await;
         })

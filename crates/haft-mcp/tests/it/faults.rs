@@ -122,7 +122,10 @@ async fn nonsense_is_counted_and_nothing_happens() {
     assert!(room.server().log().contains("[info] in a batch"), "{}", room.server().log());
     let words = room.failure("mcp__f__odd", json!({})).await;
     assert!(words.contains("neither a result nor an error"), "{words}");
+    let words = room.failure("mcp__f__null", json!({})).await;
+    assert!(words.contains("its result is no object"), "{words}");
     echoes(&room).await;
+    assert_eq!(room.text("mcp__f__last_line", json!({})).await, "no end");
 }
 
 #[tokio::test]

@@ -54,6 +54,12 @@ impl Workshop {
                 }
                 Reply::text("waited")
             }
+            // One that hears of nothing.
+            "stubborn" => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                self.gate.acquire().await.unwrap().forget();
+                Reply::text("waited")
+            }
             "tell" => {
                 call.peer.progress(1.0, Some(2.0), Some("half"));
                 call.peer.log(Level::Debug, None, &json!("small"));
@@ -363,6 +369,16 @@ async fn what_was_asked_is_answered_after_the_input_ended() {
 }
 
 #[tokio::test]
+async fn the_last_message_needs_no_end_of_its_line() {
+    let (_, server) = server();
+    let mut wire = Wire::greeted(server, "2025-11-25", json!({})).await;
+    wire.raw(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}").await;
+    patient(wire.to.take().unwrap().shutdown()).await.unwrap();
+    assert_eq!(wire.next().await["id"], 2);
+    patient(wire.serving).await.unwrap();
+}
+
+#[tokio::test]
 async fn requests_under_way_are_bounded_and_each_is_answered_once() {
     let (workshop, server) = server();
     let mut wire =
@@ -377,6 +393,10 @@ async fn requests_under_way_are_bounded_and_each_is_answered_once() {
         refused.push(answer["id"].as_u64().unwrap());
     }
     assert_eq!(refused, [10, 11, 12, 13, 14]);
+    // Whether it is still there can be asked all the same.
+    wire.request(99, "ping", json!({})).await;
+    let pong = wire.next().await;
+    assert_eq!((pong["id"].as_u64(), pong["result"].is_object()), (Some(99), true), "{pong}");
     workshop.gate.add_permits(10);
     let mut answered = Vec::new();
     for _ in 0..10 {
@@ -699,8 +719,19 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
     let mut wire = Wire::greeted(server, "2025-11-25", json!({})).await;
     wire.call(1, "wait", json!({})).await;
     crate::until("it waits", || workshop.waiting.load(Ordering::SeqCst) == 1).await;
+    wire.call(2, "stubborn", json!({})).await;
+    wire.request(3, "tools/call", json!({"name": "stubborn", "arguments": {}, "_meta": meta(json!({}))})).await;
+    crate::until("all wait", || workshop.waiting.load(Ordering::SeqCst) == 3).await;
     wire.stop.cancel(Cause::Shutdown);
-    assert!(wire.maybe().await.is_none(), "a cancelled call is not answered");
+    let mut answers = [wire.next().await, wire.next().await, wire.next().await];
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    let [first, others @ ..] = answers;
+    assert_eq!((first["id"].as_u64(), text(&first)), (Some(1), "cancelled"), "it says itself how far it came");
+    for (answer, id) in others.iter().zip([2, 3]) {
+        assert_eq!((answer["id"].as_u64(), answer["error"]["code"].as_i64()), (Some(id), Some(-32000)), "{answer}");
+    }
+    workshop.gate.add_permits(2);
+    assert!(wire.maybe().await.is_none(), "each is answered once");
     patient(wire.serving).await.unwrap();
     assert_eq!(workshop.cancelled.load(Ordering::SeqCst), 1);
 }

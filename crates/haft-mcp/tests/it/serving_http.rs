@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
-use haft_mcp::server::{Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens};
+use haft_mcp::server::{Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens, UnixSocket};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -444,6 +444,7 @@ async fn too_many_requests_have_to_wait() {
         let response = list("token-a").send().await.unwrap();
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
             assert_eq!(response.headers()["retry-after"], "1");
+            assert_eq!(response.headers()["connection"], "close");
             refused += 1;
         }
     }
@@ -515,11 +516,58 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
     })
     .await;
     let session = place.greeted(None, json!({})).await;
-    let _sent = tokio::spawn(place.in_session(&session, &call(1, "wait")).send());
-    crate::until("it waits", || place.workshop.waiting.load(Ordering::SeqCst) == 1).await;
+    let sent = tokio::spawn(place.in_session(&session, &call(1, "wait")).send());
+    let alone = tokio::spawn(place.alone(1, "tools/call", json!({"name": "wait"}), json!({})).send());
+    crate::until("they wait", || place.workshop.waiting.load(Ordering::SeqCst) == 2).await;
     place.stop.cancel(Cause::Shutdown);
+    for sent in [sent, alone] {
+        let text = sent.await.unwrap().unwrap().text().await.unwrap();
+        assert_eq!(text.matches("cancelled").count(), 1, "{text}");
+    }
     place.serving.await.unwrap().unwrap();
-    assert_eq!(place.workshop.cancelled.load(Ordering::SeqCst), 1);
+    assert_eq!(place.workshop.cancelled.load(Ordering::SeqCst), 2);
+}
+
+/// Who opens connections and says nothing keeps nobody out, with a token or without.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let place = Place::open(tokens().with_connections(1)).await;
+    let list = || place.alone(1, "tools/list", json!({}), json!({})).bearer_auth("token-a");
+    let mut silent = Vec::new();
+    for _ in 0..limits::NEWCOMERS_MAX * 3 {
+        silent.push(TcpStream::connect(place.address).await.unwrap());
+    }
+    assert_eq!(status(list()).await, StatusCode::OK);
+    // The one that is known keeps its place while others come and say nothing.
+    for _ in 0..limits::NEWCOMERS_MAX * 2 {
+        silent.push(TcpStream::connect(place.address).await.unwrap());
+    }
+    assert_eq!(status(list()).await, StatusCode::OK);
+    let mut heard = Vec::new();
+    silent[0].read_to_end(&mut heard).await.unwrap();
+    assert!(heard.is_empty(), "the oldest had to go");
+    // There is one place for those who are let in.
+    let other = Client::builder().no_proxy().build().unwrap();
+    let second = other.execute(list().build().unwrap()).await.unwrap();
+    assert_eq!(second.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// A principal that begins many sessions ends its own, and nobody else's.
+#[tokio::test]
+async fn sessions_are_counted_for_each_principal() {
+    let place = Place::open(tokens().with_rate(None)).await;
+    let listed = async |session: &str, token: &str| {
+        status(place.in_session(session, &rpc(1, "tools/list", json!({}))).bearer_auth(token)).await
+    };
+    let others = place.greeted(Some("token-b"), json!({})).await;
+    let first = place.greeted(Some("token-a"), json!({})).await;
+    let mut last = first.clone();
+    for _ in 0..limits::SESSIONS_EACH_MAX {
+        last = place.greeted(Some("token-a"), json!({})).await;
+    }
+    assert_eq!(listed(&first, "token-a").await, StatusCode::NOT_FOUND);
+    assert_eq!(listed(&last, "token-a").await, StatusCode::OK);
+    assert_eq!(listed(&others, "token-b").await, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -530,14 +578,14 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     let server = Server::new(Workshop::new());
     let stop = Cancel::new();
     let serve = |stop: Cancel| {
-        let (server, path) = (server.clone(), path.clone());
-        tokio::spawn(async move { server.serve_unix(&path, Http::new(), &stop).await })
+        let server = server.clone();
+        let socket = UnixSocket::bind(&path)?;
+        std::io::Result::Ok(tokio::spawn(async move { server.serve_unix(socket, Http::new(), &stop).await }))
     };
-    let serving = serve(stop.clone());
-    crate::until("it listens", || std::os::unix::net::UnixStream::connect(&path).is_ok()).await;
+    let serving = serve(stop.clone()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
-    let taken = serve(Cancel::new()).await.unwrap().unwrap_err();
+    let taken = serve(Cancel::new()).unwrap_err();
     assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
 
     let mut stream = UnixStream::connect(&path).await.unwrap();
@@ -552,18 +600,17 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"echo\""), "{answer}");
     stop.cancel(Cause::Shutdown);
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     assert!(!path.exists());
 
     // One that was left behind is replaced, a file is not.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let stop = Cancel::new();
-    let serving = serve(stop.clone());
-    crate::until("it listens", || std::os::unix::net::UnixStream::connect(&path).is_ok()).await;
+    let serving = serve(stop.clone()).unwrap();
     stop.cancel(Cause::Shutdown);
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     std::fs::write(&path, "mine").unwrap();
-    assert!(serve(Cancel::new()).await.unwrap().is_err());
+    assert!(serve(Cancel::new()).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 

@@ -2,8 +2,8 @@
 
 Speaks the older handshake. The first argument is a comma-separated list of faults of the connection itself:
 silent (answers nothing), deaf (ignores server/discover), listless (never answers tools/list), old (revision 2024-11-05),
-unknown (a revision that nobody knows), many (10,000 tools), dozens (71 tools), few (one), watched (a resource that changes). The second, or
-the variable COUNTS, is a file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
+unknown (a revision that nobody knows), many (10,000 tools), dozens (71 tools), few (one), watched (a resource that changes),
+shelf (resources and prompts with names that hide something). The second, or the variable COUNTS, is a file that counts starts and calls; what stands in a file of that name with `.says` describes the tool `echo`.
 """
 
 import json
@@ -49,7 +49,7 @@ def tools():
     if "few" in FAULTS:
         return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
-        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom unreadable""".split()
+        never late touch progress error failed change_description change_list shadow ask requests counted text_id nul bom unreadable null last_line""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
     bad = [{"name": "no_schema"}, tool("bad_schema", inputSchema={"type": "object", "$ref": "https://example.com/x"}), tool("echo")]
     return [echo] + [tool(name) for name in names] + CHANGED["extra"] + bad
@@ -126,6 +126,11 @@ def call(id, name, arguments, meta):
         return send({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "third"}})
     if name == "batch":
         return send([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "in a batch"}}, {"jsonrpc": "2.0", "id": id, "result": text("batched")}])
+    if name == "null":
+        return send({"jsonrpc": "2.0", "id": id, "result": None})
+    if name == "last_line":
+        raw(json.dumps({"jsonrpc": "2.0", "id": id, "result": text("no end")}).encode())
+        os._exit(0)
     if name == "odd":
         return send({"jsonrpc": "2.0", "id": id, "outcome": 3})
     if name == "never":
@@ -187,7 +192,7 @@ for line in sys.stdin.buffer:
             send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}})
     elif method == "initialize":
         version = "2024-11-05" if "old" in FAULTS else "1999-01-01" if "unknown" in FAULTS else params["protocolVersion"]
-        send({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}, **({"resources": {"subscribe": True}} if "watched" in FAULTS else {})}, "serverInfo": {"name": "faulty", "version": "1"}, "instructions": "Be\u200b kind."}})
+        send({"jsonrpc": "2.0", "id": id, "result": {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}, **({"resources": {"subscribe": True}} if "watched" in FAULTS else {}), **({"resources": {}, "prompts": {}} if "shelf" in FAULTS else {})}, "serverInfo": {"name": "faulty", "version": "1"}, "instructions": "Be\u200b kind."}})
     elif method == "tools/list":
         if "listless" not in FAULTS:
             send({"jsonrpc": "2.0", "id": id, "result": {"tools": tools()}})
@@ -196,7 +201,15 @@ for line in sys.stdin.buffer:
     elif method == "resources/subscribe":
         count("subscribed " + params["uri"])
         send({"jsonrpc": "2.0", "id": id, "result": {}})
+    elif method == "resources/list" and "shelf" in FAULTS:
+        send({"jsonrpc": "2.0", "id": id, "result": {"resources": [{"uri": "note:///a", "name": "n\u202ea", "title": "\x1b[31m"}, {"uri": "note:///\u202eb", "name": "b"}]}})
+    elif method == "prompts/list" and "shelf" in FAULTS:
+        send({"jsonrpc": "2.0", "id": id, "result": {"prompts": [{"name": "p\u202e1", "title": "t\u200b", "description": "d\x07"}]}})
+    elif method == "prompts/get" and "shelf" in FAULTS:
+        count("prompt " + ascii(params["name"]))
+        send({"jsonrpc": "2.0", "id": id, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": "do it"}}]}})
     elif method == "resources/read":
+        count("read " + params["uri"])
         send({"jsonrpc": "2.0", "id": id, "result": {"contents": [{"uri": params["uri"], "text": "a note"}]}})
     elif method == "tools/call":
         threading.Thread(target=call, args=(id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})).start()

@@ -81,6 +81,7 @@ impl Surroundings {
     /// What a call of a tool of the conventions does, for the examples of rules. Looks at no disk.
     pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> Subject<'a> {
         let mut subject = Subject::new(tool, input);
+        subject.server = conventions::server(tool, input);
         let at = |path: &Path, _: bool| {
             let path = lexical(&self.anchors.cwd, path);
             Ok((path.clone(), path))
@@ -159,6 +160,7 @@ impl<'a> Case<'a> {
 
         let mut subject = Subject::new(name, input);
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
+        subject.server = conventions::server(name, input).filter(|_| !request.external);
         let keeps = !request.external && conventions::is_file_tool(name);
         subject.enforced = keeps || (child && held);
         // These walk by descriptors that don't show what is hidden.

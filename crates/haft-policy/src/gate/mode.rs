@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `default` | looks inside the working directories, commands that look | asks |
 //! | `acceptEdits` | and edits there, and `mkdir touch rm rmdir mv cp sed` there | asks |
-//! | `plan` | as `default` | a change, a command not known to look, a look outside is denied, the rest asks |
+//! | `plan` | as `default` | a change, a command or a tool not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
 //! | `bypassPermissions` | everything | |
@@ -266,6 +266,13 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
     }
     if let Some(doubt) = case.doubts().first() {
         return Some(not_understood(doubt));
+    }
+    if case.subject.open {
+        return Some(
+            "nobody knows that it only looks, and nothing is changed before the plan was approved \
+             (`effects` in the settings can say what it touches)"
+                .to_owned(),
+        );
     }
     let at = case.subject.commands.iter().position(|command| !command.read_only)?;
     let command = shown(case, at);

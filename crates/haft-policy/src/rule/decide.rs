@@ -193,7 +193,9 @@ impl<'r, 's> Judge<'r, 's> {
 impl<'r> Judge<'r, '_> {
     fn stop(&mut self) {
         let (set, subject) = (self.set, self.subject);
-        for name in std::iter::once(subject.tool).chain(subject.aliases.iter().copied()) {
+        let server = subject.at_server();
+        let others = subject.aliases.iter().copied().chain(server.as_deref());
+        for name in std::iter::once(subject.tool).chain(others) {
             set.stop.names.each(tool::current(name), |rule| {
                 if self.applies(rule, Needs::One) {
                     self.stopped(rule, Meets::Whole);
@@ -422,12 +424,15 @@ impl Judge<'_, '_> {
     fn by_name(&mut self, effect: Effect) -> Option<u32> {
         let (set, subject) = (self.set, self.subject);
         let mut found = First::default();
-        set.allow.names.each(tool::current(subject.tool), |rule| {
-            if self.applies(rule, Needs::All) {
-                found.see(rule);
-                self.note(rule, Why::Covers(effect));
-            }
-        });
+        let server = subject.at_server();
+        for name in std::iter::once(tool::current(subject.tool)).chain(server.as_deref()) {
+            set.allow.names.each(name, |rule| {
+                if self.applies(rule, Needs::All) {
+                    found.see(rule);
+                    self.note(rule, Why::Covers(effect));
+                }
+            });
+        }
         if self.uses_bash_rules() {
             set.allow.names.each("Bash", |rule| {
                 if set.rules[rule as usize].is_bare() {

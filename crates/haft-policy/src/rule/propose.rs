@@ -24,11 +24,13 @@ impl RuleSet {
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let effects = self.by_effects(subject, &uncovered);
         let named = by_name(subject).filter(|_| !is_shell);
-        let both = effects
-            .iter()
-            .zip(&named)
-            .map(|(rules, name)| [std::slice::from_ref(name), &**rules].concat())
-            .next();
+        // What nobody knows is covered by the name alone.
+        let known: Vec<Effect> =
+            uncovered.iter().copied().filter(|effect| effect.touch != Touch::Anything).collect();
+        let both = named
+            .as_ref()
+            .zip(self.by_effects(subject, &known))
+            .map(|(name, rules)| [std::slice::from_ref(name), &*rules].concat());
         let whole = self.exactly(subject).filter(|_| is_shell).map(|rule| vec![rule]);
         let tries = [effects, whole, named.map(|rule| vec![rule]), both];
         let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
@@ -167,6 +169,9 @@ impl RuleSet {
 /// A rule for the tool, as narrow as its name allows.
 fn by_name(subject: &Subject<'_>) -> Option<String> {
     let name = tool::current(subject.tool);
+    if let Some(server) = subject.server {
+        return Some(format!("{name}(server:{})", Wild::escape(server)));
+    }
     match tool::kind(name) {
         tool::Kind::Called => {
             let (_, called) = tool::called(name, subject.input)?;

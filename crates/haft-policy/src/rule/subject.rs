@@ -16,6 +16,8 @@ pub struct Subject<'a> {
     pub tool: &'a str,
     /// Its other names. Deny and ask rules know them; allow rules don't, since a tool chooses them itself.
     pub aliases: Vec<&'a str>,
+    /// The MCP server that a tool of ours sends the call to, if it is such a tool: rules about all of the server speak of it.
+    pub server: Option<&'a str>,
     /// The input as the model sent it.
     pub input: &'a Value,
     /// Nothing but the declared effects can happen, because the engine sees to it.
@@ -85,6 +87,7 @@ impl<'a> Subject<'a> {
         Subject {
             tool,
             aliases: Vec::new(),
+            server: None,
             input,
             enforced: false,
             leaves_out: false,
@@ -94,6 +97,11 @@ impl<'a> Subject<'a> {
             scripts: Vec::new(),
             part: false,
         }
+    }
+
+    /// The name by which rules about all of its server speak of the call. No tool has it.
+    pub(super) fn at_server(&self) -> Option<String> {
+        self.server.map(|server| format!("mcp__{server}__"))
     }
 
     /// Only the declared effects can happen.

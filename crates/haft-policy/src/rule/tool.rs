@@ -31,7 +31,12 @@ pub(super) fn kind(tool: &str) -> Kind {
 
 /// Names that were replaced, and what they are called now.
 pub(super) fn current(name: &str) -> &str {
-    if name == "Task" { "Agent" } else { name }
+    match name {
+        "Task" => "Agent",
+        "ListMcpResourcesTool" => "ListMcpResources",
+        "ReadMcpResourceTool" => "ReadMcpResource",
+        _ => name,
+    }
 }
 
 /// The field that decides what a call does.
@@ -103,9 +108,12 @@ pub(super) const CONVENTIONAL: &[&str] = &[
     "EnterWorktree",
     "ExitPlanMode",
     "ExitWorktree",
+    "GetMcpPrompt",
     "Glob",
     "Grep",
     "LSP",
+    "ListMcpPrompts",
+    "ListMcpResources",
     "ListMcpResourcesTool",
     "Monitor",
     "MultiEdit",
@@ -113,6 +121,7 @@ pub(super) const CONVENTIONAL: &[&str] = &[
     "PowerShell",
     "PushNotification",
     "Read",
+    "ReadMcpResource",
     "ReadMcpResourceTool",
     "ScheduleWakeup",
     "SendMessage",

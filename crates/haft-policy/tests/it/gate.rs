@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
 use haft::{BoxFuture, Effects, ErrorKind, ToolResult, Workspace, dynamic_tool};
+use haft_policy::conventions;
 use haft_policy::gate::{Explanation, Policy, Setup, VerdictName};
 use haft_policy::settings::Flags;
 use serde_json::{Value, json};
@@ -126,6 +127,13 @@ impl With {
                     None => Effects::unknown(),
                 }
             }))
+            .tool(
+                ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
+                    .map(|name| {
+                        stand_in(name, |input| conventions::effects(name, input).unwrap_or_default())
+                    })
+                    .to_vec(),
+            )
             .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
             .tool(stand_in("note", |_| Effects::writes_state("session:notes")))
             .tool(stand_in("nothing", |_| Effects::none()))

@@ -436,6 +436,34 @@ pub fn host(text: &str) -> Option<String> {
     }
 }
 
+/// What is touched by whoever reads this address, as far as the address says: a file of this machine, a host of the web, and
+/// nothing for any other kind.
+///
+/// ```
+/// use haft::effects::template::read_at;
+///
+/// assert_eq!(read_at("file:///etc/hosts").to_string(), "reads /etc/hosts");
+/// assert_eq!(read_at("https://Example.com/x").to_string(), "reaches example.com");
+/// assert!(read_at("note://7").is_none());
+/// ```
+pub fn read_at(address: &str) -> Effects {
+    let address = address.trim();
+    // Some take a bare path for an address.
+    if address.starts_with('/') && !address.starts_with("//") {
+        return Effects::reads(address);
+    }
+    let Ok(mut url) = Url::parse(address) else { return Effects::none() };
+    match url.scheme() {
+        "file" => {
+            // Whoever ignores the host reads the file of this machine.
+            let _ = url.set_host(None);
+            url.to_file_path().map_or_else(|()| Effects::unknown(), Effects::reads)
+        }
+        "http" | "https" => host(address).map_or_else(Effects::unknown, Effects::observes),
+        _ => Effects::none(),
+    }
+}
+
 /// A host by itself.
 fn host_name(text: &str) -> Option<String> {
     let host = match text.parse::<std::net::Ipv6Addr>() {
@@ -466,6 +494,27 @@ mod tests {
 
     const ACCEPTED: &str = ", which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted";
     const ARGUMENTS: [&str; 3] = ["a", "b", "list"];
+
+    #[test]
+    fn an_address_says_what_is_read_however_it_is_spelt() {
+        for (address, words) in [
+            ("file:///a/b", "reads /a/b"),
+            ("FILE:/a/b", "reads /a/b"),
+            ("file://localhost/a%20b", "reads /a b"),
+            ("file://elsewhere/a", "reads /a"),
+            ("file:///w/../etc/x", "reads /etc/x"),
+            ("file:///w/%2e%2e/etc/x", "reads /etc/x"),
+            (" file:///a#b", "reads /a"),
+            ("/etc/x", "reads /etc/x"),
+            ("HTTPS://Example.com:8443/x", "reaches example.com"),
+            ("http:example.com", "reaches example.com"),
+            ("note://1", "touches nothing"),
+            ("words", "touches nothing"),
+            ("//host/x", "touches nothing"),
+        ] {
+            assert_eq!(read_at(address).to_string(), words, "{address}");
+        }
+    }
 
     #[track_caller]
     fn check(template: &str, arguments: Value, expected: Result<&[&str], &str>) {

@@ -1,6 +1,6 @@
 //! The port to the user: approvals of calls, and questions that tools ask.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::effects::Effects;
 use crate::future::BoxFuture;
@@ -20,6 +20,13 @@ pub trait Asker: Send + Sync + 'static {
 
     /// Asks what a tool wants to know; the texts chosen or typed, or nothing if the user declined.
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>>;
+
+    /// Asks for several things at once, where there is a place to show them together. By default there is none, and whoever asks
+    /// does so one by one.
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+        let _ = form;
+        Box::pin(std::future::ready(Filled::OneByOne))
+    }
 }
 
 /// A call that needs a yes, as the user is shown it.
@@ -82,6 +89,29 @@ pub struct UserQuestion {
     pub choices: Vec<Choice>,
     /// Whether several may be chosen.
     pub several: bool,
+}
+
+/// Several things that are asked for at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserForm {
+    /// What is asked, and by whom.
+    pub text: String,
+    /// The fields: the JSON Schema of an object without objects in it.
+    pub schema: Value,
+}
+
+/// What became of a form.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Filled {
+    /// It can't be shown; each thing has to be asked for by itself.
+    OneByOne,
+    /// The user declined.
+    Declined,
+    /// The user put it away.
+    Dismissed,
+    /// What the user filled in. Nobody held it against the schema.
+    Values(Map<String, Value>),
 }
 
 /// Something that can be chosen.

@@ -177,3 +177,50 @@ async fn a_stranger_is_no_shell_by_its_name() {
         )
         .await;
 }
+
+/// What a server does to answer, nobody knows: a resource or a prompt of it is asked for as its tools are.
+#[tokio::test]
+async fn resources_and_prompts_of_servers_ask() {
+    let ask = r#"ask ReadMcpResource {"server": "s", "uri": "note://1"}
+        ask GetMcpPrompt {"server": "s", "name": "p"}
+        allow ListMcpResources {}"#;
+    with(json!({})).open().holds(ask).await;
+    // A rule for another server, for a tool of this one, or for what the address names isn't enough.
+    with(rules("+mcp__t; +mcp__s__read; +mcp__s__get_*; +Read; +WebFetch(domain:x.io)")).open().holds(ask).await;
+    for allowing in ["+mcp__s", "+mcp__s__*", "+ReadMcpResource(server:s); +GetMcpPrompt(server:s)"] {
+        let session = with(rules(&format!("{allowing}; -Read(.env); -WebFetch(domain:evil.io); ?mcp__asked"))).open();
+        session
+            .holds(
+                r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}
+                   allow GetMcpPrompt {"server": "s", "name": "p"}
+                   ask ReadMcpResource {"server": "other", "uri": "note://1"}
+                   ask GetMcpPrompt {"server": "other", "name": "p"}
+                   allow ReadMcpResource {"server": "s", "uri": "file://@/work/a.txt"}
+                   deny ReadMcpResource {"server": "s", "uri": "file://@/work/.env"}
+                   deny ReadMcpResource {"server": "s", "uri": "FILE:@/work/%2eenv"}
+                   ask ReadMcpResource {"server": "s", "uri": "file:///etc/passwd"}
+                   allow ReadMcpResource {"server": "s", "uri": "https://x.io/a"}
+                   deny ReadMcpResource {"server": "s", "uri": "https://evil.io/a"}"#,
+            )
+            .await;
+    }
+    let session = with(rules("+mcp__s; +Read(//etc/hosts); ?mcp__asked; -ReadMcpResource(uri:secret://*)")).open();
+    session
+        .holds(
+            r#"allow ReadMcpResource {"server": "s", "uri": "file:///etc/hosts"}
+               ask ReadMcpResource {"server": "asked", "uri": "note://1"}
+               deny ReadMcpResource {"server": "s", "uri": "secret://1"}"#,
+        )
+        .await;
+    // As the conventions call it.
+    let session = with(rules("+ReadMcpResourceTool(server:s)")).open();
+    session.holds(r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}"#).await;
+    let verdict = session.explain("ReadMcpResourceTool", &json!({"server": "t", "uri": "note://1"})).verdict;
+    assert_eq!(verdict, haft_policy::gate::VerdictName::Ask);
+    let to_allow = |uri: &str| {
+        let input = json!({"server": "s", "uri": uri});
+        with(json!({})).open().explain("ReadMcpResource", &input).to_allow.unwrap().to_string()
+    };
+    assert_eq!(to_allow("note://1"), "--allow 'ReadMcpResource(server:s)'");
+    assert_eq!(to_allow("file:///etc/x"), "--allow 'ReadMcpResource(server:s)' --allow 'Read(//etc/x)'");
+}

@@ -90,9 +90,28 @@ async fn plan_changes_nothing() {
              deny Bash npm test
              deny Bash make
              ask WebFetch https://x.io
-             ask mcp__hub__get",
+             deny mcp__hub__get",
         )
         .await;
+}
+
+/// A rule that names a server's tool doesn't say that it only looks; settings can.
+#[tokio::test]
+async fn plan_runs_only_tools_that_are_known_to_look() {
+    let mut settings = rules("+mcp__fs; ?mcp__hub; +ReadMcpResource");
+    settings["effects"] = json!({"mcp__fs__read_file": {"reads": ["{path}"]}});
+    let session = with(settings).mode("plan").open();
+    session
+        .holds(
+            r#"deny mcp__hub__get {}
+               deny mcp__fs__write_file {"path": "a.txt"}
+               allow mcp__fs__read_file {"path": "a.txt"}
+               deny mcp__fs__read_file {"path": "/etc/passwd"}
+               deny ReadMcpResource {"server": "s", "uri": "note://1"}"#,
+        )
+        .await;
+    session.set(PermissionMode::Default);
+    session.holds(r#"allow mcp__fs__write_file {"path": "a.txt"}"#).await;
 }
 
 /// A rule allows a command; that it changes nothing is not what the rule says.
