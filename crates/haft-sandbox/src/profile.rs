@@ -424,7 +424,8 @@ impl Profile {
     /// Hides what rules and settings deny to read, and sockets.
     fn hide_denied(&self, places: &mut Places) {
         let denied = &self.denied;
-        for paths in [&self.config.deny_read_paths, &denied.named, &denied.found, &self.masks] {
+        let named = denied.named(&self.session);
+        for paths in [&self.config.deny_read_paths, &named, &denied.found, &self.masks] {
             self.hide_but(places, paths, &self.config.allow_read);
         }
     }
@@ -440,23 +441,24 @@ impl Profile {
         }
         let kept = self.kept();
         for path in paths.iter().filter(|path| places.shows(path)).cloned().collect::<Vec<_>>() {
-            let Ok(found) = path.symlink_metadata() else { continue };
-            if !found.is_symlink() {
-                // By another name it would be seen.
-                places.pin_above(&path);
-                let opened = opened.iter().filter(|opened| beneath(opened, &path));
-                let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
-                places.hide(&path, &kept);
+            // Nothing can be put over a link, and who denies one means what it leads to, wherever on the way it stands; but
+            // one to a folder of the system hides nothing of that.
+            let Some(real) = places.followed(&path) else { continue };
+            if real != path && !(places.shows(&real) && self.may_hide(&real)) {
                 continue;
             }
-            // Who denies a link means what it leads to; but a link to a folder of the system hides nothing of that.
-            let Ok(real) = path.canonicalize() else { continue };
-            let within = self.config.workspace.iter().any(|workspace| real.starts_with(workspace));
-            if within || real.is_file() {
-                places.pin_above(&real);
-                places.hide(&real, &kept);
-            }
+            // By another name it would be seen.
+            places.pin_above(&real);
+            let opened = opened.iter().filter(|opened| beneath(opened, &path) || beneath(opened, &real));
+            let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
+            places.hide(&real, &kept);
         }
+    }
+
+    /// Whether what a link leads to can be taken away.
+    fn may_hide(&self, real: &Path) -> bool {
+        let of_system = SYSTEM.iter().any(|folder| real.starts_with(folder));
+        real.is_file() || !of_system && is_too_wide(real, self.config.home.as_deref()).is_none()
     }
 
     /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a

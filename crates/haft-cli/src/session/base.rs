@@ -139,7 +139,7 @@ impl Base {
         let (policy, findings) = base.policy(base.ground.common.non_interactive)?;
         let Ground { common, given, workspace, state, .. } = &base.ground;
         let around = surroundings(common, given, workspace, state, id);
-        base.starter.plan(processes::sandbox(&base.ground.settings().sandbox, policy.walls(), around)?);
+        base.starter.plan(processes::sandbox(&base.ground.settings().sandbox, &policy, around)?);
         if let Some(must) = must
             && let Err(words) = base.starter.sandbox()
         {

@@ -130,6 +130,35 @@ impl Places {
         parts.filter(|(at, real)| !shown || at != real).collect()
     }
 
+    /// Where a child sees what the host has at one of its paths once every link on the way is followed. Nothing if nothing is
+    /// there, and a path of the host if it leads out of what is shown there.
+    pub(super) fn followed(&self, path: &Path) -> Option<PathBuf> {
+        let (at, from) = match self.decides(path)? {
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. } => (at, from),
+            Part::Bind { at, .. } | Part::Protect { at } => (at, at),
+            _ => return None,
+        };
+        let joined = |folder: &Path, rest: &Path| match rest.as_os_str().is_empty() {
+            true => folder.to_owned(),
+            false => folder.join(rest),
+        };
+        let real = joined(from, path.strip_prefix(at).ok()?).canonicalize().ok()?;
+        Some(real.strip_prefix(from).map_or_else(|_| real.clone(), |rest| joined(at, rest)))
+    }
+
+    /// What of the host lies beneath a folder and is shown at another path: where, and where it lies.
+    pub(super) fn shown_from(&self, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let lies = |part: &Part| match part {
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. }
+                if from != at && from.starts_with(folder) =>
+            {
+                Some((at.clone(), from.clone()))
+            }
+            _ => None,
+        };
+        self.0.values().filter_map(lies).filter(|(at, _)| self.shows(at)).collect()
+    }
+
     /// Where else a child sees what lies at a path of the host.
     pub(super) fn aliases(&self, path: &Path) -> Vec<PathBuf> {
         let alias = |part: &Part| match part {
