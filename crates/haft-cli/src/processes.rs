@@ -180,6 +180,11 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) session: &'a str,
 }
 
+/// Where sandboxes keep what outlives them.
+pub(crate) fn caches(state: &Path) -> PathBuf {
+    state.join("caches")
+}
+
 /// A sandbox as settings and rules want it.
 pub(crate) fn sandbox(
     wanted: &Wanted,
@@ -191,8 +196,8 @@ pub(crate) fn sandbox(
     let path = |at: &At<String>| at_home(home, &cwd, &at.value);
     let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
     let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}"));
-    let caches = state.map_or_else(|| temp.join("caches"), |state| state.join("caches"));
-    let mut profile = ProfileConfig::new(&cwd, temp, caches);
+    let kept = state.map_or_else(|| temp.join("caches"), caches);
+    let mut profile = ProfileConfig::new(&cwd, temp, kept);
     profile.workspace = workspace;
     profile.home = home.map(Path::to_owned);
     profile.own = own;
