@@ -462,8 +462,14 @@ impl Guard {
             let granted =
                 request.access.write.iter().any(|root| root.covers(&path) && self.is_within(&root.path));
             if !told && !granted && !self.stands_in(&path) && !self.is_plain_work(&path) {
-                let done =
-                    "no command can write it, so you or another program did that; look at it if you didn't";
+                // What isn't there can be held in a working directory only.
+                let made = self.watch.is_new(&path) && self.names.contains(&path);
+                let done = match made {
+                    true => "it wasn't there before, so a command may have made it; look at it if it wasn't you",
+                    false => {
+                        "no command can write it, so you or another program did that; look at it if you didn't"
+                    }
+                };
                 said.push(Refusal::Changed { path, done: done.into() });
             }
         }

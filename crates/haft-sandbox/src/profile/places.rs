@@ -8,11 +8,24 @@
 //! What is put there after [`Places::mark`] is remembered: it can be added to a view that was made without it, as long as
 //! nothing of that view had to go.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::limits;
 use crate::scene::{Part, Source, place_of};
+
+/// The same without links on the way to its last name: nothing can be held behind one.
+fn straight(path: &Path) -> Cow<'_, Path> {
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else { return path.into() };
+    // The parent itself may be one too.
+    match super::hold(&parent.join(".")) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            parent.canonicalize().map_or(path.into(), |real| real.join(name).into())
+        }
+        _ => path.into(),
+    }
+}
 
 #[derive(Clone, Default)]
 pub(super) struct Places(BTreeMap<PathBuf, Part>, Option<Since>);
@@ -207,6 +220,7 @@ impl Places {
     ///
     /// What was put at this very path to be written stays so: that was granted for it alone.
     pub(super) fn protect(&mut self, path: &Path) {
+        let path = &*straight(path);
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
         if root == path {
             self.pin_around(path);
@@ -218,6 +232,7 @@ impl Places {
 
     /// Pins the folders above a name, but leaves the name itself writable.
     pub(super) fn pin_above(&mut self, path: &Path) {
+        let path = &*straight(path);
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
         self.pin_between(&root, path);
     }

@@ -57,6 +57,20 @@ async fn a_link_in_the_way_of_a_name_that_settings_deny_refuses_nothing() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_way_of_what_is_not_to_be_written_refuses_nothing() {
+    let mut user = with_out();
+    user.config.deny_write_paths.push(user.at("out/cur/tok"));
+    let session = user.session();
+    session.good("echo x > ../out/v1/tok").await;
+    let (exit, _, refused) = session.run(session.request("ln -s v1 ../out/cur")).await;
+    let told = |done: &str| done.contains("a command may have made it");
+    assert!(exit == Exit::Code(0) && matches!(&*refused, [Refusal::Changed { done, .. }] if told(done)), "{refused:?}");
+    session.bad("echo x > ../out/v1/tok").await;
+    session.bad("echo x > ../out/cur/tok").await;
+    session.good("echo x > ../out/v1/other").await;
+}
+
+#[tokio::test]
 async fn letters_of_another_case_are_the_same_name_whenever_they_come() {
     let mut user = with_out();
     user.config.denied_reads = vec![whole(&user, "out/.ENV"), whole(&user, "work/Keys")];
