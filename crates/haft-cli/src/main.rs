@@ -67,6 +67,10 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();
+    // What a killed session has left in somebody's folder goes with whatever comes next.
+    if let Some(state) = haft::env::state_dir(&|name| std::env::var_os(name)) {
+        haft_sandbox::clear_way(&processes::caches(&state));
+    }
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::gate::{DeniedReads, Open, Walls};
+use haft_policy::gate::{DeniedReads, Open, Policy};
 use haft_policy::settings::{At, Sandbox as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
@@ -180,10 +180,15 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) session: &'a str,
 }
 
+/// Where sandboxes keep what outlives them.
+pub(crate) fn caches(state: &Path) -> PathBuf {
+    state.join("caches")
+}
+
 /// A sandbox as settings and rules want it.
 pub(crate) fn sandbox(
     wanted: &Wanted,
-    walls: Walls,
+    policy: &Policy,
     surroundings: Surroundings<'_>,
 ) -> Result<SandboxConfig, Usage> {
     let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
@@ -191,8 +196,8 @@ pub(crate) fn sandbox(
     let path = |at: &At<String>| at_home(home, &cwd, &at.value);
     let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
     let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}"));
-    let caches = state.map_or_else(|| temp.join("caches"), |state| state.join("caches"));
-    let mut profile = ProfileConfig::new(&cwd, temp, caches);
+    let kept = state.map_or_else(|| temp.join("caches"), caches);
+    let mut profile = ProfileConfig::new(&cwd, temp, kept);
     profile.workspace = workspace;
     profile.home = home.map(Path::to_owned);
     profile.own = own;
@@ -201,10 +206,15 @@ pub(crate) fn sandbox(
     profile.scripts = scripts;
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
-    profile.deny_read = walls.unreadable;
-    profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();
+    // By their very names, and as rules would have them.
     profile.deny_read_paths = paths(&wanted.files.deny_read);
     profile.deny_read_paths.extend(paths(&wanted.files.hidden));
+    // One above a working directory hides what lies around that.
+    let around = |path: &&PathBuf| profile.workspace.iter().any(|workspace| workspace.starts_with(path));
+    let as_rules: Vec<PathBuf> = profile.deny_read_paths.iter().filter(|path| !around(path)).cloned().collect();
+    let walls = policy.walls_denying(&as_rules);
+    profile.deny_read = walls.unreadable;
+    profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();
     profile.deny_write = walls.unwritable;
     profile.deny_write_paths = paths(&wanted.files.deny_write);
     profile.deny_write_paths.extend(walls.unwritable_names);

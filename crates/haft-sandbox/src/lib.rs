@@ -72,5 +72,5 @@ pub use entry::{entry, entry_with};
 pub use isolator::SandboxIsolator;
 pub use local::LocalProcesses;
 pub use probe::{Finding, maker_of, probe, stack_of};
-pub use profile::{DeniedRead, HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig};
+pub use profile::{DeniedRead, HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig, clear_way, make_way};
 pub use sandbox::{Maker, Sandbox, SandboxConfig, Stack, Unavailable, is_possible};

@@ -11,7 +11,7 @@
 //! - `denied` finds what rules deny to read in what is shown beside them.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
-//!   takes back, and `journal` keeps what is needed for that, should this program be killed.
+//!   takes back, and `journal` keeps what is needed for that, should this program be killed, `whereabouts` where that was.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
 //!
@@ -44,6 +44,7 @@ mod stand_in;
 mod tests;
 mod undo;
 mod walk;
+mod whereabouts;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -62,6 +63,7 @@ use denied::Denied;
 pub use denied::DeniedRead;
 use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
+pub use placeholders::{clear_way, make_way};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
 use places::Places;
 use stand_in::StandIns;
@@ -352,8 +354,9 @@ impl Profile {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
+        let mut stood_for = Vec::new();
         if writable || by_name {
-            self.guard.hold(&mut places, request)?;
+            stood_for = self.guard.hold(&mut places, request)?;
         }
         self.make_room_in_temp(&mut places)?;
         if !by_name {
@@ -361,10 +364,13 @@ impl Profile {
             if self.widen(&mut places, request)? {
                 self.hide_denied(&mut places);
                 if !request.access.write.is_empty() {
-                    self.guard.hold(&mut places, request)?;
+                    stood_for.extend(self.guard.hold(&mut places, request)?);
                 }
                 self.make_room_in_temp(&mut places)?;
             }
+        }
+        for name in &stood_for {
+            places.protect(name);
         }
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
@@ -424,7 +430,8 @@ impl Profile {
     /// Hides what rules and settings deny to read, and sockets.
     fn hide_denied(&self, places: &mut Places) {
         let denied = &self.denied;
-        for paths in [&self.config.deny_read_paths, &denied.named, &denied.found, &self.masks] {
+        let named = denied.named(&self.session);
+        for paths in [&self.config.deny_read_paths, &named, &denied.found, &self.masks] {
             self.hide_but(places, paths, &self.config.allow_read);
         }
     }
@@ -440,23 +447,27 @@ impl Profile {
         }
         let kept = self.kept();
         for path in paths.iter().filter(|path| places.shows(path)).cloned().collect::<Vec<_>>() {
-            let Ok(found) = path.symlink_metadata() else { continue };
-            if !found.is_symlink() {
-                // By another name it would be seen.
-                places.pin_above(&path);
-                let opened = opened.iter().filter(|opened| beneath(opened, &path));
-                let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
-                places.hide(&path, &kept);
+            if path.symlink_metadata().is_err() {
                 continue;
             }
-            // Who denies a link means what it leads to; but a link to a folder of the system hides nothing of that.
-            let Ok(real) = path.canonicalize() else { continue };
-            let within = self.config.workspace.iter().any(|workspace| real.starts_with(workspace));
-            if within || real.is_file() {
-                places.pin_above(&real);
-                places.hide(&real, &kept);
+            // Nothing can be put over a link, and who denies one means what it leads to, wherever on the way it stands; but
+            // one to a folder of the system hides nothing of that.
+            let Some(real) = places.followed(&path) else { continue };
+            if real != path && !(places.shows(&real) && self.may_hide(&real)) {
+                continue;
             }
+            // By another name it would be seen.
+            places.pin_above(&real);
+            let opened = opened.iter().filter(|opened| beneath(opened, &path) || beneath(opened, &real));
+            let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
+            places.hide(&real, &kept);
         }
+    }
+
+    /// Whether what a link leads to can be taken away.
+    fn may_hide(&self, real: &Path) -> bool {
+        let of_system = SYSTEM.iter().any(|folder| real.starts_with(folder));
+        real.is_file() || !of_system && is_too_wide(real, self.config.home.as_deref()).is_none()
     }
 
     /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a

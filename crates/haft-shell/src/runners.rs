@@ -79,6 +79,7 @@ const RUNNERS: &[Runner] = &[
     runner("bunx", &[], "", "", &["bun", "silent"], 0, Package),
     runner("chamber", &["exec"], "", "", &[], 1, Dashes),
     runner("conda", &["run"], "v", "npc", &["live-stream", "no-capture-output", "verbose"], 0, Container),
+    runner("coresched", &["exec", "new"], "v", "dst", &[], 0, Dashes),
     runner("devbox", &["run"], "lq", "ce", &["list", "quiet", "pure", "print-env"], 0, Container),
     runner("direnv", &["exec"], "", "", &[], 1, Words),
     runner("distrobox", &["enter"], "", "", &[], 0, Dashes),
@@ -88,6 +89,7 @@ const RUNNERS: &[Runner] = &[
     runner("dotenv", &[], "", "", &[], 0, Dashes),
     runner("dotenvx", &["run"], "", "", &[], 0, Dashes),
     runner("flatpak", &["run"], "", "", &[], 0, Words),
+    runner("guix", &["environment", "shell"], "", "", &[], 0, Dashes),
     runner("hatch", &["run"], "", "", &[], 0, Words),
     runner("heroku", &["run"], "", "ars", &["exit-code", "no-tty"], 0, Container),
     runner("incus", &["exec"], "", "", &[], 1, Dashes),
@@ -132,10 +134,14 @@ const RUNNERS: &[Runner] = &[
     runner("poetry", &["run"], "qnv", "", &[], 0, Words),
     runner("pyenv", &["exec"], "", "", &[], 0, Words),
     runner("rbenv", &["exec"], "", "", &[], 0, Words),
+    runner("reflex", &[], "", "", &[], 0, Dashes),
+    runner("rr", &["record"], "hnuwv", "cCDMopst", &["chaos", "no-file-cloning", "verbose"], 0, Container),
     runner("rtx", &["exec", "x"], "", "", &[], 0, Dashes),
     runner("rustup", &["run"], "", "", &["install"], 1, Words),
     runner("rye", &["run"], "", "", &[], 0, Words),
+    runner("spack", &["build-env", "test-env"], "", "", &[], 0, Dashes),
     runner("toolbox", &["run"], "", "cdr", &[], 0, Container),
+    runner("uftrace", &["live", "record"], "aegkvV", "AbCdDFHLNpPrRStTUWZ", &["no-libcall", "verbose"], 0, Container),
     runner(
         "uv",
         &["run"],
@@ -167,7 +173,9 @@ const RUNNERS: &[Runner] = &[
         0,
         Container,
     ),
+    runner("xdotool", &["exec"], "", "", &["sync"], 0, Words),
     runner("yarn", &["dlx", "exec"], "q", "p", &["quiet"], 0, Package),
+    runner("zellij", &["run"], "", "", &[], 0, Dashes),
 ];
 
 /// What a runner starts, if the program is one and is told to.
@@ -176,6 +184,7 @@ pub(super) fn inner(name: &str, argv: &[Word]) -> Inner {
         "ip" | "perf" => return by_verb(name, argv),
         "cmake" => return cmake(argv),
         "corepack" => return corepack(argv),
+        "pueue" => return queued(argv),
         "npm" | "just" => {
             let found = after_a_name(name, argv);
             if !matches!(found, Inner::Nothing) {
@@ -379,6 +388,16 @@ fn after_a_name(name: &str, argv: &[Word]) -> Inner {
     let after = (package + 1..argv.len()).find(|at| argv[*at].literal() != Some("--"));
     // Words are joined for a shell.
     after.map_or(Inner::Nothing, |at| joined(&argv[at..], false))
+}
+
+/// `pueue add -- command`, whose words are joined for a shell.
+fn queued(argv: &[Word]) -> Inner {
+    let Some(verb) = globals::verb(argv, 1).filter(|at| argv[*at].literal() == Some("add")) else {
+        return Inner::Nothing;
+    };
+    let dashes = argv.iter().position(|word| word.literal() == Some("--")).map(|at| at + 1);
+    let from = dashes.or_else(|| (verb + 1..argv.len()).find(|at| !argv[*at].prefix().starts_with('-')));
+    from.map_or(Inner::Nothing, |from| joined(&argv[from..], false))
 }
 
 /// `ip netns exec NAME command` and `perf stat command`.

@@ -116,6 +116,7 @@ const YT: &[&str] = &["exec", "exec-before-download", "downloader", "external-do
 const TABLE: &[Tells] = &[
     tells("ack", "ABCfgmx", "", &["pager"], &[], true),
     tells("ag", "ABCGgmpW", "", &["pager"], &[], true),
+    tells("ansible", "aBDefiIlmMPtTuv", "a", &["args"], &[], true),
     tells(
         "aria2c",
         "",
@@ -131,8 +132,10 @@ const TABLE: &[Tells] = &[
         &[],
         false,
     ),
+    tells("asciinema", "ceIitq", "c", &["command"], &[], true),
     tells("bat", "lrHm", "", &["pager"], &[], false),
     tells("bazel", "", "", &["run_under"], &[], true),
+    tells("bpftrace", "BcdefIlop", "c", &[], &[], false),
     tells("bsdtar", "bCfgHIKLNTVXFs", "", &["use-compress-program"], &[], false),
     tells("chokidar", "cdtpi", "c", &["command"], &[], true),
     tells("cpio", "CDEFHIMORW", "", &["rsh-command"], &[], false),
@@ -140,9 +143,9 @@ const TABLE: &[Tells] = &[
     tells("delta", "", "", &["pager"], &[], true),
     tells("diff3", "L", "", &["diff-program"], &[], false),
     tells("dpkg", "D", "", &["pre-invoke", "post-invoke", "status-logger"], &[], true),
+    tells("execlineb", "cs", "c", &[], &[], true),
     tells("fzf", "", "", &["preview"], &[], true),
     tells("gcc", "", "", &[], CC, false),
-    tells("gnome-terminal", "e", "e", &["command"], &[], true),
     tells("go", "", "", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"], false),
     tells("gpg", "", "", &["photo-viewer", "agent-program", "dirmngr-program", "keyboxd-program"], &[], true),
     tells("gsort", "kStTo", "", &["compress-program"], &[], false),
@@ -162,13 +165,19 @@ const TABLE: &[Tells] = &[
     tells("rg", "ABCEMTdefgjmrt", "", &["pre", "hostname-bin"], &[], false),
     tells("rpm", "DEr", "", &["pipe"], &[], true),
     tells("rsync", "BMTef@", "e", &["rsh", "rsync-path"], &[], false),
+    tells("sbatch", "AaBbcCdDeFGiJkLmMnNopqStwx", "", &["wrap"], &[], true),
     tells("scp", "DFJPSXciloS", "S", &[], &[], false),
+    tells("scriptlive", "BcdEIOmoTt", "c", &["command"], &[], true),
     tells("sdiff", "IWo", "", &["diff-program"], &[], false),
     tells("sftp", "BDFJPRSXbcilosS", "SD", &[], &[], true),
     tells("sort", "kStTo", "", &["compress-program"], &[], false),
     tells("split", "abCln", "", &["filter"], &[], true),
     tells("tar", "bCfgHIKLNTVXF", "IF", TAR, &[], true),
     tells("tcpdump", "BcCEFGijmMQrsTVwWyz", "z", &[], &[], false),
+    tells("termtosvg", "cDgmMst", "c", &["command"], &[], true),
+    tells("ttyrec", "e", "e", &[], &[], true),
+    tells("vagrant", "cp", "c", &["command"], &[], true),
+    tells("watchman-make", "pst", "", &["make", "run"], &[], true),
     tells("wget", "aABDeGiIlloOPQRtTUwX", "", &["use-askpass"], &[], false),
     tells("xterm", "", "", &[], &[], true),
     tells("youtube-dl", "aforpu", "", YT, &[], true),
@@ -213,10 +222,18 @@ pub(super) fn by(argv: &[Word], input: Option<&str>) -> Told {
         ),
         "gdb" | "lldb" => debugger(arguments, &mut told),
         "hyperfine" => hyperfine(arguments, &mut told),
-        "cargo" => flagged(arguments, &["--config"], &mut told),
+        "cargo" => {
+            flagged(arguments, &["--config"], &mut told);
+            if arguments.first().and_then(Word::literal) == Some("watch") {
+                flagged(arguments, &["-s", "--shell", "-x", "--exec"], &mut told);
+            }
+        }
         "apt" | "apt-get" => flagged(arguments, &["-o", "--option", "-c", "--config-file"], &mut told),
         "socat" => socat(arguments, &mut told),
-        "tmux" | "screen" | "xterm" => terminal(name, argv, &mut told),
+        "bpftrace" => flagged(arguments, &["--unsafe"], &mut told),
+        "concurrently" => texts(arguments, &mut told),
+        "tmux" | "screen" => terminal(name, argv, &mut told),
+        _ if TERMINALS.contains(&name) => terminal(name, argv, &mut told),
         "npm" | "pnpm" | "yarn" => {
             flagged(arguments, &["--script-shell", "--node-options", "--git"], &mut told)
         }
@@ -691,6 +708,20 @@ fn socat(arguments: &[Word], told: &mut Told) {
 }
 
 /// Terminals and multiplexers: what they start stands anywhere.
+/// Terminals that start a command after `-e`, `--` or their options.
+#[rustfmt::skip]
+const TERMINALS: &[&str] = &[
+    "alacritty", "foot", "gnome-terminal", "kgx", "kitty", "konsole", "lxterminal", "mate-terminal", "ptyxis", "rxvt", "st",
+    "terminator", "tilix", "urxvt", "wezterm", "x-terminal-emulator", "xfce4-terminal", "xterm",
+];
+
+/// Every word that isn't an option is a text for a shell.
+fn texts(arguments: &[Word], told: &mut Told) {
+    for word in arguments.iter().filter(|word| !word.prefix().starts_with('-')) {
+        told.value(Some(word), true);
+    }
+}
+
 fn terminal(name: &str, argv: &[Word], told: &mut Told) {
     if name == "tmux" {
         let verb = super::globals::verb(argv, 1).and_then(|at| argv[at].literal());
@@ -711,7 +742,8 @@ fn terminal(name: &str, argv: &[Word], told: &mut Told) {
             }
         }
     } else if argv.len() > 1 {
-        let from = argv.iter().position(|word| word.literal() == Some("-e")).map(|at| at + 1);
+        let begins = |word: &Word| matches!(word.literal(), Some("-e" | "-x" | "--"));
+        let from = argv.iter().position(begins).map(|at| at + 1);
         let from = from.or_else(|| (1..argv.len()).find(|at| !argv[*at].prefix().starts_with('-')));
         if let Some(words) = from.and_then(|at| argv.get(at..)).filter(|words| !words.is_empty()) {
             told.words(words.to_vec());

@@ -34,8 +34,12 @@ pub(super) enum Inner {
 use Started::Executed;
 
 /// Programs that start others in ways that aren't read here.
-const UNREAD: &[&str] =
-    &["expect", "fish", "csh", "tcsh", "pwsh", "setarch", "start-stop-daemon", "run-parts", "zsh"];
+#[rustfmt::skip]
+const UNREAD: &[&str] = &[
+    "csh", "daemon", "expect", "fish", "lxc-attach", "lxc-execute", "machinectl", "mpiexec", "mpirun", "orterun", "prun",
+    "pwsh", "retry", "run-parts", "salloc", "schroot", "setarch", "srun", "start-stop-daemon", "systemd-nspawn", "tcsh",
+    "torchrun", "watchexec", "wsl", "zsh",
+];
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "rbash"];
 
@@ -69,8 +73,11 @@ fn unread(name: &str, arguments: &[Word]) -> Inner {
     }
     // What stands after the options may be a command: a rule that denies it does.
     let word = |word: &Word| word.literal().is_some_and(|text| !text.is_empty() && !text.starts_with('-'));
+    let is_option = |at: usize| arguments[at].prefix().starts_with('-');
+    // After an option, or after its value.
+    let may_begin = |at: usize| at == 0 || is_option(at - 1) || (at > 1 && is_option(at - 2));
     let mut from: Vec<usize> = (0..arguments.len())
-        .filter(|at| word(&arguments[*at]) && (*at == 0 || arguments[*at - 1].prefix().starts_with('-')))
+        .filter(|at| word(&arguments[*at]) && may_begin(*at))
         .map(|at| at + 1)
         .take(PLACES_MAX)
         .collect();

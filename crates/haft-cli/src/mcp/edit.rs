@@ -18,7 +18,7 @@ use super::args::{AddArgs, AddJsonArgs, Kind, RemoveArgs, Scope};
 use super::scope_word;
 use crate::args::Common;
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, call, given};
+use crate::{Exit, Usage, call, given, processes};
 
 /// Permissions of a new file that others should read as well; one of the user's own may hold secrets.
 const SHARED: u32 = 0o644;
@@ -175,6 +175,14 @@ impl Place {
     }
 
     fn write(&self, places: &Places, text: &str) -> Result<(), Usage> {
+        let caches = places.state_dir.as_deref().map(processes::caches);
+        if caches.is_some_and(|caches| !haft_sandbox::make_way(&caches, &self.file)) {
+            return Err(Usage(format!(
+                "{}: a command runs here that could write this file, so an empty folder stands in its place until it has \
+                 ended; wait for it or stop it, and try again",
+                places.show(&self.file)
+            )));
+        }
         replace_file(&self.file, text.as_bytes(), self.mode)
             .map_err(|error| Usage(format!("{}: {error}", places.show(&self.file))))
     }

@@ -144,7 +144,7 @@ impl Base {
         let (policy, findings) = base.policy(base.ground.common.non_interactive)?;
         let Ground { common, given, workspace, state, .. } = &base.ground;
         let around = surroundings(common, given, workspace, state, id);
-        let sandbox = processes::sandbox(&base.ground.settings().sandbox, policy.walls(), around)?;
+        let sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
         if !confined && purpose == Purpose::Run {
             super::browser::asks_by(sandbox.network.clone());
         }

@@ -19,7 +19,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    fn compile(rules: Vec<Rule>, surroundings: &Surroundings) -> (Sets, Vec<Lint>) {
+    pub(super) fn compile(rules: Vec<Rule>, surroundings: &Surroundings) -> (Sets, Vec<Lint>) {
         let anchors = &surroundings.leading(&rules);
         let examine: Box<Examine<'_>> = Box::new(|tool, input| surroundings.example(tool, input));
         let narrow: Vec<Rule> = rules.iter().filter(|rule| !is_broad(rule)).cloned().collect();

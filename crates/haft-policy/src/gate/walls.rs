@@ -3,7 +3,7 @@
 //! A rule about a path or a host is worth more where the kernel keeps it. This is what whoever builds the walls has to
 //! know of the rules; how they are built is another crate's matter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::files::Hidden;
@@ -11,7 +11,8 @@ use haft::files::Hidden;
 use super::Policy;
 use super::live::Sets;
 use crate::rule::{Place, Rule, Touch};
-use crate::source::List;
+use crate::settings::lexical;
+use crate::source::{List, Scope, Source, WrittenRule};
 
 /// What children may not touch, and which hosts rules speak of, as of now.
 pub struct Walls {
@@ -55,20 +56,62 @@ impl Policy {
     /// # }
     /// ```
     pub fn walls(&self) -> Walls {
+        self.walls_denying(&[])
+    }
+
+    /// The same where settings deny reading these absolute paths too. Each counts as a rule in `deny` would: with wildcards,
+    /// in any case, for what lies below it and behind links. One that can't be read as a rule is left out.
+    pub fn walls_denying(&self, paths: &[PathBuf]) -> Walls {
         let sets = self.0.live.sets();
         let hosts = |list: List| {
             let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
             of_list.filter_map(|(_, rule)| host(rule).map(str::to_owned)).collect()
         };
+        let of_settings = self.denying(paths);
+        let mut denied_reads = denied_reads(&sets);
+        if let Some(more) = &of_settings {
+            denied_reads.extend(self::denied_reads(more).into_iter().map(of_setting));
+        }
+        let unreadable = either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
         Walls {
-            unreadable: stopped(&sets, Touch::Reads),
-            denied_reads: denied_reads(&sets),
+            unreadable,
+            denied_reads,
             unwritable: stopped(&sets, Touch::Writes),
             unwritable_names: sets.rules.denied_writes(),
             allowed_hosts: hosts(List::Allow),
             asked_hosts: hosts(List::Ask),
             denied_hosts: hosts(List::Deny),
         }
+    }
+}
+
+impl Policy {
+    /// Rules that deny reading these paths, if there are any.
+    fn denying(&self, paths: &[PathBuf]) -> Option<Arc<Sets>> {
+        let surroundings = &self.0.surroundings;
+        let cwd = &surroundings.anchors.cwd;
+        let source = Source::of(Scope::User, cwd);
+        let rule = |path: &PathBuf| {
+            let path = lexical(Path::new("/"), path);
+            let written = WrittenRule::plain(format!("Read(/{})", path.to_str()?), List::Deny, source.clone());
+            Rule::parse(written).ok()
+        };
+        let rules: Vec<Rule> = paths.iter().filter_map(rule).collect();
+        (!rules.is_empty()).then(|| Arc::new(Sets::compile(rules, surroundings).0))
+    }
+}
+
+/// Named as it stands in settings.
+fn of_setting(denied: DeniedReads) -> DeniedReads {
+    let path = denied.rule.strip_prefix("Read(/").and_then(|rest| rest.strip_suffix(')'));
+    DeniedReads { rule: format!("sandbox.filesystem.denyRead: {}", path.unwrap_or(&denied.rule)), ..denied }
+}
+
+/// What one of the two covers.
+fn either(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(Hidden::new(move |path| one.covers(path) || other.covers(path))),
+        (one, other) => one.or(other),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Number and time of change say at once whether a file can have changed, and only then it is read. What counts is
 //! content, kind and permissions: a file that was saved again unchanged is the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::ops::Bound;
@@ -24,6 +24,8 @@ struct All {
     seen: BTreeMap<PathBuf, Seen>,
     /// There was more: a name that is missing here may have been there.
     cut: bool,
+    /// What was new when changes were last asked for.
+    new: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,8 +86,14 @@ impl Watch {
         let mut changed: Vec<PathBuf> = seen.keys().chain(now.seen.keys()).filter(differs).cloned().collect();
         changed.sort();
         changed.dedup();
+        now.new = changed.iter().filter(|path| !seen.contains_key(*path)).cloned().collect();
         *all = now;
         changed
+    }
+
+    /// Whether something that has changed wasn't there before.
+    pub(super) fn is_new(&self, path: &Path) -> bool {
+        self.seen().new.contains(path)
     }
 }
 
@@ -115,7 +123,7 @@ fn look<'n>(names: impl IntoIterator<Item = &'n PathBuf>, known: &BTreeMap<PathB
         let seen_now = same.cloned().unwrap_or_else(|| Seen { stamp, what: what(&path, &found) });
         seen.insert(path, seen_now);
     }
-    All { seen, cut }
+    All { seen, cut, new: BTreeSet::new() }
 }
 
 fn what(path: &Path, found: &fs::Metadata) -> What {

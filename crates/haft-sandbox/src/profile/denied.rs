@@ -1,15 +1,19 @@
 //! What rules deny to read outside of the working directories, where a child would see it.
 //!
 //! A rule that names something in full needs no search: the name is looked for before each command, so that it counts from
-//! the moment in which it is there. A pattern is looked for once, from its literal beginning, and only in what is shown.
-//! The working directories are looked at by `walk`; what isn't shown needs nothing.
+//! the moment in which it is there, also if it then has other letters or lies behind a link. What it has led to once stays
+//! hidden, since a command may turn the link elsewhere. A pattern is looked for once, from its literal beginning, and only
+//! in what is shown. The working directories are looked at by `walk`, but for names; what isn't shown needs nothing.
 //!
 //! The decision to question: a rule that would take away what every command needs (a shell, its loader) is refused as a
 //! whole. Masking it would give a sandbox in which nothing starts, and leaving it out would break the promise.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use haft::files::Hidden;
 
@@ -55,14 +59,88 @@ impl DeniedRead {
 /// What has to be hidden because rules deny reading it.
 #[derive(Default)]
 pub(super) struct Denied {
-    /// Names that rules give in full: looked for before each command.
-    pub(super) named: Vec<PathBuf>,
+    /// What rules name in full: looked for before each command.
+    named: Mutex<Vec<Name>>,
     /// What was found when the session began.
     pub(super) found: Vec<PathBuf>,
     /// Copies that were made for children.
     pub(super) copies: Vec<PathBuf>,
     /// Why something may have been missed.
     pub(super) missed: Option<String>,
+}
+
+impl Denied {
+    /// Under which names a child may see now what rules name in full.
+    pub(super) fn named(&self, places: &Places) -> Vec<PathBuf> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.iter_mut().flat_map(|name| name.look(places).to_vec()).collect()
+    }
+}
+
+/// What a rule names in full.
+struct Name {
+    path: PathBuf,
+    /// Where it was found so far: as it is written, with the letters that it has on the disk, behind a link, and where a
+    /// folder above it is shown elsewhere.
+    found: Vec<PathBuf>,
+    /// The folders that were looked at for other letters, as they were.
+    folders: Vec<Folder>,
+}
+
+/// How often a name may turn out to be something else. A command that could make more of them gets by it what it made.
+const FOUND_MAX: usize = 64;
+
+impl Name {
+    fn new(path: &Path, places: &Places) -> Name {
+        let mut name = Name { path: path.to_owned(), found: vec![path.to_owned()], folders: Vec::new() };
+        name.look(places);
+        name
+    }
+
+    fn look(&mut self, places: &Places) -> &[PathBuf] {
+        if self.folders.is_empty() || !self.folders.iter().all(Folder::is_same) {
+            self.folders.clear();
+            let others = in_any_case(&self.path, &mut self.folders);
+            self.add(others);
+        }
+        let real: Vec<PathBuf> = self.found.iter().filter_map(|name| name.canonicalize().ok()).collect();
+        self.add(real);
+        let elsewhere: Vec<PathBuf> = self.found.iter().flat_map(|name| places.aliases(name)).collect();
+        self.add(elsewhere);
+        &self.found
+    }
+
+    fn add(&mut self, names: Vec<PathBuf>) {
+        for name in names {
+            if self.found.len() < FOUND_MAX && !self.found.contains(&name) {
+                self.found.push(name);
+            }
+        }
+    }
+}
+
+/// A folder whose names were looked at, and when it last changed.
+struct Folder {
+    path: PathBuf,
+    changed: Option<(u64, u64, i64, i64)>,
+    /// It had changed just before, so that it may change once more without showing it.
+    fresh: bool,
+}
+
+impl Folder {
+    /// To be taken before it is read.
+    fn of(path: &Path) -> Folder {
+        let found = path.metadata().ok();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = i64::try_from(now.saturating_sub(Duration::from_secs(2)).as_secs()).unwrap_or_default();
+        let fresh = found.as_ref().is_some_and(|found| found.ctime() >= since);
+        let changed = found.map(|found| (found.dev(), found.ino(), found.ctime(), found.ctime_nsec()));
+        Folder { path: path.to_owned(), changed, fresh }
+    }
+
+    fn is_same(&self) -> bool {
+        !self.fresh && Folder::of(&self.path).changed == self.changed
+    }
 }
 
 /// A folder to look through: where a child sees it, and where it lies on the host.
@@ -87,11 +165,15 @@ pub(super) fn find(config: &ProfileConfig, places: &Places) -> Result<Denied, St
         }
         let covered = |at: &&PathBuf| rule.covers.covers(at);
         denied.copies.extend(places.copies().filter(covered).cloned());
+        // In a working directory names are looked for too: they may be made later. That directory itself stays.
+        if rule.whole && !config.workspace.contains(&rule.path) {
+            let named = denied.named.get_mut().unwrap_or_else(PoisonError::into_inner);
+            named.push(Name::new(&rule.path, places));
+        }
         if search.is_inside(&rule.path) {
             continue;
         }
         if rule.whole {
-            denied.named.extend(search.names(&rule.path));
             let beneath = places.shown_beneath(&rule.path);
             let stays = |at: &PathBuf| search.is_own(at) || search.is_opened(&rule.path, at);
             denied.found.extend(beneath.into_iter().map(|(at, _)| at).filter(|at| !stays(at)));
@@ -103,7 +185,7 @@ pub(super) fn find(config: &ProfileConfig, places: &Places) -> Result<Denied, St
     if !patterns.is_empty() {
         search.walk(&patterns, roots, &mut denied);
     }
-    refuse_what_is_needed(config, &denied)?;
+    refuse_what_is_needed(config, places, &denied)?;
     Ok(denied)
 }
 
@@ -132,29 +214,18 @@ impl Search<'_> {
         opened.any(|opened| path.starts_with(opened))
     }
 
-    /// The names under which a child may see what a rule names: as it is written, in the case that it has on the disk,
-    /// behind a link, and where a folder above it is shown elsewhere.
-    fn names(&self, path: &Path) -> Vec<PathBuf> {
-        let mut names = vec![path.to_owned()];
-        names.extend(in_any_case(path));
-        let real: Vec<PathBuf> = names.iter().filter_map(|name| name.canonicalize().ok()).collect();
-        names.extend(real);
-        let elsewhere: Vec<PathBuf> = names.iter().flat_map(|name| self.places.aliases(name)).collect();
-        names.extend(elsewhere);
-        names.sort();
-        names.dedup();
-        names
-    }
-
     /// Where a pattern may match something that a child sees.
     fn roots(&self, start: &Path) -> Vec<Root> {
         let mut roots = Vec::new();
-        for start in self.names(start) {
+        for start in Name::new(start, self.places).found {
             if self.places.shows(&start) && start.is_dir() {
                 roots.push(Root { at: start.clone(), real: start.clone() });
             }
             let beneath = self.places.shown_beneath(&start).into_iter();
-            roots.extend(beneath.filter(|(at, _)| !self.is_own(at)).map(|(at, real)| Root { at, real }));
+            // Also what lies there and is shown elsewhere: a tool chain to which a link leads.
+            let lies = self.places.shown_from(&start);
+            let beneath = beneath.chain(lies).filter(|(at, _)| !self.is_own(at));
+            roots.extend(beneath.map(|(at, real)| Root { at, real }));
         }
         roots
     }
@@ -226,14 +297,16 @@ impl Search<'_> {
     }
 }
 
-/// Names on the disk that differ from this one by case alone: rules don't look at that. A bounded number.
-fn in_any_case(path: &Path) -> Vec<PathBuf> {
-    const MOST: usize = 8;
+/// Names on the disk that differ from this one by case alone: rules don't look at that. A bounded number. Also gives the
+/// folders that were looked at.
+fn in_any_case(path: &Path, folders: &mut Vec<Folder>) -> Vec<PathBuf> {
+    const MOST: usize = 32;
     let mut found = vec![PathBuf::from("/")];
     for name in path.iter().skip(1) {
         let folded = name.to_string_lossy().to_lowercase();
         let mut next = Vec::new();
         for folder in found {
+            folders.push(Folder::of(&folder));
             let same = fs::read_dir(&folder).into_iter().flatten().flatten();
             let same = same.map(|entry| entry.file_name());
             let same = same.filter(|other| other.to_string_lossy().to_lowercase() == folded);
@@ -271,8 +344,13 @@ fn needed() -> Vec<PathBuf> {
     real
 }
 
-fn refuse_what_is_needed(config: &ProfileConfig, denied: &Denied) -> Result<(), String> {
-    let hidden = denied.named.iter().chain(&denied.found).chain(&config.deny_read_paths);
+fn refuse_what_is_needed(
+    config: &ProfileConfig,
+    places: &Places,
+    denied: &Denied,
+) -> Result<(), String> {
+    let named = denied.named(places);
+    let hidden = named.iter().chain(&denied.found).chain(&config.deny_read_paths);
     let hidden: Vec<PathBuf> = hidden.filter_map(|path| path.canonicalize().ok()).collect();
     if hidden.is_empty() {
         return Ok(());

@@ -119,7 +119,7 @@ impl Guard {
             }
             Left::Known(known) => left::clean_new(known, home, notes),
         };
-        journal.left(undo).map_err(kept)?;
+        journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
         for work in &found.repositories {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
@@ -157,7 +157,7 @@ impl Guard {
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
         let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
         let scripts = config.scripts.iter().chain(&found.unwritable).cloned().collect();
-        let records = config.caches.join("placeholders");
+        let records = placeholders::records(&config.caches);
         let placeholders = Placeholders::open(&records).map_err(|error| {
             format!("no record of what is to be cleaned up can be kept in `{}`: {error}", shown(&records))
         })?;
@@ -200,9 +200,9 @@ impl Guard {
         self.fixed(None)
     }
 
-    /// Whether an empty folder stands there that keeps commands from making the name.
+    /// Whether an empty folder stands there that keeps commands from making the name, or stood there while one ran.
     pub(super) fn stands_in(&self, name: &Path) -> bool {
-        self.placeholders.made(name) && placeholders::stands(name)
+        self.placeholders.stood(name) && (name.symlink_metadata().is_err() || placeholders::stands(name))
     }
 
     /// Remembers a file that was made for a call.
@@ -284,8 +284,9 @@ impl Guard {
         state.late.append(&mut said);
     }
 
-    /// Holds every name that a child could change.
-    pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
+    /// Holds every name that a child could change. Gives those for which an empty folder stands, which are still to be
+    /// protected: they are others for each child.
+    pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<Vec<PathBuf>, String> {
         let config = self.config_of(request);
         self.begin(request)?;
         for workspace in &self.workspaces {
@@ -293,6 +294,7 @@ impl Guard {
             places.protect(workspace);
         }
         let fixed = self.fixed(config.as_deref());
+        let mut stood_for = Vec::new();
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
             if places.writable_root(path).is_none() {
                 continue;
@@ -311,24 +313,16 @@ impl Guard {
                     }
                     // It may be another session's, which would take it away under our child.
                     if found.is_dir() && self.can_stand_in(path) && placeholders::stands(path) {
-                        let _ = self.placeholders.ensure(path);
+                        stood_for.push(path.clone());
+                    } else {
+                        places.protect(path);
                     }
-                    places.protect(path);
                 }
-                Err(_) if self.can_stand_in(path) => match self.placeholders.ensure(path) {
-                    Ok(()) => places.protect(path),
-                    // Who may not make it here can't make it from inside.
-                    Err(error) if is_refusal(&error) => {}
-                    Err(error) => {
-                        return Err(format!(
-                            "`{}` must not be made by a command, and can't be kept from it: {error}",
-                            shown(&path)
-                        ));
-                    }
-                },
+                Err(_) if self.can_stand_in(path) => stood_for.push(path.clone()),
                 Err(_) => {}
             }
         }
+        self.stand_in(request, &mut stood_for)?;
         if let Some(config) = &config {
             places.pin_above(config);
             let mut state = self.state();
@@ -366,6 +360,23 @@ impl Guard {
         }
         self.keep_names()?;
         self.watch.refresh(&self.fixed(None));
+        Ok(stood_for)
+    }
+
+    /// Puts empty folders where nothing is, until the child has ended. Leaves of the names those that can be protected.
+    fn stand_in(&self, request: &ProcessRequest, names: &mut Vec<PathBuf>) -> Result<(), String> {
+        let failed = |path: &Path, error: &io::Error| {
+            format!("`{}` must not be made by a command, and can't be kept from it: {error}", shown(path))
+        };
+        let all = self.placeholders.ensure(address(request), names);
+        let all = all.map_err(|error| failed(names.first().map_or(Path::new(""), |name| name), &error))?;
+        for (path, error) in all {
+            // Who may not make it here can't make it from inside.
+            if !is_refusal(&error) {
+                return Err(failed(&path, &error));
+            }
+            names.retain(|name| *name != path);
+        }
         Ok(())
     }
 
@@ -423,8 +434,9 @@ impl Guard {
         named && there && (self.workspaces.iter().any(inside) || self.elsewhere().iter().any(inside))
     }
 
-    /// Compares, puts back, and says what was done.
+    /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
     pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        let others = self.state().held.keys().any(|running| *running != address(request));
         let mut said = std::mem::take(&mut self.state().late);
         let config = self.config_of(request);
         let empty = std::mem::take(&mut self.state().empty);
@@ -442,19 +454,29 @@ impl Guard {
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.fixed(None), &open) {
-            let told = said
-                .iter()
-                .any(|said| matches!(said, Refusal::Protected { path: told, .. } if path.starts_with(told)));
+            let told = |said: &Refusal| match said {
+                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => path.starts_with(told),
+                _ => false,
+            };
+            let told = said.iter().any(told);
             let granted =
                 request.access.write.iter().any(|root| root.covers(&path) && self.is_within(&root.path));
-            let ours = self.placeholders.made(&path)
-                && (path.symlink_metadata().is_err() || placeholders::stands(&path));
-            if !told && !granted && !ours && !self.is_plain_work(&path) {
-                let done = "it changed while a command ran. Commands can't write it, so you or another program did; \
-                            look at it if you didn't";
-                said.push(Refusal::Protected { path, done: done.into() });
+            if !told && !granted && !self.stands_in(&path) && !self.is_plain_work(&path) {
+                // What isn't there can be held in a working directory only.
+                let made = self.watch.is_new(&path) && self.names.contains(&path);
+                let done = match made {
+                    true => "it wasn't there before, so a command may have made it; look at it if it wasn't you",
+                    false => {
+                        "no command can write it, so you or another program did that; look at it if you didn't"
+                    }
+                };
+                said.push(Refusal::Changed { path, done: done.into() });
             }
         }
+        if others {
+            said = said.into_iter().map(by_one_of_them).collect();
+        }
+        self.placeholders.let_go(address(request));
         said.truncate(limits::REPORTED_MAX);
         said
     }
@@ -527,6 +549,17 @@ impl Guard {
             };
             said.push(Refusal::Protected { path: path.clone(), done });
         }
+    }
+}
+
+/// What one of several commands has done.
+fn by_one_of_them(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Protected { path, done } => {
+            let done = format!("it or another command that runs in the background did that, and none may: {done}");
+            Refusal::Changed { path, done }
+        }
+        other => other,
     }
 }
 

@@ -6,7 +6,7 @@
 //! `core.fsmonitor` would stay and run at the user's next `git status`. So before such a command starts, what the
 //! configuration was is written to a file of its own, which is locked while the session lives and removed when the command
 //! was looked at. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
-//! down, for the next one to try.
+//! down, for the next one to try; so does, for some time, what is about folders that nobody finds.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -20,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::limits;
 use super::placeholders::alone;
+use super::whereabouts::Whereabouts;
 
 /// Tells the files of one process apart.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -123,26 +124,22 @@ impl Journal {
         let mut record = config.as_os_str().as_bytes().to_owned();
         record.push(0);
         record.extend(before);
-        self.write(&record)
+        self.write(&record, &Whereabouts::of([config]))
     }
 
     /// Keeps which names aren't there, each with the folder that it is below.
     pub(super) fn keep_names(&self, names: &[(PathBuf, PathBuf)]) -> io::Result<Kept> {
-        // No configuration has an empty name.
-        let mut record = vec![0];
-        for path in names.iter().flat_map(|(below, name)| [below, name]) {
-            record.extend(path.as_os_str().as_bytes());
-            record.push(0);
-        }
-        self.write(&record)
+        let paths = names.iter().flat_map(|(below, name)| [below.as_path(), name.as_path()]);
+        self.write(&names_to_bytes(names), &Whereabouts::of(paths))
     }
 
     /// Keeps which repositories there are.
     pub(super) fn keep_known(&self, known: &Known) -> io::Result<Kept> {
-        self.write(&known.to_bytes())
+        let paths = known.workspaces.iter().chain(&known.repositories);
+        self.write(&known.to_bytes(), &Whereabouts::of(paths.map(PathBuf::as_path)))
     }
 
-    fn write(&self, record: &[u8]) -> io::Result<Kept> {
+    fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}", std::process::id()));
@@ -159,12 +156,13 @@ impl Journal {
             }
         };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        file.write_all(record)?;
+        file.write_all(&whereabouts.before(record))?;
         Ok(Kept { path: free, left: false, _locked: file })
     }
 
-    /// Hands over what killed sessions have left. What was undone is forgotten afterwards.
-    pub(super) fn left(&self, mut look: impl FnMut(Left<'_>) -> bool) -> io::Result<()> {
+    /// Hands over what killed sessions have left, with paths as they are now. What was undone is forgotten afterwards.
+    /// `here` is where the session works that looks.
+    pub(super) fn left(&self, here: &[PathBuf], mut look: impl FnMut(Left<'_>) -> bool) -> io::Result<()> {
         let _alone = alone(&self.folder)?;
         for entry in fs::read_dir(&self.folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {
             if entry.file_name() == "lock" {
@@ -174,25 +172,91 @@ impl Journal {
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;
             }
-            let record = fs::read(entry.path())?;
-            let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-            let undone = match record.iter().position(|byte| *byte == 0) {
-                Some(0) if record.get(1) == Some(&0) => {
-                    Known::parse(&record[2..]).is_none_or(|known| look(Left::Known(&known)))
+            let bytes = fs::read(entry.path())?;
+            let (whereabouts, record) = Whereabouts::parse(&bytes);
+            let now = |path: &Path| whereabouts.now(path, here);
+            let (undone, waits) = match Record::parse(record) {
+                Some(Record::Config(config, before)) => match now(&config) {
+                    Some(config) => (look(Left::Config(&config, before)), None),
+                    None => (true, Some(record.to_owned())),
+                },
+                Some(Record::Names(names)) => {
+                    let (found, lost) = split(names, |(below, name)| Some((now(below)?, now(name)?)));
+                    (look(Left::Names(&found)), (!lost.is_empty()).then(|| names_to_bytes(&lost)))
                 }
-                Some(0) => {
-                    let paths: Vec<PathBuf> = record[1..].split(|byte| *byte == 0).map(path).collect();
-                    let pairs = paths.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-                    look(Left::Names(&pairs.collect::<Vec<_>>()))
+                Some(Record::Known(known)) => {
+                    let (workspaces, lost) = split(known.workspaces, |path| now(path));
+                    let (repositories, gone) = split(known.repositories, |path| now(path));
+                    let found = Known { workspaces, repositories, more: known.more };
+                    let waits = Known { workspaces: lost, repositories: gone, more: known.more };
+                    (look(Left::Known(&found)), (!waits.workspaces.is_empty()).then(|| waits.to_bytes()))
                 }
-                Some(end) => look(Left::Config(&path(&record[..end]), &record[end + 1..])),
-                None => true,
+                None => (true, None),
             };
-            if undone {
-                fs::remove_file(entry.path())?;
+            let old = || {
+                let since = entry.metadata().and_then(|found| found.modified()).ok();
+                since.is_none_or(|since| since.elapsed().is_ok_and(|age| age > limits::RECOVERED_AGE_MAX))
+            };
+            match waits.filter(|_| !old()) {
+                _ if !undone => {}
+                // What was undone is no matter any more: what the user does there now is theirs.
+                Some(waits) if waits != record => keep_time(&file, &entry.path(), &whereabouts.before(&waits))?,
+                Some(_) => {}
+                None => fs::remove_file(entry.path())?,
             }
         }
         Ok(())
+    }
+}
+
+/// Writes a file anew that is as old as before.
+fn keep_time(file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let since = file.metadata()?.modified()?;
+    fs::write(path, bytes)?;
+    OpenOptions::new().write(true).open(path)?.set_modified(since)
+}
+
+/// What is found, and what isn't.
+fn split<T>(all: Vec<T>, find: impl Fn(&T) -> Option<T>) -> (Vec<T>, Vec<T>) {
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
+    for one in all {
+        match find(&one) {
+            Some(now) => found.push(now),
+            None => lost.push(one),
+        }
+    }
+    (found, lost)
+}
+
+fn names_to_bytes(names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
+    // No configuration has an empty name.
+    let mut record = vec![0];
+    for path in names.iter().flat_map(|(below, name)| [below, name]) {
+        record.extend(path.as_os_str().as_bytes());
+        record.push(0);
+    }
+    record
+}
+
+/// What is written in a file.
+enum Record<'a> {
+    Config(PathBuf, &'a [u8]),
+    Names(Vec<(PathBuf, PathBuf)>),
+    Known(Known),
+}
+
+impl Record<'_> {
+    fn parse(record: &[u8]) -> Option<Record<'_>> {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        match record.iter().position(|byte| *byte == 0)? {
+            0 if record.get(1) == Some(&0) => Known::parse(&record[2..]).map(Record::Known),
+            0 => {
+                let paths: Vec<PathBuf> = record[1..].split(|byte| *byte == 0).map(path).collect();
+                let pairs = paths.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+                Some(Record::Names(pairs.collect()))
+            }
+            end => Some(Record::Config(path(&record[..end]), &record[end + 1..])),
+        }
     }
 }
 
@@ -220,7 +284,7 @@ mod tests {
                 }
                 true
             };
-            journal.left(look).unwrap();
+            journal.left(&[], look).unwrap();
             seen
         };
         assert_eq!(seen(), [(PathBuf::from("/b/config"), b"before".to_vec())]);
@@ -255,11 +319,56 @@ mod tests {
                 }
                 undone
             };
-            journal.left(look).unwrap();
+            journal.left(&[], look).unwrap();
             seen
         };
         assert_eq!(looked(false), std::slice::from_ref(&known));
         assert_eq!(looked(true), [known]);
         assert_eq!(looked(true), []);
+    }
+
+    /// What is renamed after the session was killed is what was meant, and what nobody finds waits.
+    #[test]
+    fn a_folder_that_was_renamed_is_handed_over_by_its_new_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let journal = Journal::open(root.join("configs")).unwrap();
+        fs::create_dir_all(root.join("a/.git")).unwrap();
+        fs::create_dir_all(root.join("a/sub/.git")).unwrap();
+        fs::create_dir_all(root.join("far/away")).unwrap();
+        let a = root.join("a");
+        let known = Known { workspaces: vec![a.clone()], repositories: vec![a.clone(), a.join("sub")], more: false };
+        let names = [(a.clone(), a.join(".git/hooks"))];
+        for mut kept in [
+            journal.keep(&a.join(".git/config"), b"before").unwrap(),
+            journal.keep_names(&names).unwrap(),
+            journal.keep_known(&known).unwrap(),
+        ] {
+            kept.leave();
+        }
+        let look = |here: &[PathBuf]| {
+            let mut seen = Vec::new();
+            let look = |left: Left<'_>| {
+                match left {
+                    Left::Config(path, _) => seen.push(path.to_owned()),
+                    Left::Names(names) => seen.extend(names.iter().map(|(_, name)| name.clone())),
+                    Left::Known(known) => {
+                        assert_eq!(known.workspaces.is_empty(), known.repositories.is_empty());
+                        seen.extend(known.repositories.iter().cloned());
+                    }
+                }
+                true
+            };
+            journal.left(here, look).unwrap();
+            seen.sort();
+            seen
+        };
+        fs::rename(&a, root.join("far/away/b")).unwrap();
+        assert_eq!(look(&[]), [] as [PathBuf; 0], "nobody knows where it is");
+        fs::rename(root.join("far/away/b/sub"), root.join("far/away/b/other")).unwrap();
+        let b = root.join("far/away/b");
+        let all = [b.clone(), b.join(".git/config"), b.join(".git/hooks"), b.join("other")];
+        assert_eq!(look(std::slice::from_ref(&b)), all);
+        assert_eq!(look(std::slice::from_ref(&b)), [] as [PathBuf; 0], "once");
     }
 }

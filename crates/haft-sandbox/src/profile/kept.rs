@@ -169,7 +169,7 @@ impl Profile {
         };
         match &kept.way {
             Way::StandIn => "no command may make, change or remove what has such a name, because it decides what runs; \
-                             haft keeps an empty folder there until the session ends, so leave it out"
+                             haft keeps an empty folder there while a command runs, so leave it out"
                 .into(),
             Way::Protected => "it decides what runs, so commands are kept from it; no rule allows that, but one that \
                                names such a file asks, and the user's yes opens the file for that call"

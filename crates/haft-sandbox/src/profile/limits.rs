@@ -67,3 +67,7 @@ pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
 pub(crate) const NAMES_TOLD_MAX: usize = 8;
 /// How many repositories are written down as known, for the session after one that is killed.
 pub(super) const KNOWN_REPOSITORIES_MAX: usize = 10_000;
+/// How many folders are remembered with what a killed session has left, to find those that were renamed since.
+pub(super) const WHEREABOUTS_MAX: usize = 1_000;
+/// How many names are looked at in the folder in which one was renamed.
+pub(super) const RENAMED_LOOKED_AT_MAX: usize = 100_000;

@@ -1,24 +1,27 @@
 //! Folders that stand where a protected name doesn't exist yet.
 //!
-//! A name can only be held in a child's view if there is something on the host to hold. So where `.mcp.json` isn't, an
-//! *empty folder* of that name is made for the session: git doesn't see empty folders, programs that look for a file
-//! find none, and what is removed at the end can't be anybody's work, because only an empty folder can be removed so.
-//! One that the user has made stays, though it is empty.
+//! A name can only be held in a child's view if there is something on the host to hold, and the kernel lets go of what it
+//! holds as soon as somebody removes that. So where `.mcp.json` isn't, an *empty folder* of that name is made for as long as
+//! a command runs that could make it: git doesn't see empty folders, programs that look for a file find none, and what is
+//! removed at the end can't be anybody's work, because only an empty folder can be removed so. One that the user has made
+//! stays, though it is empty.
 //!
 //! Each session writes down what it makes before it makes it, and then which folder that is, in a file that it keeps
-//! locked while it lives. Whoever opens or ends a session takes away what is written in files that nobody holds any more,
-//! unless a living session needs it.
+//! locked while it lives. Whoever opens or ends a session, or wants to write such a name, takes away what is written in
+//! files that nobody holds any more, unless a living session needs it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
+
+use super::whereabouts::Id;
 
 #[derive(Debug)]
 pub(super) struct Placeholders {
@@ -31,25 +34,14 @@ pub(super) struct Placeholders {
 struct State {
     /// Locked as long as this lives.
     record: File,
-    made: Vec<PathBuf>,
+    /// What this session has made, or needs although another one has made it. It is in the record.
+    made: BTreeSet<PathBuf>,
+    /// Who needs which of them: requests whose children run.
+    needs: BTreeMap<usize, Vec<PathBuf>>,
+    /// What was ever made.
+    ever: BTreeSet<PathBuf>,
     /// Empty folders that no session has made.
     of_others: Vec<(PathBuf, Id)>,
-}
-
-/// Which folder it is: numbers are used again, so when it was made counts too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Id {
-    device: u64,
-    number: u64,
-    born: u128,
-}
-
-impl Id {
-    fn at(path: &Path) -> Option<Id> {
-        let found = path.symlink_metadata().ok()?;
-        let born = found.created().ok().and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
-        Some(Id { device: found.dev(), number: found.ino(), born: born.map_or(0, |born| born.as_nanos()) })
-    }
 }
 
 /// One line of a record.
@@ -63,24 +55,19 @@ struct Line {
 impl Line {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = match self.id {
-            Some(Id { device, number, born }) => format!("={device}:{number}:{born}:").into_bytes(),
-            None => Vec::new(),
+            Some(id) => [b"=", &*id.write(&self.path)].concat(),
+            None => self.path.as_os_str().as_bytes().to_vec(),
         };
-        bytes.extend_from_slice(self.path.as_os_str().as_bytes());
         bytes.push(0);
         bytes
     }
 
     fn parse(line: &[u8]) -> Option<Line> {
-        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         let Some(rest) = line.strip_prefix(b"=") else {
-            return (!line.is_empty()).then(|| Line { path: path(line), id: None });
+            let path = PathBuf::from(OsStr::from_bytes(line));
+            return (!line.is_empty()).then_some(Line { path, id: None });
         };
-        let mut parts = rest.splitn(4, |byte| *byte == b':');
-        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u128>().ok();
-        let (device, inode, born) = (number()?, number()?, number()?);
-        let id = Id { device: device.try_into().ok()?, number: inode.try_into().ok()?, born };
-        Some(Line { path: path(parts.next()?), id: Some(id) })
+        Id::read(rest).map(|(id, path)| Line { path, id: Some(id) })
     }
 }
 
@@ -116,50 +103,165 @@ impl Placeholders {
                 Err(error) => return Err(error),
                 Ok(record) => {
                     flock(&record, FlockOperation::NonBlockingLockExclusive)?;
-                    let state = Mutex::new(State { record, made: Vec::new(), of_others: Vec::new() });
+                    let (made, ever) = (BTreeSet::new(), BTreeSet::new());
+                    let (needs, of_others) = (BTreeMap::new(), Vec::new());
+                    let state = Mutex::new(State { record, made, needs, ever, of_others });
                     return Ok(Placeholders { records: records.to_owned(), own, state });
                 }
             }
         }
     }
 
-    /// Sees to it that something is at a path, whose parent must exist.
-    pub(super) fn ensure(&self, path: &Path) -> io::Result<()> {
+    /// Sees to it that something is at each of these paths, whose parents must exist, until this request is
+    /// [let go](Placeholders::let_go). Gives those where nothing can be.
+    pub(super) fn ensure(&self, request: usize, paths: &[PathBuf]) -> io::Result<Vec<(PathBuf, io::Error)>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (there, needed) = (Id::at(path), state.made.iter().any(|made| made == path));
-        let known = |id: Id| state.of_others.iter().any(|(other, of)| other == path && *of == id);
-        if there.is_some_and(|id| needed || !stands(path) || known(id)) {
-            return Ok(());
+        let needs = |state: &mut State, path: &PathBuf| {
+            let own = state.needs.entry(request).or_default();
+            if !own.contains(path) {
+                own.push(path.clone());
+            }
+        };
+        let mut rest = Vec::new();
+        for path in paths {
+            let there = Id::at(path);
+            let known = |id: Id| state.of_others.iter().any(|(other, of)| other == path && *of == id);
+            match there {
+                Some(_) if state.made.contains(path) => needs(&mut state, path),
+                Some(id) if !stands(path) || known(id) => {}
+                _ => rest.push(path),
+            }
+        }
+        if rest.is_empty() {
+            return Ok(Vec::new());
         }
         // Not while another session takes its own away.
         let _alone = alone(&self.records)?;
-        let note =
-            |state: &mut State, id| state.record.write_all(&Line { path: path.to_owned(), id }.to_bytes());
-        if let Some(id) = Id::at(path) {
+        let (mut lines, mut missing, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for path in rest {
+            let Some(id) = Id::at(path) else {
+                lines.push(Line { path: path.clone(), id: None });
+                missing.push(path);
+                continue;
+            };
             let records = fs::read_dir(&self.records).into_iter().flatten().flatten();
             if records.map(|entry| read(&entry.path())).any(|lines| is_made(&lines, path)) {
-                note(&mut state, Some(id))?;
-                state.made.push(path.to_owned());
-            } else {
-                state.of_others.push((path.to_owned(), id));
+                lines.push(Line { path: path.clone(), id: Some(id) });
+                state.made.insert(path.clone());
+                state.ever.insert(path.clone());
+                needs(&mut state, path);
+            } else if stands(path) {
+                state.of_others.push((path.clone(), id));
             }
-            return Ok(());
         }
-        if !needed {
-            note(&mut state, None)?;
-            state.made.push(path.to_owned());
+        note(&mut state.record, &lines)?;
+        lines.clear();
+        for path in missing {
+            match fs::create_dir(path) {
+                Ok(()) => lines.push(Line { path: path.clone(), id: Id::at(path) }),
+                // The user was quicker.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => {
+                    failed.push((path.clone(), error));
+                    continue;
+                }
+            }
+            state.made.insert(path.clone());
+            state.ever.insert(path.clone());
+            needs(&mut state, path);
         }
-        match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => note(&mut state, Id::at(path)),
+        note(&mut state.record, &lines)?;
+        Ok(failed)
+    }
+
+    /// Takes away what only this request needed.
+    pub(super) fn let_go(&self, request: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(own) = state.needs.remove(&request) else { return };
+        let needed = |path: &PathBuf| state.needs.values().flatten().any(|needed| needed == path);
+        let free: Vec<PathBuf> = own.into_iter().filter(|path| !needed(path)).collect();
+        if free.is_empty() {
+            return;
+        }
+        let Ok(_alone) = alone(&self.records) else { return };
+        let of_others = needed_by_others(&self.records, &self.own);
+        let listed = read(&self.own);
+        for path in free {
+            if !of_others.contains(&path) && is_made(&listed, &path) {
+                // Only an empty folder goes this way.
+                let _ = fs::remove_dir(&path);
+            }
+            state.made.remove(&path);
+        }
+        if state.made.is_empty() {
+            let _ = state.record.set_len(0);
         }
     }
 
     /// Whether this session has made a path, or needs what another session has made there.
     pub(super) fn made(&self, path: &Path) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.made.iter().any(|made| made == path)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).made.contains(path)
+    }
+
+    /// Whether this session has stood in for a path, now or before.
+    pub(super) fn stood(&self, path: &Path) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).ever.contains(path)
+    }
+}
+
+fn note(record: &mut File, lines: &[Line]) -> io::Result<()> {
+    let bytes: Vec<u8> = lines.iter().flat_map(Line::to_bytes).collect();
+    if bytes.is_empty() { Ok(()) } else { record.write_all(&bytes) }
+}
+
+/// What living sessions have written down, but for one of them.
+fn needed_by_others(records: &Path, own: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(records).into_iter().flatten().flatten();
+    let others = entries.map(|entry| entry.path()).filter(|path| path != own && !path.ends_with("lock"));
+    let lives = |path: &PathBuf| {
+        let file = File::open(path);
+        file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+    };
+    let lines = others.filter(lives).flat_map(|path| read(&path));
+    lines.map(|line| line.path).collect()
+}
+
+/// Where in the folder for caches records are kept.
+pub(super) fn records(caches: &Path) -> PathBuf {
+    caches.join("placeholders")
+}
+
+/// Makes room for a file of the user's own where protected names are held: takes away the empty folders that killed
+/// sessions have left. `caches` is that of [`ProfileConfig`](super::ProfileConfig).
+///
+/// To be called before one of [`PROTECTED`](super::PROTECTED) is written. Says whether nothing stands at the path any more;
+/// if not, a command runs that is kept from it, and the folder has to stay until that one has ended.
+///
+/// ```
+/// let (state, work) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// assert!(haft_sandbox::make_way(state.path(), &work.path().join(".mcp.json")));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn make_way(caches: &Path, path: &Path) -> bool {
+    let records = records(caches);
+    if !records.is_dir() || !stands(path) {
+        return true;
+    }
+    let Ok(_alone) = alone(&records) else { return true };
+    clear(&records, None);
+    let listed = || needed_by_others(&records, Path::new(""));
+    !stands(path) || !listed().iter().any(|needed| needed == path)
+}
+
+/// Takes away the empty folders that killed sessions have left in place of protected names, anywhere. Costs next to nothing
+/// where there are none.
+pub fn clear_way(caches: &Path) {
+    let records = records(caches);
+    let left = fs::read_dir(&records).into_iter().flatten().flatten();
+    if left.filter(|entry| entry.file_name() != "lock").count() > 0
+        && let Ok(_alone) = alone(&records)
+    {
+        clear(&records, None);
     }
 }
 
@@ -218,15 +320,68 @@ fn clear(records: &Path, ending: Option<&Path>) {
 mod tests {
     use super::*;
 
+    impl Placeholders {
+        fn put(&self, path: &Path) {
+            assert!(self.ensure(0, &[path.to_owned()]).unwrap().is_empty());
+        }
+    }
+
     #[test]
     fn they_go_with_the_session_that_made_them() {
         let dir = tempfile::tempdir().unwrap();
         let (records, name) = (dir.path().join("records"), dir.path().join(".mcp.json"));
         let first = Placeholders::open(&records).unwrap();
-        first.ensure(&name).unwrap();
+        first.put(&name);
         assert!(name.is_dir() && first.made(&name));
         drop(first);
         assert!(!name.exists() && fs::read_dir(&records).unwrap().count() == 1, "only the lock is left");
+    }
+
+    /// Between commands nothing is to be seen of them.
+    #[test]
+    fn they_go_with_the_last_command_that_needs_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, name) = (dir.path().join("records"), dir.path().join(".mcp.json"));
+        let (session, other) = (Placeholders::open(&records).unwrap(), Placeholders::open(&records).unwrap());
+        for _ in 0..3 {
+            let all = [name.clone(), dir.path().join(".idea")];
+            assert!(session.ensure(1, &all).unwrap().is_empty());
+            assert!(session.ensure(2, &all[..1]).unwrap().is_empty());
+            session.let_go(1);
+            assert!(name.is_dir() && !all[1].exists() && session.made(&name) && !session.made(&all[1]));
+            assert!(other.ensure(3, &all[..1]).unwrap().is_empty());
+            session.let_go(2);
+            assert!(name.is_dir() && !session.made(&name), "a command of another session is held by it");
+            other.let_go(3);
+            assert!(!name.exists() && session.stood(&name));
+            assert_eq!(fs::read(&session.own).unwrap(), b"", "nothing is left to be cleaned up");
+        }
+        // What somebody put into it stays.
+        session.put(&name);
+        fs::write(name.join("x"), "mine").unwrap();
+        session.let_go(0);
+        assert!(name.join("x").exists());
+    }
+
+    #[test]
+    fn way_is_made_for_the_users_own_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, name) = (records(dir.path()), dir.path().join(".mcp.json"));
+        let living = Placeholders::open(&records).unwrap();
+        living.put(&name);
+        assert!(!make_way(dir.path(), &name) && name.is_dir(), "a command runs");
+        let record = fs::read(&living.own).unwrap();
+        living.let_go(0);
+        assert!(make_way(dir.path(), &name));
+        // Killed: its folder is there, and nobody holds its record.
+        fs::create_dir(&name).unwrap();
+        fs::write(records.join("1-0"), format!("{}\0", name.display())).unwrap();
+        assert!(make_way(dir.path(), &name) && !name.exists());
+        fs::create_dir(&name).unwrap();
+        fs::write(records.join("1-0"), record).unwrap();
+        clear_way(dir.path());
+        assert!(name.is_dir(), "another one than it made");
+        assert!(make_way(dir.path(), &name) && name.is_dir(), "it is the user's");
     }
 
     #[test]
@@ -234,10 +389,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (records, name) = (dir.path().join("records"), dir.path().join(".haft"));
         let first = Placeholders::open(&records).unwrap();
-        first.ensure(&name).unwrap();
+        first.put(&name);
         fs::remove_dir(&name).unwrap();
         let second = Placeholders::open(&records).unwrap();
-        second.ensure(&name).unwrap();
+        second.put(&name);
         drop(first);
         assert!(name.is_dir());
         drop(second);
@@ -250,9 +405,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (records, name) = (dir.path().join("records"), dir.path().join(".haft"));
         let first = Placeholders::open(&records).unwrap();
-        first.ensure(&name).unwrap();
+        first.put(&name);
         let second = Placeholders::open(&records).unwrap();
-        second.ensure(&name).unwrap();
+        second.put(&name);
         drop(first);
         assert!(name.is_dir());
         drop(second);
@@ -265,7 +420,7 @@ mod tests {
         let (records, name) = (dir.path().join("records"), dir.path().join(".envrc"));
         fs::write(&name, "mine").unwrap();
         let session = Placeholders::open(&records).unwrap();
-        session.ensure(&name).unwrap();
+        session.put(&name);
         assert!(!session.made(&name));
         drop(session);
         assert!(name.is_file());
@@ -278,18 +433,18 @@ mod tests {
         fs::create_dir(&name).unwrap();
         let (one, other) = (Placeholders::open(&records).unwrap(), Placeholders::open(&records).unwrap());
         for session in [one, other] {
-            session.ensure(&name).unwrap();
-            session.ensure(&name).unwrap();
+            session.put(&name);
+            session.put(&name);
             assert!(!session.made(&name));
         }
         assert!(name.is_dir());
         // So does one that the user makes in place of the session's, also if the session is killed.
         fs::remove_dir(&name).unwrap();
         let session = Placeholders::open(&records).unwrap();
-        session.ensure(&name).unwrap();
+        session.put(&name);
         fs::remove_dir(&name).unwrap();
         fs::create_dir(&name).unwrap();
-        session.ensure(&name).unwrap();
+        session.put(&name);
         let record = fs::read(&session.own).unwrap();
         drop(session);
         assert!(name.is_dir());
@@ -303,13 +458,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (records, name) = (dir.path().join("records"), dir.path().join(".idea"));
         let killed = Placeholders::open(&records).unwrap();
-        killed.ensure(&name).unwrap();
+        killed.put(&name);
         let record = fs::read(&killed.own).unwrap();
         // It doesn't end; only its lock goes.
         let later = Placeholders::open(&records).unwrap();
         fs::write(records.join("1-0"), &record).unwrap();
         std::mem::forget(killed);
-        later.ensure(&name).unwrap();
+        later.put(&name);
         assert!(later.made(&name));
         fs::remove_file(records.join(format!("{}-0", std::process::id()))).unwrap();
         drop(later);

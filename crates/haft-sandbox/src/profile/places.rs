@@ -8,11 +8,24 @@
 //! What is put there after [`Places::mark`] is remembered: it can be added to a view that was made without it, as long as
 //! nothing of that view had to go.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::limits;
 use crate::scene::{Part, Source, place_of};
+
+/// The same without links on the way to its last name: nothing can be held behind one.
+fn straight(path: &Path) -> Cow<'_, Path> {
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else { return path.into() };
+    // The parent itself may be one too.
+    match super::hold(&parent.join(".")) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            parent.canonicalize().map_or(path.into(), |real| real.join(name).into())
+        }
+        _ => path.into(),
+    }
+}
 
 #[derive(Clone, Default)]
 pub(super) struct Places(BTreeMap<PathBuf, Part>, Option<Since>);
@@ -130,6 +143,35 @@ impl Places {
         parts.filter(|(at, real)| !shown || at != real).collect()
     }
 
+    /// Where a child sees what the host has at one of its paths once every link on the way is followed. Nothing if nothing is
+    /// there, and a path of the host if it leads out of what is shown there.
+    pub(super) fn followed(&self, path: &Path) -> Option<PathBuf> {
+        let (at, from) = match self.decides(path)? {
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. } => (at, from),
+            Part::Bind { at, .. } | Part::Protect { at } => (at, at),
+            _ => return None,
+        };
+        let joined = |folder: &Path, rest: &Path| match rest.as_os_str().is_empty() {
+            true => folder.to_owned(),
+            false => folder.join(rest),
+        };
+        let real = joined(from, path.strip_prefix(at).ok()?).canonicalize().ok()?;
+        Some(real.strip_prefix(from).map_or_else(|_| real.clone(), |rest| joined(at, rest)))
+    }
+
+    /// What of the host lies beneath a folder and is shown at another path: where, and where it lies.
+    pub(super) fn shown_from(&self, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let lies = |part: &Part| match part {
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. }
+                if from != at && from.starts_with(folder) =>
+            {
+                Some((at.clone(), from.clone()))
+            }
+            _ => None,
+        };
+        self.0.values().filter_map(lies).filter(|(at, _)| self.shows(at)).collect()
+    }
+
     /// Where else a child sees what lies at a path of the host.
     pub(super) fn aliases(&self, path: &Path) -> Vec<PathBuf> {
         let alias = |part: &Part| match part {
@@ -178,6 +220,7 @@ impl Places {
     ///
     /// What was put at this very path to be written stays so: that was granted for it alone.
     pub(super) fn protect(&mut self, path: &Path) {
+        let path = &*straight(path);
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
         if root == path {
             self.pin_around(path);
@@ -189,6 +232,7 @@ impl Places {
 
     /// Pins the folders above a name, but leaves the name itself writable.
     pub(super) fn pin_above(&mut self, path: &Path) {
+        let path = &*straight(path);
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
         self.pin_between(&root, path);
     }

@@ -91,7 +91,9 @@ impl Machine {
 
     fn refused(&self, profile: &Profile, request: &ProcessRequest) -> String {
         let words = |refusal: Refusal| match refusal {
-            Refusal::Protected { path, done } => format!("{}: {done}", path.display()),
+            Refusal::Protected { path, done } | Refusal::Changed { path, done } => {
+                format!("{}: {done}", path.display())
+            }
             other => format!("{other:?}"),
         };
         let words: Vec<String> = profile.finished(request).into_iter().map(words).collect();
@@ -632,7 +634,7 @@ fn what_changes_although_it_was_held_is_said_and_left_alone() {
     assert_eq!(machine.refused(&profile, &request), "");
     machine.file("work/.envrc", "export A=2");
     machine.file("work/.git/hooks/pre-commit", "mine");
-    let words = "it changed while a command ran. Commands can't write it, so you or another program did; look at it if you didn't";
+    let words = "no command can write it, so you or another program did that; look at it if you didn't";
     let expected = format!("~/work/.envrc: {words}\n~/work/.git/hooks/pre-commit: {words}");
     assert_eq!(machine.refused(&profile, &request), expected);
     assert_eq!(machine.refused(&profile, &request), "", "it is said once");

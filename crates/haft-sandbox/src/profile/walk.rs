@@ -84,6 +84,11 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
             } else if is_git {
                 found.repositories.push(folder.clone());
             }
+            let unwritable = covers(deny_write, &path);
+            // Also what is hidden: nobody is to be told later that a command has made it.
+            if unwritable {
+                found.denied.insert(path.clone());
+            }
             if covers(deny_read, &path) {
                 let count = limits::MASKS_MAX;
                 if found.unreadable.len() >= count {
@@ -104,11 +109,7 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 found.sockets.push(path);
                 continue;
             }
-            let unwritable = covers(deny_write, &path);
             let whole = kind.is_dir() && !is_git && deny_write.is_some_and(|rule| is_whole(rule, &path));
-            if unwritable {
-                found.denied.insert(path.clone());
-            }
             // One in a folder that is held is held.
             if (unwritable || whole) && !found.unwritable.iter().any(|held| path.starts_with(held)) {
                 let count = limits::MASKS_MAX;

@@ -3,6 +3,7 @@
 
 mod bubblewrap;
 mod confined;
+mod denied;
 mod ends;
 mod errors;
 mod escapes;

@@ -106,6 +106,24 @@ fn wrappers_of_every_kind() {
         "systemd-inhibit --what=idle",
         "chronic",
         "sudo -D /x",
+        "ssh-agent",
+        "ssh-agent -t 5 -D",
+        "gpg-agent --daemon",
+        "gpg-agent --homedir /x --daemon",
+        "daemonize -a",
+        "dtach -n /tmp/s",
+        "abduco -n s",
+        "run0 --user=me",
+        "run-one",
+        "lckdo -w /tmp/l",
+        "nq -q",
+        "tsp -n",
+        "heaptrack -o f",
+        "choom -n 1 --",
+        "uclampset -m 1",
+        "trickle -d 5",
+        "tcpserver 0 80",
+        "websocketd --port=80",
     ] {
         let command = format!("{wrapper} rm x");
         finds_surely(&command);
@@ -832,4 +850,50 @@ fn what_is_held_is_judged_like_any_other() {
     check("tar -I 'zstd -T0' -cf a b", "tar -I 'zstd -T0' -cf a b | zstd -T0");
     not_understood("tar --to-command='rm (' -xf a");
     not_understood("git -c alias.x='!$y' x");
+}
+
+/// What reads commands behind a program that starts what it is given reads the same commands.
+#[test]
+fn shells_behind_rare_starters() {
+    for starter in ["ssh-agent", "gpg-agent --daemon", "run-one", "dtach -n /tmp/s", "systemd-inhibit", "rr record"] {
+        finds(&format!("{starter} bash -c 'rm x'"));
+        finds(&format!("{starter} bash <<< 'rm x'"));
+        not_understood(&format!("echo 'rm x' | {starter} sh"));
+    }
+    for starter in [
+        "coresched new --",
+        "rr record",
+        "uftrace record",
+        "mpirun -n 4",
+        "srun",
+        "systemd-nspawn -D /x",
+        "watchexec -w src --",
+        "schroot -c x --",
+        "zellij run --",
+        "gnome-terminal --",
+        "konsole -e",
+        "kitty",
+    ] {
+        finds(&format!("{starter} rm x"));
+    }
+    for text in [
+        "scriptlive -c 'rm x' log",
+        "asciinema rec -c 'rm x' f",
+        "sbatch --wrap 'rm x'",
+        "sbatch --wrap='rm x'",
+        "vagrant ssh -c 'rm x'",
+        "watchman-make -p '*.c' --run 'rm x'",
+        "ansible localhost -m shell -a 'rm x'",
+        "concurrently 'ls' 'rm x'",
+        "pueue add 'rm x'",
+        "pueue add -- rm x",
+        "pdsh -w host rm x",
+    ] {
+        finds(text);
+    }
+    for quiet in ["ssh-agent --help", "ssh-agent -k", "pueue status", "sbatch job.sh", "vagrant up", "asciinema play f"] {
+        assert!(!meets(quiet, "rm"), "{quiet}");
+    }
+    starts_nothing("pueue status");
+    starts_nothing("vagrant up");
 }

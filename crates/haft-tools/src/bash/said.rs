@@ -289,6 +289,9 @@ fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
             Refusal::Path { path, write: false } => {
                 format!("it could not read `{}`, it seems", path.display())
             }
+            Refusal::Changed { path, done } => {
+                format!("`{}` changed while it ran: {done}", path.display())
+            }
             Refusal::Protected { path, done } => {
                 format!("it changed `{}`, which it may not: {done}", path.display())
             }

@@ -374,6 +374,13 @@ pub enum Refusal {
         /// What is in the way and what would allow it, in words for the model.
         why: String,
     },
+    /// This changed while it ran, and no command may change it. It isn't known that it was this one.
+    Changed {
+        /// What.
+        path: PathBuf,
+        /// Who it may have been and what was done about it, in words for the user.
+        done: String,
+    },
     /// It changed what it may not change, and that was undone or is to be looked at.
     Protected {
         /// What.
