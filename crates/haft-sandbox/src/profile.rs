@@ -6,11 +6,12 @@
 //!
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
-//! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
-//!   enters by itself, `nested` which came to be since.
+//! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
+//!   that a command may make, `sequence` what git goes on with, `gitlinks` which of them git enters by itself, `nested`
+//!   which came to be since.
 //! - `denied` finds what rules deny to read in what is shown beside them.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
+//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
 //!   takes back, and `journal` keeps what is needed for that, should this program be killed.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
@@ -21,6 +22,7 @@
 //! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
 //! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
 
+mod administration;
 mod caches;
 mod compare;
 mod denied;
@@ -39,11 +41,13 @@ mod placeholders;
 mod places;
 mod recovered;
 mod repository;
+mod sequence;
 mod stand_in;
 #[cfg(test)]
 mod tests;
 mod undo;
 mod walk;
+mod ways;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
