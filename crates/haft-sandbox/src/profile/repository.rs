@@ -142,10 +142,10 @@ pub(super) fn led(work: &Path) -> Option<Led> {
     let way = pointed(&git).filter(|way| way.end.is_dir())?;
     let there = &way.end;
     if let Some(common) = verified_worktree(&git, there) {
-        let straight = way.is_straight() && is_own_worktree(there, &common.end);
+        let straight = way.is_straight(work) && is_own_worktree(there, &common.end);
         return Some(Led { straight, common: common.end });
     }
-    verified_submodule(work, there).then(|| Led { straight: way.is_straight(), common: there.clone() })
+    verified_submodule(work, there).then(|| Led { straight: way.is_straight(work), common: there.clone() })
 }
 
 /// Whether `commondir` of a worktree's folder leads to this administration in the way in which git writes it.

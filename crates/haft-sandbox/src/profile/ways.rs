@@ -23,9 +23,9 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Whether nothing but folders above its end leads there.
-    pub(super) fn is_straight(&self) -> bool {
-        self.there && self.through.is_empty()
+    /// Whether nothing but folders above its end, and above where it begins, leads there.
+    pub(super) fn is_straight(&self, from: &Path) -> bool {
+        self.there && self.through.iter().all(|through| from.starts_with(through))
     }
 }
 
@@ -101,7 +101,8 @@ mod tests {
         symlink("circle", root.join("circle")).unwrap();
         let through = |names: &[&str]| names.iter().map(|name| root.join(name)).collect::<Vec<_>>();
         let way = |path: &str| follow(&root.join(path)).unwrap();
-        assert!(way("real/hooks").is_straight());
+        assert!(way("real/hooks").is_straight(&root) && way("foo/../real").is_straight(&root.join("foo")));
+        assert!(!way("foo/../real").is_straight(&root) && !way("one").is_straight(&root));
         let found = way("one/hooks");
         assert_eq!((found.end, found.there), (root.join("real/hooks"), true));
         assert_eq!(found.through, through(&["one", "two"]));
