@@ -6,12 +6,14 @@
 //!
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
-//! - `walk` looks at the working directories once, `repository` says what git keeps in them, `gitlinks` which of them git
-//!   enters by itself, `nested` which came to be since.
+//! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
+//!   that a command may make, `sequence` what git goes on with, `gitlinks` which of them git enters by itself, `nested`
+//!   which came to be since.
 //! - `denied` finds what rules deny to read in what is shown beside them.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `placeholders` stands in for those that aren't there yet, `compare` knows what they looked like, `undo`
-//!   takes back, and `journal` keeps what is needed for that, should this program be killed, `whereabouts` where that was.
+//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, `compare` knows what
+//!   they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//!   `whereabouts` where that was.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
 //!
@@ -21,6 +23,7 @@
 //! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
 //! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
 
+mod administration;
 mod caches;
 mod compare;
 mod denied;
@@ -39,11 +42,13 @@ mod placeholders;
 mod places;
 mod recovered;
 mod repository;
+mod sequence;
 mod stand_in;
 #[cfg(test)]
 mod tests;
 mod undo;
 mod walk;
+mod ways;
 mod whereabouts;
 
 use std::ffi::OsString;
@@ -63,8 +68,8 @@ use denied::Denied;
 pub use denied::DeniedRead;
 use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
-pub use placeholders::{clear_way, make_way};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
+pub use placeholders::{clear_way, make_way};
 use places::Places;
 use stand_in::StandIns;
 

@@ -29,8 +29,8 @@ use tokio::time::{Instant, Sleep};
 use super::events::EventBody;
 use super::exchange::{Asker, Exchange};
 use super::gate::{Gate, Rates, Refused, is_loopback};
-use super::newcomers::{Connection, Connections};
 use super::message::{INVALID_REQUEST, NoMessage, write_no_message};
+use super::newcomers::{Connection, Connections};
 use super::socket::UnixSocket;
 use super::tokens::TokenCheck;
 use super::who::Way;
@@ -268,12 +268,8 @@ impl Desk {
         }
     }
 
-    async fn connection<S>(
-        self: Arc<Desk>,
-        stream: S,
-        from: Option<SocketAddr>,
-        standing: Arc<Connection>,
-    ) where
+    async fn connection<S>(self: Arc<Desk>, stream: S, from: Option<SocketAddr>, standing: Arc<Connection>)
+    where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (desk, known) = (self.clone(), standing.clone());

@@ -6,9 +6,9 @@
 use haft::AnyTool;
 use haft::ports::{Authorizer, Because, PermissionMode, Request, Ruling};
 
+use super::Policy;
 use super::case::Case;
 use super::verdict::{self, Outcome};
-use super::Policy;
 
 /// A policy in a mode of its own.
 #[derive(Clone)]

@@ -1,12 +1,14 @@
 //! Names that must stay as they are, because what they hold runs by itself or says what runs.
 //!
 //! Before a command they are held in its view: read-only, with every folder above them pinned, since renaming a folder
-//! would replace them. After it they are compared with what they were. What the kernel held and what has changed all the
-//! same was changed by somebody else, mostly the user: that is said and left alone. What could not be held is put back:
-//! names that git would obey as soon as they exist, links, and a configuration of git that a command had to write.
+//! would replace them, and with every link that leads to them. After it they are compared with what they were. What the
+//! kernel held and what has changed all the same was changed by somebody else, mostly the user: that is said and left alone.
+//! What could not be held is put back: names that git would obey as soon as they exist, and a configuration of git that a
+//! command had to write.
 
 mod clean;
 mod config;
+mod git;
 mod left;
 mod made;
 
@@ -19,15 +21,19 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 
+use self::clean::is_obeyed_file;
 use self::config::check_config;
+use super::administration::{Administration, Id};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Known, Left};
+use super::named::Named;
 use super::nested::Nested;
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
 use super::repository::{self, Repository};
 use super::walk::Found;
+use super::ways::follow;
 use super::{ProfileConfig, address, limits, read_small, shown, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
@@ -42,6 +48,10 @@ pub(super) struct Guard {
     names: Vec<PathBuf>,
     /// Held if they are there.
     scripts: Vec<PathBuf>,
+    /// Links and folders that lead to names and scripts.
+    through: Vec<PathBuf>,
+    /// What links among the names lead to, and isn't there.
+    missing: Vec<PathBuf>,
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
     home: Option<PathBuf>,
@@ -56,6 +66,12 @@ pub(super) struct Guard {
 #[derive(Default)]
 struct State {
     repositories: Vec<Repository>,
+    /// What git keeps of these, as the user has it.
+    administrations: BTreeMap<PathBuf, Administration>,
+    /// Folders of worktrees that commands have made.
+    made: BTreeSet<(PathBuf, Id)>,
+    /// What could not be taken away yet.
+    unsettled: BTreeSet<PathBuf>,
     /// Working directories that were none when the session began and are none yet.
     plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
@@ -69,7 +85,7 @@ struct State {
     indexes: Indexes,
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
-    known: Option<Kept>,
+    known: Option<(Known, Kept)>,
     /// What is to be said when the next command has ended.
     late: Vec<Refusal>,
     /// There was too much to look for repositories in.
@@ -117,26 +133,29 @@ impl Guard {
             Left::Names(names) => {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
             }
-            Left::Known(known) => left::clean_new(known, home, notes),
+            Left::Known(known) => left::clean_new(known, notes),
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
         for work in &found.repositories {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
-            match repository::find(work, config.home.as_deref()) {
-                Ok(repository) => state.repositories.extend(repository),
-                Err(why) => {
-                    notes.extend(workspaces.contains(work).then_some(why));
-                    state.repositories.push(Repository::unknown(work));
-                }
+            let Some((mut repository, why)) = repository::find(work, home) else { continue };
+            // Only the folder that was asked for vouches for an administration elsewhere.
+            match workspaces.contains(work) {
+                true => notes.extend(why),
+                false => repository.elsewhere.clear(),
             }
+            state.repositories.push(repository);
         }
-        // Only the folder that was asked for vouches for an administration elsewhere.
-        for repository in &mut state.repositories {
-            if !workspaces.contains(&repository.work) {
-                repository.elsewhere.clear();
-            }
+        if let Some(first) = found.more_repositories.first() {
+            notes.push(format!(
+                "there are more than {} repositories; of `{}` and {} others commands can't write `.git`",
+                limits::REPOSITORIES_MAX,
+                shown(first),
+                found.more_repositories.len() - 1
+            ));
         }
+        state.repositories.extend(found.more_repositories.iter().map(|work| Repository::whole(work)));
         for workspace in &workspaces {
             let is_one = state.repositories.iter().any(|repository| repository.work == *workspace);
             if let Some(above) =
@@ -155,8 +174,24 @@ impl Guard {
             .with_denied(config.deny_write.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
-        let names = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
-        let scripts = config.scripts.iter().chain(&found.unwritable).cloned().collect();
+        let names: Vec<PathBuf> = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
+        let mut led = Named::default();
+        let plain: Vec<PathBuf> =
+            workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))).collect();
+        for name in names.iter().filter(|name| !found.unwritable.contains(name)) {
+            led.add_links(name, &plain);
+        }
+        let mut scripts: Vec<PathBuf> = found.unwritable.clone();
+        for script in names.iter().filter(|name| name.is_symlink()).chain(&config.scripts) {
+            let Some(way) = follow(script) else { continue };
+            led.through.extend(way.through);
+            if way.there { scripts.push(way.end) } else { led.missing.push(way.end) }
+        }
+        scripts.append(&mut led.there);
+        for list in [&mut scripts, &mut led.through, &mut led.missing] {
+            list.sort();
+            list.dedup();
+        }
         let records = placeholders::records(&config.caches);
         let placeholders = Placeholders::open(&records).map_err(|error| {
             format!("no record of what is to be cleaned up can be kept in `{}`: {error}", shown(&records))
@@ -164,8 +199,25 @@ impl Guard {
         let state = Mutex::new(state);
         let own = config.own.clone();
         let (home, watch) = (config.home.clone(), Watch::default());
+        let (through, missing) = (led.through, led.missing);
         let awaited = OnceLock::new();
-        Ok(Guard { workspaces, names, scripts, own, home, placeholders, journal, awaited, watch, state })
+        let guard = Guard {
+            workspaces,
+            names,
+            scripts,
+            through,
+            missing,
+            own,
+            home,
+            placeholders,
+            journal,
+            awaited,
+            watch,
+            state,
+        };
+        guard.learn(&mut guard.state());
+        notes.extend(guard.whole());
+        Ok(guard)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -214,10 +266,20 @@ impl Guard {
     /// Everything that stays as it is, but for a configuration that the command may write.
     fn fixed(&self, but: Option<&Path>) -> Vec<PathBuf> {
         let state = self.state();
-        let of_git = state.repositories.iter().flat_map(|repository| {
-            repository.fixed.iter().chain([&repository.config]).filter(|path| Some(path.as_path()) != but)
-        });
-        self.names.iter().chain(&self.scripts).chain(of_git).cloned().collect()
+        let administrations = state.administrations.values().flat_map(Administration::held);
+        let of_git = state.repositories.iter().flat_map(|repository| repository.fixed.iter().cloned());
+        let of_git = of_git.chain(administrations.map(|(path, _)| path));
+        let of_git = of_git.filter(|path| Some(path.as_path()) != but);
+        self.names.iter().chain(&self.scripts).cloned().chain(of_git).collect()
+    }
+
+    /// Those of which it is told when they have changed: not what other programs keep in folders of git.
+    fn watched(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let obeyed = state.administrations.values().flat_map(Administration::held);
+        let obeyed = obeyed.filter(|(_, obeyed)| *obeyed).map(|(path, _)| path);
+        let of_git = state.repositories.iter().flat_map(|repository| &repository.fixed);
+        self.names.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
     /// The configuration that this request may write: of the innermost repository that it runs in.
@@ -233,39 +295,24 @@ impl Guard {
     /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
     fn begin(&self, request: &ProcessRequest) -> Result<(), String> {
         let mut state = self.state();
-        let new = if state.held.is_empty() { state.nested.begin() } else { Vec::new() };
-        for work in &new {
-            let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
-            let known = state.repositories.iter().any(|repository| repository.work == *work);
-            if let (true, Ok(Some(mut repository))) =
-                (room && !known, repository::find(work, self.home.as_deref()))
-            {
+        if state.held.is_empty() {
+            self.find_again(&mut state);
+            for work in state.nested.begin() {
+                let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
+                if state.repositories.iter().any(|repository| repository.work == work) {
+                    continue;
+                }
+                let found = if room { repository::find(&work, self.home.as_deref()) } else { None };
+                let mut repository = found.map_or_else(|| Repository::whole(&work), |(found, _)| found);
                 repository.elsewhere.clear();
-                state.plain.retain(|plain| plain != work);
+                state.plain.retain(|plain| *plain != work);
                 state.repositories.push(repository);
             }
+            self.learn(&mut state);
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);
-        if state.known.is_none() || !new.is_empty() {
-            let (users, whole) = state.nested.users();
-            let mut repositories: Vec<PathBuf> = users.iter().cloned().collect();
-            if !whole {
-                // No command has run yet: new ones aren't found then.
-                repositories.extend(left::near(&self.workspaces));
-                repositories.extend(state.repositories.iter().map(|repository| repository.work.clone()));
-            }
-            repositories.sort_by_key(|work| work.components().count());
-            let known = Known {
-                workspaces: self.workspaces.clone(),
-                more: !whole || repositories.len() > limits::KNOWN_REPOSITORIES_MAX,
-                repositories: repositories.into_iter().take(limits::KNOWN_REPOSITORIES_MAX).collect(),
-            };
-            let kept = self.journal.keep_known(&known).map_err(|error| {
-                format!("no record can be kept of the repositories that no command has made: {error}")
-            })?;
-            state.known = Some(kept);
-        }
+        self.keep_known(&mut state)?;
         self.try_again(&mut state);
         Ok(())
     }
@@ -295,6 +342,22 @@ impl Guard {
         }
         let fixed = self.fixed(config.as_deref());
         let mut stood_for = Vec::new();
+        let through: Vec<PathBuf> = {
+            let state = self.state();
+            let of_git = state.repositories.iter().flat_map(|repository| &repository.through);
+            self.through.iter().chain(of_git).cloned().collect()
+        };
+        let held = |path: &&PathBuf| places.writable_root(path).is_some();
+        if fixed.iter().chain(&through).filter(held).count() > limits::HELD_NAMES_MAX {
+            return Err(format!(
+                "more than {} names would have to be kept from commands, and nobody can hold so many: look at what lies in \
+                 the folders of git here",
+                limits::HELD_NAMES_MAX
+            ));
+        }
+        for path in &through {
+            self.hold_through(places, path);
+        }
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
             if places.writable_root(path).is_none() {
                 continue;
@@ -302,7 +365,8 @@ impl Guard {
             match path.symlink_metadata() {
                 Ok(found) if found.is_symlink() => self.hold_link(places, path),
                 Ok(found) => {
-                    if found.is_file() && found.nlink() > 1 && self.is_of_git(path) {
+                    if found.is_file() && found.nlink() > 1 && (self.is_of_git(path) || is_obeyed_file(path))
+                    {
                         undo::one_name(path).map_err(|error| {
                             format!(
                                 "`{}` has another name, by which commands could write it, and can't be parted from it: \
@@ -335,16 +399,11 @@ impl Guard {
                 open.writers.insert(address(request));
             }
         }
-        let works: Vec<PathBuf> =
-            self.state().repositories.iter().map(|repository| repository.work.join(".git")).collect();
-        for git in &works {
-            if let (Some(_), Ok(to)) = (places.writable_root(git), fs::read_link(git)) {
-                places.pin_above(git);
-                self.state().links.insert(git.clone(), to);
-            }
-        }
-        let missing: Vec<PathBuf> =
-            self.state().repositories.iter().flat_map(|repository| repository.missing.clone()).collect();
+        let missing: Vec<PathBuf> = {
+            let state = self.state();
+            let of_git = state.repositories.iter().flat_map(|repository| &repository.missing);
+            self.missing.iter().chain(of_git).cloned().collect()
+        };
         for path in &missing {
             // Only what is there can be pinned.
             let there = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
@@ -359,7 +418,7 @@ impl Guard {
             }
         }
         self.keep_names()?;
-        self.watch.refresh(&self.fixed(None));
+        self.watch.refresh(&self.watched());
         Ok(stood_for)
     }
 
@@ -387,10 +446,9 @@ impl Guard {
         }
         let elsewhere = self.elsewhere();
         let state = self.state();
-        let named = state.repositories.iter().flat_map(|repository| {
-            repository.missing.iter().chain(&repository.unwanted).chain(&repository.hooks)
-        });
-        let named = named.filter(|path| path.symlink_metadata().is_err());
+        let of_git = state.repositories.iter();
+        let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
+        let named = self.missing.iter().chain(of_git).filter(|path| path.symlink_metadata().is_err());
         let below = |path: &PathBuf| {
             let mut roots = self.workspaces.iter().chain(&elsewhere);
             roots.find(|root| path.starts_with(root)).map(|root| (root.clone(), path.clone()))
@@ -404,15 +462,35 @@ impl Guard {
         Ok(())
     }
 
-    /// A link can't be held itself: its target is, and the link is looked at afterwards.
+    /// A name that is a link: all that leads on from it is held, and what it leads to.
     fn hold_link(&self, places: &mut Places, path: &Path) {
-        if let Ok(to) = fs::read_link(path) {
-            self.state().links.insert(path.to_owned(), to);
+        match follow(path) {
+            Some(way) => {
+                for through in &way.through {
+                    self.hold_through(places, through);
+                }
+                if way.there {
+                    places.protect(&way.end);
+                }
+            }
+            None => self.hold_through(places, path),
         }
-        if let Ok(real) = path.canonicalize() {
-            places.protect(&real);
+    }
+
+    /// What leads to a name: a link as it is, a folder in its place. Where the kernel can't hold a link, it is looked at
+    /// afterwards.
+    fn hold_through(&self, places: &mut Places, path: &Path) {
+        if places.writable_root(path).is_none() {
+            return;
         }
-        places.pin_above(path);
+        match fs::read_link(path) {
+            Ok(to) => {
+                self.state().links.insert(path.to_owned(), to);
+                places.protect(path);
+            }
+            Err(_) if path.is_dir() => places.pin_above(&path.join("x")),
+            Err(_) => {}
+        }
     }
 
     /// Keeps what a configuration is, for the case that we are killed before we can look at it.
@@ -446,16 +524,20 @@ impl Guard {
         if let Some(config) = &config {
             said.extend(self.close(config, request));
         }
-        self.take_away_unwanted(&mut said);
         self.put_links_back(&mut said);
+        self.forget_replaced();
+        self.settle(&mut said);
+        self.put_missing_aside(&mut said);
         self.look_for_new_repositories(request, &mut said);
         // Not before: who starts a command meanwhile would take what this one made for the user's.
         self.state().held.remove(&address(request));
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
-        for path in self.watch.changed(&self.fixed(None), &open) {
+        for path in self.watch.changed(&self.watched(), &open) {
             let told = |said: &Refusal| match said {
-                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => path.starts_with(told),
+                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => {
+                    path.starts_with(told)
+                }
                 _ => false,
             };
             let told = said.iter().any(told);
@@ -465,7 +547,9 @@ impl Guard {
                 // What isn't there can be held in a working directory only.
                 let made = self.watch.is_new(&path) && self.names.contains(&path);
                 let done = match made {
-                    true => "it wasn't there before, so a command may have made it; look at it if it wasn't you",
+                    true => {
+                        "it wasn't there before, so a command may have made it; look at it if it wasn't you"
+                    }
                     false => {
                         "no command can write it, so you or another program did that; look at it if you didn't"
                     }
@@ -489,6 +573,7 @@ impl Guard {
             return None;
         }
         let checked = check_config(config, &open.before);
+        let is_judged = checked.now.is_some();
         match checked.now {
             Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
             Some(now) if now != open.before => {
@@ -499,40 +584,38 @@ impl Guard {
             // What can't be undone yet is tried again.
             _ => {}
         }
+        let folder = config.parent().and_then(|folder| {
+            state
+                .administrations
+                .values_mut()
+                .find_map(|administration| administration.folders.get_mut(folder))
+        });
+        if let Some(folder) = folder.filter(|_| is_judged && undo::is_there(config)) {
+            // There may have been none.
+            folder.held.insert("config".into());
+        }
         self.watch.learn([&config.to_owned()]);
         checked.said
     }
 
     /// Whether a path is one that git obeys.
     fn is_of_git(&self, path: &Path) -> bool {
-        let of_git = |repository: &Repository| {
-            repository.config == path || repository.fixed.iter().any(|fixed| fixed == path)
-        };
-        self.state().repositories.iter().any(of_git)
+        self.state().repositories.iter().any(|repository| repository.fixed.iter().any(|fixed| fixed == path))
     }
 
-    fn take_away_unwanted(&self, said: &mut Vec<Refusal>) {
+    /// Files that configuration or a link names and that weren't there.
+    fn put_missing_aside(&self, said: &mut Vec<Refusal>) {
         let state = self.state();
-        for repository in &state.repositories {
-            let of_worktrees = repository::worktree_configs(&repository.config);
-            let new = of_worktrees.into_iter().filter(|path| !repository.fixed.contains(path));
-            for path in repository.unwanted.iter().cloned().chain(new) {
-                if undo::is_there(&path) {
-                    let done = undo::take_away(&path);
-                    said.push(Refusal::Protected { path, done });
-                }
-            }
-            // Where a folder stands in for one no command makes it.
-            let hooks = repository.hooks.iter().filter(|path| !self.placeholders.made(path));
-            let named = repository.missing.iter().chain(hooks);
-            for path in named.filter(|path| undo::is_there(path)) {
-                let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
-                if let Some(workspace) = inside {
-                    said.push(Refusal::Protected {
-                        path: path.clone(),
-                        done: undo::put_aside(path, workspace),
-                    });
-                }
+        // Where a folder stands in for one no command makes it.
+        let hooks = state.repositories.iter().flat_map(|repository| &repository.hooks);
+        let hooks = hooks.filter(|path| !self.placeholders.made(path));
+        let named = state.repositories.iter().flat_map(|repository| &repository.missing).chain(hooks);
+        let named: BTreeSet<&PathBuf> = self.missing.iter().chain(named).collect();
+        for path in named.into_iter().filter(|path| undo::is_there(path)) {
+            let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
+            if let Some(workspace) = inside {
+                let done = undo::put_aside(path, workspace);
+                said.push(Refusal::Protected { path: path.clone(), done });
             }
         }
     }
@@ -556,7 +639,8 @@ impl Guard {
 fn by_one_of_them(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Protected { path, done } => {
-            let done = format!("it or another command that runs in the background did that, and none may: {done}");
+            let done =
+                format!("it or another command that runs in the background did that, and none may: {done}");
             Refusal::Changed { path, done }
         }
         other => other,

@@ -8,7 +8,7 @@
 //! was looked at. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
 //! down, for the next one to try; so does, for some time, what is about folders that nobody finds.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -73,6 +73,21 @@ pub(super) struct Known {
     pub(super) repositories: Vec<PathBuf>,
     /// There may be others further down than directly in a working directory.
     pub(super) more: bool,
+    /// What git keeps of those that are held.
+    pub(super) roots: Vec<PathBuf>,
+    /// The folders in these, and what no command may make or change in them.
+    pub(super) folders: Vec<KnownFolder>,
+    /// Files that say what git goes on with, and what they said.
+    pub(super) sequences: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// A folder of git.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownFolder {
+    pub(super) path: PathBuf,
+    /// What it is to git; `.` if it is held whole.
+    pub(super) kind: u8,
+    pub(super) names: Vec<OsString>,
 }
 
 impl Known {
@@ -91,6 +106,24 @@ impl Known {
         if self.more {
             record.extend(b"m\0");
         }
+        tagged(&self.roots, b'a', &mut record);
+        for folder in &self.folders {
+            record.extend([b'f', folder.kind]);
+            record.extend(folder.path.as_os_str().as_bytes());
+            record.push(0);
+            for name in &folder.names {
+                record.push(b'n');
+                record.extend(name.as_bytes());
+                record.push(0);
+            }
+        }
+        // What holds a NUL is nothing that git wrote.
+        for (path, content) in self.sequences.iter().filter(|(_, content)| !content.contains(&0)) {
+            tagged(std::slice::from_ref(path), b's', &mut record);
+            record.push(b'c');
+            record.extend(content);
+            record.push(0);
+        }
         record.extend(Known::END);
         record
     }
@@ -106,6 +139,30 @@ impl Known {
                 Some((b'w', rest)) => known.workspaces.push(path(rest)),
                 Some((b'r', rest)) => known.repositories.push(path(rest)),
                 Some((b'm', _)) => known.more = true,
+                Some((b'a', rest)) => known.roots.push(path(rest)),
+                Some((b'f', [kind, rest @ ..])) => {
+                    let (path, kind) = (path(rest), *kind);
+                    known.folders.push(KnownFolder { path, kind, names: Vec::new() });
+                }
+                Some((b'n', rest)) => {
+                    let name = OsStr::from_bytes(rest).to_owned();
+                    known
+                        .folders
+                        .iter_mut()
+                        .last()
+                        .into_iter()
+                        .for_each(|folder| folder.names.push(name.clone()));
+                }
+                Some((b's', rest)) => known.sequences.push((path(rest), Vec::new())),
+                Some((b'c', rest)) => {
+                    let content = rest.to_owned();
+                    known
+                        .sequences
+                        .iter_mut()
+                        .last()
+                        .into_iter()
+                        .for_each(|(_, last)| last.clone_from(&content));
+                }
                 _ => {}
             }
         }
@@ -187,8 +244,22 @@ impl Journal {
                 Some(Record::Known(known)) => {
                     let (workspaces, lost) = split(known.workspaces, |path| now(path));
                     let (repositories, gone) = split(known.repositories, |path| now(path));
-                    let found = Known { workspaces, repositories, more: known.more };
-                    let waits = Known { workspaces: lost, repositories: gone, more: known.more };
+                    let (roots, lost_roots) = split(known.roots, |path| now(path));
+                    let (folders, lost_folders) = split(known.folders, |folder| {
+                        now(&folder.path).map(|path| KnownFolder { path, ..folder.clone() })
+                    });
+                    let (sequences, lost_sequences) =
+                        split(known.sequences, |(path, said)| Some((now(path)?, said.clone())));
+                    let more = known.more;
+                    let found = Known { workspaces, repositories, more, roots, folders, sequences };
+                    let waits = Known {
+                        workspaces: lost,
+                        repositories: gone,
+                        more,
+                        roots: lost_roots,
+                        folders: lost_folders,
+                        sequences: lost_sequences,
+                    };
                     (look(Left::Known(&found)), (!waits.workspaces.is_empty()).then(|| waits.to_bytes()))
                 }
                 None => (true, None),
@@ -200,7 +271,9 @@ impl Journal {
             match waits.filter(|_| !old()) {
                 _ if !undone => {}
                 // What was undone is no matter any more: what the user does there now is theirs.
-                Some(waits) if waits != record => keep_time(&file, &entry.path(), &whereabouts.before(&waits))?,
+                Some(waits) if waits != record => {
+                    keep_time(&file, &entry.path(), &whereabouts.before(&waits))?
+                }
                 Some(_) => {}
                 None => fs::remove_file(entry.path())?,
             }
@@ -307,7 +380,22 @@ mod tests {
     fn what_could_not_be_undone_is_handed_over_again() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::open(dir.path().join("configs")).unwrap();
-        let known = Known { workspaces: vec!["/w".into()], repositories: vec!["/w/a".into()], more: true };
+        let folder = KnownFolder {
+            path: "/w/a/.git".into(),
+            kind: b'g',
+            names: vec!["config".into(), "hooks".into()],
+        };
+        let known = Known {
+            workspaces: vec!["/w".into()],
+            repositories: vec!["/w/a".into()],
+            more: true,
+            roots: vec!["/w/a/.git".into()],
+            folders: vec![
+                folder,
+                KnownFolder { path: "/w/a/.git/modules".into(), kind: b'.', names: vec![] },
+            ],
+            sequences: vec![("/w/a/.git/rebase-merge/todo".into(), b"exec x\n".to_vec())],
+        };
         let mut kept = journal.keep_known(&known).unwrap();
         kept.leave();
         drop(kept);
@@ -337,7 +425,12 @@ mod tests {
         fs::create_dir_all(root.join("a/sub/.git")).unwrap();
         fs::create_dir_all(root.join("far/away")).unwrap();
         let a = root.join("a");
-        let known = Known { workspaces: vec![a.clone()], repositories: vec![a.clone(), a.join("sub")], more: false };
+        let known = Known {
+            workspaces: vec![a.clone()],
+            repositories: vec![a.clone(), a.join("sub")],
+            more: false,
+            ..Known::default()
+        };
         let names = [(a.clone(), a.join(".git/hooks"))];
         for mut kept in [
             journal.keep(&a.join(".git/config"), b"before").unwrap(),

@@ -13,10 +13,22 @@ pub(crate) const MASKS_MAX: usize = 200;
 pub(crate) const DENIED_ENTRIES_MAX: usize = 300_000;
 /// In how many folders denied files and sockets may lie: each is kept in its place, which takes time at every start.
 pub(crate) const MASKED_FOLDERS_MAX: usize = 500;
-/// How many repositories in the working directories are protected.
+/// How many repositories in the working directories are protected name by name.
 pub(crate) const REPOSITORIES_MAX: usize = 64;
+/// Of how many more all of `.git` is.
+pub(crate) const REPOSITORIES_WHOLE_MAX: usize = 1_000;
 /// How many entries of protected folders are compared after a call.
 pub(crate) const WATCHED_ENTRIES_MAX: usize = 2_000;
+/// How many folders of git of one repository are held name by name; with more, `modules` and `worktrees` are held whole.
+pub(crate) const GIT_FOLDERS_MAX: usize = 200;
+/// How many of them are looked at when a command has ended that could make some.
+pub(crate) const GIT_FOLDERS_SEEN_MAX: usize = 100_000;
+/// How many names in a folder of git are looked at; one with more is held whole.
+pub(crate) const GIT_ENTRIES_MAX: usize = 100_000;
+/// How many of these are held one by one; a folder with more is held whole.
+pub(crate) const GIT_NAMES_MAX: usize = 500;
+/// How many names are held from a command together; with more, none is started.
+pub(crate) const HELD_NAMES_MAX: usize = 5_000;
 /// How many bytes of a file are hashed; of a longer one size and times count.
 pub(crate) const HASHED_BYTES_MAX: u64 = 1024 * 1024;
 /// The longest configuration file of git, cargo, npm or pip that is read.

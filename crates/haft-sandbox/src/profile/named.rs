@@ -4,14 +4,18 @@
 //! work tree. Each word of a value counts, since `python3 tools/f.py` runs its second. What isn't there counts where git
 //! would run it as soon as it is.
 
-use std::path::{Component, Path, PathBuf};
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use super::ways::follow;
 use super::{gitconfig, limits, read_small};
 
 #[derive(Debug, Default)]
 pub(super) struct Named {
     /// Those that are there, by their real names.
     pub(super) there: Vec<PathBuf>,
+    /// Links and folders by which they are named.
+    pub(super) through: Vec<PathBuf>,
     /// Folders of hooks that aren't.
     pub(super) hooks: Vec<PathBuf>,
     /// Other files that aren't.
@@ -20,27 +24,66 @@ pub(super) struct Named {
 
 /// How deep included files are followed.
 const INCLUDES_DEEP: usize = 5;
+/// How deep links are looked for in what is held.
+const LINKS_DEEP: usize = 3;
 /// How a script that is named by its name alone ends.
 const ENDS: [&str; 13] =
     ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
 
-/// What the configuration of a repository names, and that of the user and the machine for it.
-pub(super) fn named(config: &Path, work: &Path, home: Option<&Path>) -> Named {
+/// What configuration of a repository names, and that of the user and the machine for it, and what its hooks lead to.
+pub(super) fn named(configs: &[PathBuf], hooks: &Path, work: &Path, home: Option<&Path>) -> Named {
     let mut named = Named::default();
     let users = [".gitconfig", ".config/git/config"].iter().flat_map(|name| home.map(|home| home.join(name)));
-    for config in [config.to_owned(), "/etc/gitconfig".into()].into_iter().chain(users) {
+    for config in configs.iter().cloned().chain(["/etc/gitconfig".into()]).chain(users) {
         look(&config, work, home, 0, &mut named);
     }
-    for list in [&mut named.there, &mut named.hooks, &mut named.missing] {
+    let folders: Vec<PathBuf> = named.there.iter().filter(|path| path.is_dir()).cloned().collect();
+    for folder in folders.iter().map(PathBuf::as_path).chain([hooks]) {
+        named.add_links(folder, &[]);
+    }
+    for list in [&mut named.there, &mut named.through, &mut named.hooks, &mut named.missing] {
         list.sort();
         list.dedup();
-        list.truncate(limits::WATCHED_ENTRIES_MAX);
     }
     named
 }
 
+impl Named {
+    /// Adds where a path leads. Whether something is there.
+    fn add(&mut self, path: &Path) -> Option<Found> {
+        let way = follow(path)?;
+        self.through.extend(way.through);
+        Some(if way.there { Found::There(way.end) } else { Found::Missing(way.end) })
+    }
+
+    /// Adds what links in a folder lead to, which is held: they are, too, but what they lead to isn't.
+    pub(super) fn add_links(&mut self, folder: &Path, but: &[PathBuf]) {
+        let (mut left, mut seen) = (vec![(folder.to_owned(), 0)], 0);
+        while let Some((folder, deep)) = left.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen > limits::WATCHED_ENTRIES_MAX {
+                    return;
+                }
+                let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+                if kind.is_dir() && deep < LINKS_DEEP && !but.contains(&path) {
+                    left.push((path, deep + 1));
+                } else if kind.is_symlink() {
+                    match self.add(&path) {
+                        Some(Found::There(to)) => self.there.push(to),
+                        Some(Found::Missing(to)) => self.missing.push(to),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Looks at a configuration, by the name that git has for it: what it includes is looked for beside that.
 fn look(config: &Path, work: &Path, home: Option<&Path>, deep: usize, named: &mut Named) {
-    let entries = read_small(config).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();
+    let Some(way) = follow(config).filter(|way| way.there) else { return };
+    let entries = read_small(&way.end).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();
     let at = |base: &Path, text: &str| match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => base.join(text),
@@ -51,33 +94,35 @@ fn look(config: &Path, work: &Path, home: Option<&Path>, deep: usize, named: &mu
             _ if value.is_empty() => {}
             ("include" | "includeif", "path") => {
                 let Some(folder) = config.parent() else { continue };
-                match real(&at(folder, value)) {
-                    Found::There(path) => {
+                let include = at(folder, value);
+                match named.add(&include) {
+                    Some(Found::There(path)) => {
                         if deep < INCLUDES_DEEP {
-                            look(&path, work, home, deep + 1, named);
+                            look(&include, work, home, deep + 1, named);
                         }
                         named.there.push(path);
                     }
-                    Found::Missing(path) => named.missing.push(path),
+                    Some(Found::Missing(path)) => named.missing.push(path),
+                    None => {}
                 }
             }
-            ("core", "hookspath") => match real(&at(work, value)) {
-                Found::There(path) => named.there.push(path),
-                Found::Missing(path) => named.hooks.push(path),
+            ("core", "hookspath") => match named.add(&at(work, value)) {
+                Some(Found::There(path)) => named.there.push(path),
+                Some(Found::Missing(path)) => named.hooks.push(path),
+                None => {}
             },
             ("core", "worktree") => {}
             ("remote" | "branch" | "submodule" | "url", key) if !runs(&entry.section, key, value) => {}
             (section, key) => {
                 for (index, word) in words(value).into_iter().enumerate() {
-                    match real(&at(work, word)) {
-                        // A program without a slash is looked for elsewhere.
-                        Found::There(path) if path.is_file() && (word.contains('/') || index > 0) => {
-                            named.there.push(path);
-                        }
-                        Found::Missing(path) if runs(section, key, value) && is_script(word, index) => {
-                            named.missing.push(path);
-                        }
-                        _ => {}
+                    let Some(way) = follow(&at(work, word)) else { continue };
+                    // A program without a slash is looked for elsewhere.
+                    if way.there && way.end.is_file() && (word.contains('/') || index > 0) {
+                        named.there.push(way.end);
+                        named.through.extend(way.through);
+                    } else if !way.there && runs(section, key, value) && is_script(word, index) {
+                        named.missing.push(way.end);
+                        named.through.extend(way.through);
                     }
                 }
             }
@@ -137,21 +182,4 @@ fn is_script(word: &str, index: usize) -> bool {
 enum Found {
     There(PathBuf),
     Missing(PathBuf),
-}
-
-/// Where a path leads, as far as it does: what is compared with where things lie must be real.
-fn real(path: &Path) -> Found {
-    if let Ok(real) = path.canonicalize() {
-        return Found::There(real);
-    }
-    let above = path.ancestors().skip(1).find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, mut real)) = above else { return Found::Missing(path.to_owned()) };
-    for part in path.strip_prefix(above).unwrap_or(path).components() {
-        match part {
-            Component::ParentDir => drop(real.pop()),
-            Component::Normal(name) => real.push(name),
-            _ => {}
-        }
-    }
-    Found::Missing(real)
 }

@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use haft::files::Hidden;
 use sha2::{Digest as _, Sha256};
 
+use super::administration::Administration;
 use super::{limits, open_plain, repository};
 
 /// Device, number, and when it last changed.
@@ -50,7 +51,7 @@ impl Folder {
 }
 
 /// Whether a time of change is so late that another change could follow which doesn't show.
-fn is_fresh(changed: i64) -> bool {
+pub(super) fn is_fresh(changed: i64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = i64::try_from(now.saturating_sub(COARSE).as_secs()).unwrap_or_default();
     changed >= since
@@ -114,6 +115,10 @@ impl Nested {
         self.refresh(&mut Looked::default());
         let there = self.repositories();
         self.made.retain(|work, _| there.contains(work));
+        if self.folders.is_some() {
+            // What is removed and made again is another one.
+            self.users.retain(|work| there.contains(work));
+        }
         let mut new = Vec::new();
         for work in there {
             match self.made.get_mut(&work) {
@@ -124,6 +129,11 @@ impl Nested {
             }
         }
         new
+    }
+
+    /// Forgets that the repository in a folder is the user's: it is gone, or another one.
+    pub(super) fn forget(&mut self, work: &Path) {
+        self.users.remove(work);
     }
 
     /// Folders with a repository that no command has made; whether these are all.
@@ -286,21 +296,20 @@ fn names_of(work: &Path) -> Vec<PathBuf> {
         // It changes with every commit; what it is doesn't.
         names.clear();
     }
-    let of_git = |folder: &Path| {
-        ["config", "config.worktree", "commondir", "gitdir", "hooks", "worktrees"]
-            .map(|name| folder.join(name))
-    };
-    names.extend(of_git(&there));
     let common = repository::led(work).map(|led| led.common).filter(|common| *common != there);
-    names.extend(common.iter().flat_map(|common| of_git(common)));
-    for administration in [Some(&there), common.as_ref()].into_iter().flatten() {
-        for folder in ["hooks", "worktrees"] {
-            let entries = fs::read_dir(administration.join(folder)).into_iter().flatten().flatten();
-            let mut inside: Vec<PathBuf> =
-                entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()).collect();
-            inside.sort();
-            names.append(&mut inside);
+    for root in [there].iter().chain(&common) {
+        let found = Administration::look(root, None, limits::GIT_FOLDERS_SEEN_MAX);
+        for (path, _) in found.held() {
+            if path.ends_with("hooks") {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                let mut inside: Vec<PathBuf> =
+                    entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()).collect();
+                inside.sort();
+                names.append(&mut inside);
+            }
+            names.push(path);
         }
+        names.extend(found.sequences.into_keys());
     }
     names
 }

@@ -1,27 +1,33 @@
-//! Repositories of git in and around the working directories: what of them must stay as it is.
+//! Repositories of git in and around the working directories: where they keep what, and what their configuration names.
 //!
-//! A repository whose administration lies elsewhere (a worktree, a submodule) is believed only if the other end points
-//! back: anybody can write a `.git` file that names a folder of somebody else.
+//! A repository whose administration lies elsewhere (a worktree, a submodule) is shown only if the other end points back:
+//! anybody can write a `.git` file that names a folder of somebody else. What such a file leads to is held all the same,
+//! where commands could write it: git doesn't ask who points back. Held, too, is every link and folder on the way there.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::administration::{Id, id};
 use super::named::{Named, named};
-use super::{gitconfig, limits, read_small, shown};
+use super::ways::{Way, follow};
+use super::{gitconfig, read_small, shown};
 
 /// One repository, as far as it concerns what runs by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
     /// The folder that `.git` lies in.
     pub(super) work: PathBuf,
-    /// Kept as they are.
+    /// Which `.git` that is: another one is another repository.
+    pub(super) id: Option<Id>,
+    /// The folders that git takes for its administration, really.
+    pub(super) roots: Vec<PathBuf>,
+    /// Kept as they are, beside the administration: `.git` where it is a file, and what configuration names.
     pub(super) fixed: Vec<PathBuf>,
+    /// Links and folders that lead to something of it.
+    pub(super) through: Vec<PathBuf>,
     /// Its configuration, which some commands have to write.
     pub(super) config: PathBuf,
-    /// Names that must not come to be. They can't be held from inside without breaking git, so they are taken away.
-    pub(super) unwanted: Vec<PathBuf>,
     /// Files that its configuration names and that aren't there: whatever is made there would run.
     pub(super) missing: Vec<PathBuf>,
     /// Folders of hooks that its configuration names and that aren't there.
@@ -31,67 +37,129 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// One of which only the `.git` file is known, which doesn't lead to where it should.
-    pub(super) fn unknown(work: &Path) -> Repository {
+    /// One of which nothing is known but that all of its `.git` stays as it is: there are too many.
+    pub(super) fn whole(work: &Path) -> Repository {
         let git = work.join(".git");
-        let (config, none) = (git.join("config"), Vec::new);
-        let (work, fixed) = (work.to_owned(), vec![git]);
-        let (unwanted, missing) = (none(), none());
-        Repository { work, fixed, config, unwanted, missing, hooks: none(), elsewhere: none() }
+        Repository {
+            work: work.to_owned(),
+            id: id(&git),
+            roots: Vec::new(),
+            config: git.join("config"),
+            fixed: vec![git],
+            through: Vec::new(),
+            missing: Vec::new(),
+            hooks: Vec::new(),
+            elsewhere: Vec::new(),
+        }
     }
 }
 
-/// The repository in a folder; an error says why its administration isn't shown.
+/// The repository in a folder, and why its administration isn't shown, if it lies elsewhere and isn't.
 ///
 /// What the user's own configuration names in it is a part of it.
-pub(super) fn find(work: &Path, home: Option<&Path>) -> Result<Option<Repository>, String> {
+pub(super) fn find(work: &Path, home: Option<&Path>) -> Option<(Repository, Option<String>)> {
     let git = work.join(".git");
-    let Ok(found) = git.symlink_metadata() else { return Ok(None) };
-    if found.is_dir() {
-        return Ok(Some(plain(work, &git, home)));
-    }
-    if found.is_symlink() {
-        // Held as a link, and what it leads to as any other.
-        let real = git.canonicalize().map_err(|error| format!("`{}` leads nowhere: {error}", shown(&git)))?;
-        return Ok(Some(plain(work, &real, home)));
-    }
-    let there = pointed(&git)
-        .ok_or_else(|| format!("`{}` names no folder; commands don't see that repository", shown(&git)))?;
-    let Some(Led { common, is_worktree, .. }) = led(work) else {
-        return Err(format!(
-            "`{}` leads to `{}`, which doesn't lead back; commands don't see that repository",
-            shown(&git),
-            shown(&there)
-        ));
+    let found = git.symlink_metadata().ok()?;
+    let mut why = None;
+    let mut repository = Repository {
+        work: work.to_owned(),
+        id: id(&git),
+        roots: Vec::new(),
+        fixed: Vec::new(),
+        through: Vec::new(),
+        config: git.join("config"),
+        missing: Vec::new(),
+        hooks: Vec::new(),
+        elsewhere: Vec::new(),
     };
-    let mut repository = plain(work, &common, home);
-    repository.fixed.push(git);
-    if is_worktree {
-        let names = ["gitdir", "commondir", "config.worktree"];
-        repository.fixed.extend(names.iter().map(|name| there.join(name)));
+    let mut there = git.clone();
+    if found.is_symlink() {
+        match follow(&git) {
+            Some(way) => {
+                if !way.there {
+                    why = Some(format!("`{}` leads nowhere", shown(&git)));
+                }
+                there = way.end;
+                repository.through.extend(way.through);
+            }
+            None => why = Some(format!("`{}` leads in a circle", shown(&git))),
+        }
     }
-    repository.elsewhere.push(common);
-    Ok(Some(repository))
+    if there.is_file() {
+        repository.fixed.push(there.clone());
+        match pointed(&there) {
+            Some(way) => {
+                let straight = led(work).map(|led| led.common);
+                if straight.is_none() {
+                    why = Some(format!(
+                        "`{}` leads to `{}`, which doesn't lead back; commands don't see that repository",
+                        shown(&git),
+                        shown(&way.end)
+                    ));
+                }
+                repository.elsewhere.extend(straight);
+                there = way.end;
+                repository.through.extend(way.through);
+            }
+            None => {
+                why = Some(format!("`{}` names no folder; commands don't see that repository", shown(&git)));
+            }
+        }
+    }
+    repository.roots.push(there.clone());
+    let mut configs = vec![there.join("config.worktree")];
+    if let Some(way) = line(&there, "commondir").and_then(|common| follow(&there.join(common))) {
+        repository.through.extend(way.through);
+        there = way.end;
+        // The folder of a worktree is a part of it.
+        match repository.roots[0].starts_with(&there) {
+            true => repository.roots = vec![there.clone()],
+            false => repository.roots.push(there.clone()),
+        }
+        configs.push(there.join("config.worktree"));
+    }
+    repository.config = there.join("config");
+    configs.push(repository.config.clone());
+    let Named { there: names, through, hooks, missing } = named(&configs, &there.join("hooks"), work, home);
+    repository.fixed.extend(names);
+    repository.fixed.extend(hooks.iter().cloned());
+    repository.through.extend(through);
+    (repository.missing, repository.hooks) = (missing, hooks);
+    Some((repository, why))
 }
 
 /// Where a `.git` file leads.
 pub(super) struct Led {
-    /// The folder that it names.
-    pub(super) there: PathBuf,
-    /// The one with its configuration: of a worktree that of its repository, else the same.
+    /// The folder with its configuration: of a worktree that of its repository, else the one that is named.
     pub(super) common: PathBuf,
-    pub(super) is_worktree: bool,
+    /// Nothing on the way could lead elsewhere.
+    pub(super) straight: bool,
 }
 
 /// Where the `.git` file of a folder leads, if that leads back.
 pub(super) fn led(work: &Path) -> Option<Led> {
     let git = work.join(".git");
-    let there = pointed(&git)?;
-    if let Some(common) = verified_worktree(&git, &there) {
-        return Some(Led { there, common, is_worktree: true });
+    let way = pointed(&git).filter(|way| way.end.is_dir())?;
+    let there = &way.end;
+    if let Some(common) = verified_worktree(&git, there) {
+        let straight = way.is_straight(work) && is_own_worktree(there, &common.end);
+        return Some(Led { straight, common: common.end });
     }
-    let common = verified_submodule(work, &there)?;
-    Some(Led { there, common, is_worktree: false })
+    verified_submodule(work, there).then(|| Led { straight: way.is_straight(work), common: there.clone() })
+}
+
+/// Whether `commondir` of a worktree's folder leads to this administration in the way in which git writes it.
+pub(super) fn is_own_worktree(there: &Path, common: &Path) -> bool {
+    let text = line(there, "commondir");
+    text.is_some_and(|text| text == Path::new("../..") || text == common)
+}
+
+/// The folder of a submodule's files, if its configuration names it, and that leads back.
+pub(super) fn owner(administration: &Path) -> Option<PathBuf> {
+    let work = worktree(administration)?;
+    let git = work.join(".git");
+    let is_file = git.symlink_metadata().is_ok_and(|found| found.is_file());
+    (is_file && pointed(&git)?.end == administration).then_some(work)
 }
 
 /// Whether a folder is where a repository with this administration keeps that of a submodule.
@@ -106,78 +174,28 @@ pub(super) fn is_module_of(there: &Path, administration: &Path) -> bool {
     }
 }
 
-/// A repository whose administration is this folder.
-fn plain(work: &Path, git: &Path, home: Option<&Path>) -> Repository {
-    let mut fixed = vec![git.join("hooks")];
-    let mut unwanted = vec![git.join("commondir")];
-    let worktree_config = git.join("config.worktree");
-    match worktree_config.symlink_metadata() {
-        Ok(_) => fixed.push(worktree_config),
-        Err(_) => unwanted.push(worktree_config),
-    }
-    for module in modules(&git.join("modules")) {
-        fixed.extend([module.join("hooks"), module.join("config")]);
-    }
-    for worktree in fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten() {
-        let names = ["gitdir", "commondir", "config.worktree"];
-        fixed.extend(names.iter().map(|name| worktree.path().join(name)));
-    }
-    let config = git.join("config");
-    let Named { there, hooks, missing } = named(&config, work, home);
-    fixed.extend(there);
-    fixed.retain(|path| path.symlink_metadata().is_ok() || path.ends_with("hooks"));
-    fixed.extend(hooks.iter().cloned());
-    fixed.truncate(limits::WATCHED_ENTRIES_MAX);
-    Repository { work: work.to_owned(), fixed, config, unwanted, missing, hooks, elsewhere: Vec::new() }
-}
-
-/// Where the worktrees of a repository have configuration of their own, whoever made it. No command is to make one: what it
-/// says would run when somebody looks at that worktree.
-pub(super) fn worktree_configs(config: &Path) -> Vec<PathBuf> {
-    let folder = config.parent().map(|git| git.join("worktrees"));
-    let worktrees = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    let configs = worktrees.map(|worktree| worktree.path().join("config.worktree"));
-    configs.filter(|path| path.symlink_metadata().is_ok()).take(limits::WATCHED_ENTRIES_MAX).collect()
-}
-
-/// The administrations of submodules, which may lie in one another.
-fn modules(folder: &Path) -> Vec<PathBuf> {
-    let (mut found, mut folders, mut seen) = (Vec::new(), vec![folder.to_owned()], 0);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            seen += 1;
-            if seen > limits::WATCHED_ENTRIES_MAX || found.len() >= limits::REPOSITORIES_MAX {
-                return found;
-            }
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            let path = entry.path();
-            if path.join("HEAD").is_file() && path.join("objects").is_dir() {
-                folders.push(path.join("modules"));
-                found.push(path);
-            } else {
-                // `modules/group/name`.
-                folders.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 /// Where the administration of a repository lies, whoever vouches for it: its `.git`, or the folder that this names.
 pub(super) fn administration(work: &Path) -> Option<PathBuf> {
     let git = work.join(".git");
     let found = git.symlink_metadata().ok()?;
-    if found.is_dir() { Some(git) } else { pointed(&git).or_else(|| git.canonicalize().ok()) }
+    if found.is_dir() {
+        return Some(git);
+    }
+    let led = pointed(&git).filter(|way| way.end.is_dir()).map(|way| way.end);
+    led.or_else(|| git.canonicalize().ok())
 }
 
-/// The folder that a `.git` file names, as it really is.
-fn pointed(git: &Path) -> Option<PathBuf> {
+/// Where the folder lies that a `.git` file names.
+fn pointed(git: &Path) -> Option<Way> {
     let text = read_small(git)?;
     let path = as_git_reads(text.strip_prefix(b"gitdir: ")?)?;
-    git.parent()?.join(path).canonicalize().ok().filter(|path| path.is_dir())
+    follow(&git.parent()?.join(path))
+}
+
+/// The path in a file of an administration.
+fn line(there: &Path, name: &str) -> Option<PathBuf> {
+    let text = read_small(&there.join(name))?;
+    as_git_reads(&text).map(Path::to_owned)
 }
 
 /// The path in a file: everything but the ends of lines behind it. Another reading would look at another place.
@@ -188,24 +206,24 @@ fn as_git_reads(text: &[u8]) -> Option<&Path> {
 }
 
 /// The common folder of a worktree, if `worktrees/N/gitdir` leads back to its `.git` file.
-fn verified_worktree(git: &Path, there: &Path) -> Option<PathBuf> {
-    let line = |name: &str| {
-        let text = read_small(&there.join(name))?;
-        as_git_reads(&text).map(Path::to_owned)
-    };
-    let back = there.join(line("gitdir")?).canonicalize().ok()?;
-    let common = there.join(line("commondir")?).canonicalize().ok()?;
-    let listed = there.parent() == Some(&common.join("worktrees"));
-    let whole = common.join("HEAD").is_file() && common.join("objects").is_dir();
+fn verified_worktree(git: &Path, there: &Path) -> Option<Way> {
+    let back = there.join(line(there, "gitdir")?).canonicalize().ok()?;
+    let common = follow(&there.join(line(there, "commondir")?)).filter(|way| way.there)?;
+    let listed = there.parent() == Some(&common.end.join("worktrees"));
+    let whole = common.end.join("HEAD").is_file() && common.end.join("objects").is_dir();
     (back == git && listed && whole).then_some(common)
 }
 
-/// The administration of a submodule, if its configuration says that its files are here.
-fn verified_submodule(work: &Path, there: &Path) -> Option<PathBuf> {
+/// Whether the configuration of a submodule says that its files are here.
+fn verified_submodule(work: &Path, there: &Path) -> bool {
+    worktree(there).as_deref() == Some(work) && there.join("objects").is_dir()
+}
+
+/// The folder that a configuration calls its working tree.
+fn worktree(there: &Path) -> Option<PathBuf> {
     let entries = gitconfig::parse(&read_small(&there.join("config"))?).ok()?;
     let worktree = entries.iter().rev().find(|entry| entry.name() == "core.worktree")?;
-    let back = there.join(worktree.value.as_ref()?).canonicalize().ok()?;
-    (back == work && there.join("objects").is_dir()).then(|| there.to_owned())
+    there.join(worktree.value.as_ref()?).canonicalize().ok()
 }
 
 /// The folder above with a repository, if a working directory is only a part of one.

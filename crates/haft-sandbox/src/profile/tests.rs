@@ -653,12 +653,15 @@ fn what_cannot_be_held_is_put_back() {
     let profile = machine.profile();
     let request = machine.request(Confinement::Session);
     let listing = machine.listing(&profile, &request);
-    assert!(listing.contains("protect ~/work/real") && !listing.contains("work/.claude"), "{listing}");
+    assert!(
+        listing.contains("protect ~/work/real") && listing.contains("protect ~/work/.claude"),
+        "{listing}"
+    );
     machine.file("work/.git/commondir", "../evil");
     fs::remove_file(machine.at("work/.claude")).unwrap();
     machine.file("work/.claude/settings.json", "evil");
-    let expected = "~/work/.git/commondir: a command made it, and it was removed\n\
-                    ~/work/.claude: the link to `real` was put back";
+    let expected = "~/work/.claude: the link to `real` was put back\n\
+                    ~/work/.git/commondir: a command made it, and it was removed";
     assert_eq!(machine.refused(&profile, &request), expected);
     assert_eq!(fs::read_link(machine.at("work/.claude")).unwrap(), Path::new("real"));
     let aside = fs::read_dir(machine.at("work")).unwrap().flatten();

@@ -18,6 +18,8 @@ use super::nested::Folder;
 pub(super) struct Found {
     /// Folders with a `.git` in them.
     pub(super) repositories: Vec<PathBuf>,
+    /// More such folders than are looked into.
+    pub(super) more_repositories: Vec<PathBuf>,
     /// Sockets, which would lead out of the sandbox.
     pub(super) sockets: Vec<PathBuf>,
     /// What may not be read.
@@ -78,11 +80,13 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 seen.has_git |= is_git;
                 seen.inside.extend((kind.is_dir() && !is_git).then(|| entry.file_name()));
             }
-            if is_git && found.repositories.len() >= limits::REPOSITORIES_MAX {
-                let count = limits::REPOSITORIES_MAX;
-                found.missed = Some(format!("they hold more than {count} repositories"));
-            } else if is_git {
+            if is_git && found.repositories.len() < limits::REPOSITORIES_MAX {
                 found.repositories.push(folder.clone());
+            } else if is_git && found.more_repositories.len() < limits::REPOSITORIES_WHOLE_MAX {
+                found.more_repositories.push(folder.clone());
+            } else if is_git {
+                let count = limits::REPOSITORIES_MAX + limits::REPOSITORIES_WHOLE_MAX;
+                found.missed = Some(format!("they hold more than {count} repositories"));
             }
             let unwritable = covers(deny_write, &path);
             // Also what is hidden: nobody is to be told later that a command has made it.

@@ -37,14 +37,15 @@ impl Scene {
         fs::create_dir_all(dir.path().join("work/sub/deep")).unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
         let tasks = Arc::new(TaskTable::new());
-        let engine = Engine::new(Registry::new().with(crate::BuiltIns::new().bash(bash.clone()).tools()).unwrap())
-            .workspace(Workspace::new(dir.path().join("work")).unwrap())
-            .permissions(permissions)
-            .results_in(OffloadStore::at(dir.path().join("results")))
-            .ports(|ports| {
-                ports.processes = Some(processes.clone());
-                ports.tasks = Some(tasks.clone());
-            });
+        let engine =
+            Engine::new(Registry::new().with(crate::BuiltIns::new().bash(bash.clone()).tools()).unwrap())
+                .workspace(Workspace::new(dir.path().join("work")).unwrap())
+                .permissions(permissions)
+                .results_in(OffloadStore::at(dir.path().join("results")))
+                .ports(|ports| {
+                    ports.processes = Some(processes.clone());
+                    ports.tasks = Some(tasks.clone());
+                });
         Scene { dir, engine, tasks }
     }
 

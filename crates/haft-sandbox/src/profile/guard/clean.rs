@@ -1,29 +1,36 @@
-//! Takes from a repository that a command has made what would run.
+//! Takes from the folders of git what a command put there and git would obey.
 //!
-//! It keeps what git itself writes into a new one. A `.git` file that a command made may lead into the administration of a
-//! repository that is held, or of one like it in the working directories, which is then looked at itself; anywhere else
-//! commands could write what it leads to, unseen. Every file that says what runs has one name only, since by another one
-//! it could be written.
+//! There are two cases. Of a folder that was the user's all the time every name was held that isn't a command's to make, so
+//! what is there beside these was made by one, and goes. A folder that a command has made keeps what git itself writes into
+//! a new one: a configuration with harmless keys, samples of hooks, a worktree's way back to its repository. A `.git` file
+//! that a command made may lead into the administration of a repository that is held, or of one like it in the working
+//! directories, and straight: on another way a link could be given another end. Every file that says what runs has one name
+//! only, since by another one it could be written.
 //!
-//! What can't be taken from a repository is taken with it: its `.git` gets a name that nobody obeys.
+//! What can't be taken from a repository that a command made is taken with it: its `.git` gets a name that nobody obeys.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
 
-use super::config::{check_new_config, is_clean};
-use crate::profile::repository::{self, Led, Repository};
-use crate::profile::{shown, undo};
+use super::config::check_new_config;
+use crate::profile::administration::{Administration, Folder, Kind, is_obeyed};
+use crate::profile::repository;
+use crate::profile::sequence::{self, Stays};
+use crate::profile::{limits, placeholders, shown, undo};
 
 /// How often a repository is cleaned that a command goes on to write.
 const TRIES: usize = 4;
 
-/// What there is around a repository that a command has made.
+/// What there is around folders of git that a command could change.
 pub(super) struct Ground<'a> {
     pub(super) workspaces: &'a [PathBuf],
-    /// Those that were held all the time.
-    pub(super) held: &'a [Repository],
+    /// The administrations that were held all the time.
+    pub(super) roots: &'a [PathBuf],
+    /// Configurations that a command may write just now.
+    pub(super) open: &'a [PathBuf],
     /// Whether no command has made the repository in a folder, though it may not be held.
     pub(super) is_users: &'a dyn Fn(&Path) -> bool,
     /// It may be the user's, so nothing is removed that can be put aside.
@@ -42,111 +49,65 @@ pub(super) enum Cleaned {
 }
 
 impl Ground<'_> {
-    /// Takes away what would run, and says so.
+    /// Takes away what would run from a repository that a command has made, and says so.
     pub(super) fn clean(&self, work: &Path, said: &mut Vec<Refusal>) -> Cleaned {
         let git = work.join(".git");
         let Ok(found) = git.symlink_metadata() else { return Cleaned::Gone };
         if found.is_dir() {
             undo::open_up(&git);
-            let settled = self.settle_administration(&git, None, said);
+            let settled = self.settle(&git, None, said).is_empty();
             return self.settled(&git, settled, said);
         }
         let led = if found.is_symlink() { None } else { repository::led(work) };
-        let Some(led) = led.filter(|led| self.vouches_for(&led.common)) else {
+        let Some(led) = led.filter(|led| led.straight && self.vouches_for(&led.common)) else {
             // It may lead anywhere.
             self.take_away(git.clone(), said);
             return if undo::is_there(&git) { Cleaned::Fails } else { Cleaned::Gone };
         };
-        let mut alone = undo::one_name(&git).is_ok();
-        if led.is_worktree {
-            alone &= self.clean_worktree(&led, said);
-        }
-        if self.is_known(&led.common) {
-            return self.settled(&git, alone, said);
-        }
-        let of_submodule = (!led.is_worktree).then_some(work);
-        let settled = self.settle_administration(&led.common, of_submodule, said);
+        let alone = undo::one_name(&git).is_ok();
+        // What is held is looked at as a whole.
+        let settled = self.is_known(&led.common) || self.settle(&led.common, None, said).is_empty();
         self.settled(&git, alone && settled, said)
     }
 
     /// Whether a `.git` file may lead there.
     fn vouches_for(&self, common: &Path) -> bool {
-        let held = || self.held.iter().filter_map(|repository| repository.config.parent());
         let inside = |path: &Path| self.workspaces.iter().any(|workspace| path.starts_with(workspace));
         // The folder around it is found and looked at like this one.
         let is_made = |git: &Path| {
             let is_folder = git.symlink_metadata().is_ok_and(|found| found.is_dir());
             git.ends_with(".git") && inside(git) && is_folder
         };
-        held().any(|held| held == common || repository::is_module_of(common, held))
+        self.roots.iter().any(|held| held == common || repository::is_module_of(common, held))
             || is_made(common)
             || common.ancestors().any(|above| repository::is_module_of(common, above) && is_made(above))
     }
 
-    /// Whether nobody but the user can have written what an administration says.
+    /// Whether nobody but the user can have written what an administration says, or it is looked at anyway.
     fn is_known(&self, common: &Path) -> bool {
-        let config = common.join("config");
-        let held = |held: &Repository| held.config == config || held.fixed.contains(&config);
+        let held = |held: &PathBuf| held == common || repository::is_module_of(common, held);
         let users = || common.ends_with(".git") && common.parent().is_some_and(|work| (self.is_users)(work));
-        self.held.iter().any(held) || users()
+        self.roots.iter().any(held) || users()
     }
 
-    fn is_held(&self, path: &Path) -> bool {
-        self.held.iter().any(|held| held.fixed.iter().any(|fixed| fixed == path))
-    }
-
-    /// What a worktree has of its own. Whether nobody can write that by another name.
-    fn clean_worktree(&self, led: &Led, said: &mut Vec<Refusal>) -> bool {
-        let config = led.there.join("config.worktree");
-        if undo::is_there(&config) && (self.gently || !self.is_held(&config)) {
-            self.take_away(config, said);
-        }
-        ["gitdir", "commondir"].iter().all(|name| undo::one_name(&led.there.join(name)).is_ok())
-    }
-
-    /// Cleans it until it is clean: a command that still runs may write meanwhile. Whether it is.
-    fn settle_administration(
+    /// Takes away everything in an administration that would run and isn't as the user had it. Again, until there is
+    /// nothing: a command that still runs may write meanwhile. Gives what is left.
+    pub(super) fn settle(
         &self,
-        there: &Path,
-        of_submodule: Option<&Path>,
+        root: &Path,
+        users: Option<&Administration>,
         said: &mut Vec<Refusal>,
-    ) -> bool {
-        (0..TRIES).any(|_| {
-            self.clean_administration(there, of_submodule, said);
-            self.is_settled(there, of_submodule)
-        })
-    }
-
-    fn clean_administration(&self, there: &Path, of_submodule: Option<&Path>, said: &mut Vec<Refusal>) {
-        let config = there.join("config");
-        for path in unwanted(there) {
-            if undo::is_there(&path) {
-                self.take_away(path, said);
+    ) -> Vec<PathBuf> {
+        let mut left = Vec::new();
+        for _ in 0..TRIES {
+            let mut round = Round { ground: self, users, root, said, touched: Vec::new() };
+            round.go();
+            left = round.touched;
+            if left.is_empty() {
+                break;
             }
         }
-        said.extend(check_new_config(&config, of_submodule, self.gently));
-        for path in repository::worktree_configs(&config).into_iter().filter(|path| !self.is_held(path)) {
-            self.take_away(path, said);
-        }
-        let hooks = there.join("hooks");
-        undo::open_up(&hooks);
-        match hooks_that_run(&hooks) {
-            Ok(names) if names.is_empty() => {}
-            Ok(names) if !self.gently => {
-                for path in names {
-                    self.take_away(path, said);
-                }
-            }
-            // Not a folder, a link to one, or more than can be looked through.
-            _ => self.take_away(hooks, said),
-        }
-    }
-
-    /// Whether nothing is left in an administration that would run.
-    fn is_settled(&self, there: &Path, of_submodule: Option<&Path>) -> bool {
-        !unwanted(there).iter().any(|path| undo::is_there(path))
-            && hooks_that_run(&there.join("hooks")).is_ok_and(|names| names.is_empty())
-            && is_clean(&there.join("config"), of_submodule)
+        left
     }
 
     /// The last means where something would still run.
@@ -182,9 +143,164 @@ impl Ground<'_> {
     }
 }
 
-/// Names in the administration of a repository that a command has made which lead git elsewhere.
-fn unwanted(there: &Path) -> [PathBuf; 2] {
-    ["commondir", "config.worktree"].map(|name| there.join(name))
+/// One look at all folders of an administration.
+struct Round<'a, 'g> {
+    ground: &'a Ground<'g>,
+    users: Option<&'a Administration>,
+    root: &'a Path,
+    said: &'a mut Vec<Refusal>,
+    /// What wasn't as it should be.
+    touched: Vec<PathBuf>,
+}
+
+impl Round<'_, '_> {
+    fn go(&mut self) {
+        let found = Administration::look(self.root, self.users, limits::GIT_FOLDERS_SEEN_MAX);
+        let users_whole = |path: &Path| self.users.is_some_and(|users| users.whole.contains(path));
+        let whole: Vec<PathBuf> = found.whole.iter().filter(|path| !users_whole(path)).cloned().collect();
+        for path in whole {
+            self.take_folder(path);
+        }
+        for (path, folder) in &found.folders {
+            if self.users.is_some_and(|users| users.whole.iter().any(|whole| path.starts_with(whole))) {
+                continue;
+            }
+            let users = self.users.and_then(|users| users.folders.get(path));
+            match users.filter(|users| users.is_same(folder)) {
+                Some(users) => {
+                    let new: Vec<OsString> = folder.held.difference(&users.held).cloned().collect();
+                    for name in new {
+                        self.take_name(path.join(name));
+                    }
+                    if users.made {
+                        self.check_worktree(path);
+                    }
+                }
+                None => self.check_new(path, folder),
+            }
+            for name in folder.sequences() {
+                for file in sequence::judged(&path.join(name)) {
+                    self.check_sequence(&file);
+                }
+            }
+        }
+    }
+
+    fn take_name(&mut self, path: PathBuf) {
+        let is_open = self.ground.open.contains(&path);
+        // An empty folder is nothing that git obeys; one may stand in for hooks.
+        if !is_open && undo::is_there(&path) && !placeholders::stands(&path) {
+            self.ground.take_away(path.clone(), self.said);
+            self.touched.push(path);
+        }
+    }
+
+    /// More than can be looked at: a folder that holds nothing of the user's goes whole.
+    fn take_folder(&mut self, path: PathBuf) {
+        if path == self.root {
+            let done = "a command has put so much there that nobody can look through it; look before you use git here";
+            self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
+        } else {
+            let done = match undo::rename_aside(&path) {
+                Ok(aside) => {
+                    format!("a command has put so much there that it was renamed to `{}`", shown(&aside))
+                }
+                Err(error) => format!("a command has put too much there, and it can't be renamed: {error}"),
+            };
+            self.said.push(Refusal::Protected { path: path.clone(), done });
+        }
+        self.touched.push(path);
+    }
+
+    /// A folder that a command has made.
+    fn check_new(&mut self, path: &Path, folder: &Folder) {
+        for name in &folder.held {
+            let at = path.join(name);
+            match (folder.kind, name.to_str().unwrap_or_default()) {
+                (Kind::Git, "config") => {
+                    let owner = repository::owner(path);
+                    if let Some(said) = check_new_config(&at, owner.as_deref(), self.ground.gently) {
+                        self.said.push(said);
+                        self.touched.push(at);
+                    }
+                }
+                (Kind::Git, "hooks") => self.check_new_hooks(at),
+                (Kind::Worktree, "gitdir" | "commondir") => {}
+                _ => self.take_name(at),
+            }
+        }
+        if folder.kind == Kind::Worktree {
+            self.check_worktree(path);
+        }
+    }
+
+    /// The way back of a worktree that a command has made.
+    fn check_worktree(&mut self, path: &Path) {
+        for name in ["gitdir", "commondir"] {
+            let at = path.join(name);
+            let good = undo::one_name(&at).is_ok()
+                && at.symlink_metadata().is_ok_and(|found| found.is_file())
+                && (name == "gitdir" || repository::is_own_worktree(path, self.root_of(path)));
+            if undo::is_there(&at) && !good {
+                self.take_name(at);
+            }
+        }
+    }
+
+    /// The administration that a worktree's folder lies in.
+    fn root_of<'p>(&self, path: &'p Path) -> &'p Path {
+        path.ancestors().nth(2).unwrap_or(path)
+    }
+
+    fn check_new_hooks(&mut self, hooks: PathBuf) {
+        undo::open_up(&hooks);
+        match hooks_that_run(&hooks) {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) if !self.ground.gently => {
+                for path in names {
+                    self.ground.take_away(path.clone(), self.said);
+                    self.touched.push(path);
+                }
+            }
+            // Not a folder, a link to one, or more than can be looked through.
+            _ => {
+                self.ground.take_away(hooks.clone(), self.said);
+                self.touched.push(hooks);
+            }
+        }
+    }
+
+    /// What git goes on with.
+    fn check_sequence(&mut self, file: &Path) {
+        let before = self.users.map(|users| users.sequence(file)).unwrap_or_default();
+        let now = match undo::read(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            read => read.ok(),
+        };
+        let stays = now.as_ref().map(|(now, _)| sequence::judge(file, now, &before));
+        let done = match (stays, now) {
+            (Some(Stays::All), Some((_, false))) => return,
+            // By another name it could be written.
+            (Some(Stays::All), _) if undo::one_name(file).is_ok() => return,
+            (Some(Stays::Some(kept, out)), _) => match undo::replace(file, &kept) {
+                Ok(()) => format!(
+                    "a command put {out} lines there that git would run when it goes on, and they were taken out"
+                ),
+                Err(_) => undo::take_away(file),
+            },
+            _ => match self.ground.gently {
+                true => undo::put_aside(file, file.parent().unwrap_or(file)),
+                false => undo::take_away(file),
+            },
+        };
+        self.said.push(Refusal::Protected { path: file.to_owned(), done });
+        self.touched.push(file.to_owned());
+    }
+}
+
+/// Whether a path is a name of git's that has to have one name only.
+pub(super) fn is_obeyed_file(path: &Path) -> bool {
+    path.file_name().is_some_and(is_obeyed)
 }
 
 /// What lies in a folder of hooks and isn't a sample.

@@ -91,17 +91,6 @@ pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently:
     })
 }
 
-/// Whether nothing is in the configuration of a repository that a command has made but what may be.
-pub(super) fn is_clean(path: &Path, of_submodule: Option<&Path>) -> bool {
-    match undo::read(path) {
-        Ok((bytes, others)) => {
-            let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
-            gitconfig::parse(&bytes).is_ok() && without.is_none() && !others
-        }
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
-}
-
 /// Whether an entry may be in the configuration of a repository that a command has made.
 fn may_be(path: &Path, of_submodule: Option<&Path>, entry: &Entry) -> bool {
     let leads_here = || {

@@ -9,8 +9,9 @@ use haft::ports::Refusal;
 
 use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
+use crate::profile::administration::{Administration, Folder, Kind};
 use crate::profile::journal::Known;
-use crate::profile::{limits, placeholders, repository, shown, undo, walk};
+use crate::profile::{limits, placeholders, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
 pub(super) fn undo_config(path: &Path, before: &[u8], notes: &mut Vec<String>) -> bool {
@@ -43,14 +44,16 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 }
 
 /// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
-pub(super) fn clean_new(known: &Known, home: Option<&Path>, notes: &mut Vec<String>) -> bool {
+pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
-    let found = known.repositories.iter().take(limits::REPOSITORIES_MAX);
-    let held: Vec<_> = found.filter_map(|work| repository::find(work, home).ok().flatten()).collect();
-    let ground = Ground { workspaces: &workspaces, held: &held, is_users: &is_known, gently: true };
+    let ground =
+        Ground { workspaces: &workspaces, roots: &known.roots, open: &[], is_users: &is_known, gently: true };
     let mut said = Vec::new();
     let mut done = true;
+    for root in known.roots.iter().filter(|root| root.is_dir()) {
+        done &= ground.settle(root, Some(&recorded(known, root)), &mut said).is_empty();
+    }
     for work in repositories(&workspaces, known.more, notes).into_iter().filter(|work| !is_known(work)) {
         done &= ground.clean(&work, &mut said) != Cleaned::Fails;
     }
@@ -67,6 +70,22 @@ pub(super) fn clean_new(known: &Known, home: Option<&Path>, notes: &mut Vec<Stri
         notes.push(format!("and {} more like that", told - limits::NAMES_TOLD_MAX));
     }
     done
+}
+
+/// What the user had in the folders of git of one repository.
+fn recorded(known: &Known, root: &Path) -> Administration {
+    let mut found = Administration::default();
+    for folder in known.folders.iter().filter(|folder| folder.path.starts_with(root)) {
+        match Kind::of_letter(folder.kind) {
+            Some(kind) => {
+                let held = folder.names.iter().cloned().collect();
+                found.folders.insert(folder.path.clone(), Folder::recorded(kind, held));
+            }
+            None => drop(found.whole.insert(folder.path.clone())),
+        }
+    }
+    found.sequences.extend(known.sequences.iter().filter(|(path, _)| path.starts_with(root)).cloned());
+    found
 }
 
 /// Folders with a repository in these working directories; directly in them only, where others may be the user's.

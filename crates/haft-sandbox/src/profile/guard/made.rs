@@ -33,25 +33,22 @@ impl Guard {
             }
             for work in new {
                 if self.check_new(&work, known, said) == Cleaned::Stays
-                    && let Ok(Some(mut repository)) = repository::find(&work, self.home.as_deref())
+                    && let Some((mut repository, _)) = repository::find(&work, self.home.as_deref())
                 {
                     // What was made in the session vouches for nothing outside of it.
                     repository.elsewhere.clear();
                     let mut state = self.state();
                     state.plain.retain(|plain| *plain != work);
                     state.repositories.push(repository);
+                    self.learn_new(&mut state);
                 }
                 looked_at.push(work);
             }
         }
         self.look_at_nested(known, said);
         if self.state().repositories.len() > known {
-            self.take_away_unwanted(said);
-            let new: Vec<PathBuf> = self.state().repositories[known..]
-                .iter()
-                .flat_map(|repository| repository.fixed.iter().chain([&repository.config]).cloned())
-                .collect();
-            self.watch.learn(&new);
+            self.put_missing_aside(said);
+            self.watch.learn(&self.watched());
         }
     }
 
@@ -100,12 +97,21 @@ impl Guard {
     /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
     /// all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
-        let (held, users) = {
+        let (roots, users) = {
             let state = self.state();
-            (state.repositories[..held].to_vec(), state.nested.users().0.clone())
+            (
+                self.roots(&state.repositories[..held.min(state.repositories.len())]),
+                state.nested.users().0.clone(),
+            )
         };
         let is_users = |work: &Path| users.contains(work);
-        let ground = Ground { workspaces: &self.workspaces, held: &held, is_users: &is_users, gently: false };
+        let ground = Ground {
+            workspaces: &self.workspaces,
+            roots: &roots,
+            open: &[],
+            is_users: &is_users,
+            gently: false,
+        };
         ground.clean(work, said)
     }
 
@@ -113,7 +119,7 @@ impl Guard {
     /// what an index calls a submodule.
     fn entered_by_itself(&self) -> Vec<PathBuf> {
         let mut state = self.state();
-        let State { repositories, plain, indexes, .. } = &mut *state;
+        let State { repositories, plain, indexes, nested, .. } = &mut *state;
         let mut found = plain.clone();
         found.extend(left::near(&self.workspaces));
         for repository in repositories.iter() {
@@ -121,10 +127,17 @@ impl Guard {
             let links = indexes.links(&there.join("index"));
             found.extend(links.iter().map(|link| repository.work.join(link)));
         }
+        let looks_everywhere = nested.users().1;
         found.retain(|work| {
             let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace));
             let known = repositories.iter().any(|repository| repository.work == *work);
-            inside && !known && undo::is_there(&work.join(".git"))
+            // A worktree isn't held, so that it can be removed again; it is looked at with all others.
+            let is_worktree = || {
+                let led = repository::administration(work);
+                led.is_some_and(|led| led.parent().is_some_and(|above| above.ends_with(".git/worktrees")))
+            };
+            let git = work.join(".git");
+            inside && !known && undo::is_there(&git) && !(looks_everywhere && git.is_file() && is_worktree())
         });
         found.sort();
         found.dedup();

@@ -1,0 +1,288 @@
+//! What git keeps of a repository, and what of that a command may make.
+//!
+//! git obeys more names in its folders than anybody remembers, and learns new ones. So it is said which of them commands
+//! may make, change and remove: objects, references, logs, indexes, lock files, messages, what git goes on with. Every
+//! other name is *held*: one that is there can't be changed, one that a command makes is taken away when it has ended, or,
+//! if this program is killed, when the next session starts. The same list counts in every folder that git takes for one of
+//! its own: `.git`, `modules/**`, `worktrees/*`, `worktrees/*/modules/**`.
+//!
+//! Folders are read again only when they have changed. Where there are more of them than can be held one by one, `modules`
+//! and `worktrees` are held as a whole; nothing is ever left out.
+//!
+//! Left to others: holding (`guard`), taking away (`guard::clean`), what is in lists of things to do (`sequence`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::{limits, nested, read_small, sequence, undo};
+
+/// What a folder is to git.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The administration of a repository.
+    Git,
+    /// What a worktree has of its own.
+    Worktree,
+    /// `modules`, and folders in it that only group others.
+    Modules,
+    /// `worktrees`.
+    Worktrees,
+}
+
+impl Kind {
+    const LETTERS: [(Kind, u8); 4] =
+        [(Kind::Git, b'g'), (Kind::Worktree, b't'), (Kind::Modules, b'm'), (Kind::Worktrees, b'l')];
+
+    /// How it is written down.
+    pub(super) fn letter(self) -> u8 {
+        Kind::LETTERS.iter().find(|(kind, _)| *kind == self).map_or(b'?', |(_, letter)| *letter)
+    }
+
+    pub(super) fn of_letter(letter: u8) -> Option<Kind> {
+        Kind::LETTERS.iter().find(|(_, of)| *of == letter).map(|(kind, _)| *kind)
+    }
+}
+
+/// Names of one administration that commands may make, change and remove.
+const FREE: [&str; 28] = [
+    "ADD_EDIT.patch",
+    "AUTO_MERGE",
+    "BISECT_ANCESTORS_OK",
+    "BISECT_EXPECTED_REV",
+    "BISECT_FIRST_PARENT",
+    "BISECT_LOG",
+    "BISECT_NAMES",
+    "BISECT_RUN",
+    "BISECT_START",
+    "BISECT_TERMS",
+    "COMMIT_EDITMSG",
+    "EDIT_DESCRIPTION",
+    "HEAD",
+    "MERGE_AUTOSTASH",
+    "MERGE_MODE",
+    "MERGE_RR",
+    "NOTES_MERGE_PARTIAL",
+    "NOTES_MERGE_REF",
+    "NOTES_MERGE_WORKTREE",
+    "addp-hunk-edit.diff",
+    "gc.log",
+    "gc.pid",
+    "index",
+    "info",
+    "locked",
+    "logs",
+    "refs",
+    "reftable",
+];
+/// The same where it is a repository, and not only a worktree of one.
+const FREE_IN_GIT: [&str; 7] =
+    ["description", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
+/// How such names begin and end.
+const FREE_BEGINS: [&str; 4] = ["index.", "next-index-", "sharedindex.", "shallow_"];
+const FREE_ENDS: [&str; 4] = [".lock", "_HEAD", "_MSG", "_EDITMSG"];
+/// What a name holds that was put aside, and that nobody obeys.
+const ASIDE: &str = ".undone-";
+
+/// Held names that git obeys wherever they are.
+const OBEYED: [&str; 5] = ["config", "hooks", "config.worktree", "commondir", "gitdir"];
+/// Files by one of which git knows an administration, or a careful reader the rest of one.
+const MARKS: [&str; 6] = ["HEAD", "config", "commondir", "config.worktree", "packed-refs", "index"];
+
+/// Which folder it is: numbers are used again, so when it was made counts too.
+pub(super) type Id = (u64, u64, u128);
+
+/// Which folder or file a path names now.
+pub(super) fn id(path: &Path) -> Option<Id> {
+    let found = path.symlink_metadata().ok()?;
+    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    Some((found.dev(), found.ino(), born.map_or(0, |born| born.as_nanos())))
+}
+
+/// A folder of git.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    pub(super) kind: Kind,
+    pub(super) id: Option<Id>,
+    /// Names in it that no command may make or change.
+    pub(super) held: BTreeSet<OsString>,
+    /// A command has made it, so it can be removed again.
+    pub(super) made: bool,
+    /// When it changed, unless that was just before it was read.
+    pub(super) changed: Option<(i64, i64)>,
+    inside: Vec<OsString>,
+    sequences: Vec<OsString>,
+}
+
+/// All folders of git of one repository.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Administration {
+    pub(super) folders: BTreeMap<PathBuf, Folder>,
+    /// Files that say what git goes on with, as they are.
+    pub(super) sequences: BTreeMap<PathBuf, Vec<u8>>,
+    /// Folders with too much in them to be told apart.
+    pub(super) whole: BTreeSet<PathBuf>,
+}
+
+impl Administration {
+    /// What is there now; what hasn't changed since `before` isn't read again. No more than `max` folders are told apart.
+    pub(super) fn look(root: &Path, before: Option<&Administration>, max: usize) -> Administration {
+        let mut found = Administration::default();
+        let mut left = vec![(root.to_owned(), None)];
+        while let Some((path, above)) = left.pop() {
+            let known = before.and_then(|before| before.folders.get(&path));
+            let folder = match Folder::read(&path, above, known) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => continue,
+                Err(TooMuch) => {
+                    found.whole.insert(path);
+                    continue;
+                }
+            };
+            for name in &folder.sequences {
+                for file in sequence::judged(&path.join(name)) {
+                    if let Some(bytes) = read_small(&file) {
+                        found.sequences.insert(file, bytes);
+                    }
+                }
+            }
+            left.extend(folder.inside.iter().map(|name| (path.join(name), Some(folder.kind))));
+            found.folders.insert(path, folder);
+            if found.folders.len() > max {
+                found.hold_inside(root);
+                break;
+            }
+        }
+        found
+    }
+
+    /// Tells nothing apart that lies in the outermost folder.
+    fn hold_inside(&mut self, root: &Path) {
+        self.folders.retain(|path, _| path == root);
+        let inside = self.folders.get(root).map(|folder| folder.inside.clone()).unwrap_or_default();
+        self.whole.extend(inside.iter().map(|name| root.join(name)));
+    }
+
+    /// Everything that no command may change, and whether git obeys it for certain. Hooks also where there are none.
+    pub(super) fn held(&self) -> impl Iterator<Item = (PathBuf, bool)> + '_ {
+        let of_folder = |(path, folder): (&PathBuf, &Folder)| {
+            let hooks = (folder.kind == Kind::Git && !folder.made).then(|| OsString::from("hooks"));
+            let hooks = hooks.filter(|hooks| !folder.held.contains(hooks));
+            let free = |name: &&OsString| !(folder.made && (*name == "gitdir" || *name == "commondir"));
+            let names: Vec<OsString> = folder.held.iter().filter(free).cloned().chain(hooks).collect();
+            let path = path.clone();
+            names.into_iter().map(move |name| {
+                let obeyed = OBEYED.iter().any(|obeyed| name == *obeyed);
+                (path.join(name), obeyed)
+            })
+        };
+        self.whole.iter().map(|path| (path.clone(), false)).chain(self.folders.iter().flat_map(of_folder))
+    }
+
+    /// What the user had in files of the same folder as this one.
+    pub(super) fn sequence(&self, file: &Path) -> Vec<&[u8]> {
+        let beside = self.sequences.iter().filter(|(path, _)| path.parent() == file.parent());
+        beside.map(|(_, bytes)| bytes.as_slice()).collect()
+    }
+}
+
+/// More names than can be looked at.
+struct TooMuch;
+
+impl Folder {
+    /// One that was written down: of which only the names are known.
+    pub(super) fn recorded(kind: Kind, held: BTreeSet<OsString>) -> Folder {
+        Folder { kind, id: None, held, made: false, changed: None, inside: Vec::new(), sequences: Vec::new() }
+    }
+
+    /// Whether this is the same folder, as far as is known.
+    pub(super) fn is_same(&self, other: &Folder) -> bool {
+        self.kind == other.kind && (self.id.is_none() || other.id.is_none() || self.id == other.id)
+    }
+
+    /// Folders with lists of what is to be done.
+    pub(super) fn sequences(&self) -> &[OsString] {
+        &self.sequences
+    }
+
+    /// Reads one that lies in a folder of this kind.
+    fn read(path: &Path, above: Option<Kind>, known: Option<&Folder>) -> Result<Option<Folder>, TooMuch> {
+        let Ok(found) = path.symlink_metadata() else { return Ok(None) };
+        if !found.is_dir() {
+            return Ok(None);
+        }
+        let changed = (found.ctime(), found.ctime_nsec());
+        if let Some(known) = known.filter(|known| known.changed == Some(changed)) {
+            return Ok(Some(known.clone()));
+        }
+        let names = names(path)?;
+        let kind = match above {
+            None => Kind::Git,
+            Some(Kind::Git | Kind::Worktree) if path.ends_with("worktrees") => Kind::Worktrees,
+            Some(Kind::Git | Kind::Worktree) => Kind::Modules,
+            Some(Kind::Worktrees) => Kind::Worktree,
+            Some(Kind::Modules) if is_administration(&names) => Kind::Git,
+            Some(Kind::Modules) => Kind::Modules,
+        };
+        let changed = (!nested::is_fresh(found.ctime())).then_some(changed);
+        let (held, inside, sequences) = Default::default();
+        let mut folder = Folder { kind, id: id(path), held, made: false, changed, inside, sequences };
+        for (name, is_folder) in names {
+            let text = name.to_str().unwrap_or_default();
+            match kind {
+                Kind::Modules | Kind::Worktrees if is_folder => folder.inside.push(name),
+                Kind::Git | Kind::Worktree if is_free(kind, text) => {}
+                Kind::Git if is_folder && text == "worktrees" => folder.inside.push(name),
+                Kind::Git | Kind::Worktree if is_folder && text == "modules" => folder.inside.push(name),
+                Kind::Git | Kind::Worktree if is_folder && sequence::FOLDERS.contains(&text) => {
+                    folder.sequences.push(name);
+                }
+                _ => drop(folder.held.insert(name)),
+            }
+        }
+        if folder.held.len() > limits::GIT_NAMES_MAX {
+            return Err(TooMuch);
+        }
+        Ok(Some(folder))
+    }
+}
+
+/// The names in a folder, and which are folders. One that can't be read at all is too much.
+fn names(path: &Path) -> Result<Vec<(OsString, bool)>, TooMuch> {
+    let mut names = Vec::new();
+    let entries = fs::read_dir(path).or_else(|_| {
+        undo::open_up(path);
+        fs::read_dir(path)
+    });
+    for entry in entries.map_err(|_| TooMuch)?.flatten() {
+        if names.len() >= limits::GIT_ENTRIES_MAX {
+            return Err(TooMuch);
+        }
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        names.push((entry.file_name(), is_folder));
+    }
+    Ok(names)
+}
+
+/// Whether a folder in `modules` is an administration, and doesn't just group others: whole, or what is left of one.
+fn is_administration(names: &[(OsString, bool)]) -> bool {
+    let has = |wanted: &str, folder: bool| names.iter().any(|(name, is)| name == wanted && *is == folder);
+    MARKS.iter().any(|mark| has(mark, false)) || has("objects", true) && has("refs", true)
+}
+
+/// Whether commands may make a name and change it.
+fn is_free(kind: Kind, name: &str) -> bool {
+    FREE.contains(&name)
+        || kind == Kind::Git && FREE_IN_GIT.contains(&name)
+        || FREE_BEGINS.iter().any(|begin| name.starts_with(begin))
+        || FREE_ENDS.iter().any(|end| name.ends_with(end))
+        || name.contains(ASIDE)
+}
+
+/// Whether git obeys a name in its folders for certain.
+pub(super) fn is_obeyed(name: &OsStr) -> bool {
+    OBEYED.iter().any(|obeyed| name == *obeyed)
+}

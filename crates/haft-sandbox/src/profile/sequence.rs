@@ -1,0 +1,165 @@
+//! What git goes on with: a rebase, a cherry-pick or patches that stopped half-way.
+//!
+//! `git rebase --continue` runs every `exec` line that is left to do, and a strategy is a program. Commands have to write
+//! these files, since they begin and continue such things themselves; so when one has ended, what would run is taken out,
+//! unless the user had put it there. A file that nobody judges says nothing that runs.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::gitconfig;
+
+/// Folders of git with such files.
+pub(super) const FOLDERS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+
+/// Strategies that git has itself.
+const STRATEGIES: [&str; 7] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree", "recursive-ours"];
+/// What a line of a list may begin with.
+const PLAIN_LINES: [&str; 21] = [
+    "pick",
+    "p",
+    "reword",
+    "r",
+    "edit",
+    "e",
+    "squash",
+    "s",
+    "fixup",
+    "f",
+    "drop",
+    "d",
+    "label",
+    "l",
+    "reset",
+    "t",
+    "merge",
+    "m",
+    "update-ref",
+    "u",
+    "noop",
+];
+/// How options of `git apply` may begin that patches are applied with.
+const APPLY: [&str; 8] = [
+    "-C",
+    "-p",
+    "--whitespace=",
+    "--exclude=",
+    "--include=",
+    "--reject",
+    "--ignore-space-change",
+    "--ignore-whitespace",
+];
+
+/// The files of such a folder that are judged.
+pub(super) const JUDGED: [&str; 7] =
+    ["git-rebase-todo", "git-rebase-todo.backup", "todo", "strategy", "opts", "author-script", "apply-opt"];
+
+/// What may stay of a file. `before` is all that the user had in such files.
+pub(super) fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> Stays {
+    if before.contains(&now) {
+        return Stays::All;
+    }
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let all_or_none = |good: bool| if good { Stays::All } else { Stays::Nothing };
+    match name {
+        "strategy" => all_or_none(text(now).is_some_and(|text| STRATEGIES.contains(&text.trim()))),
+        "opts" => all_or_none(gitconfig::parse(now).is_ok_and(|entries| {
+            entries.iter().all(|entry| {
+                let value = entry.value.as_deref().unwrap_or_default();
+                entry.section == "options" && (entry.key != "strategy" || STRATEGIES.contains(&value))
+            })
+        })),
+        "author-script" => all_or_none(text(now).is_some_and(|text| text.lines().all(is_author))),
+        "apply-opt" => all_or_none(text(now).is_some_and(|text| {
+            let words = text.split_whitespace().map(|word| word.trim_matches('\''));
+            words
+                .filter(|word| !word.is_empty())
+                .all(|word| APPLY.iter().any(|option| word.starts_with(option)))
+        })),
+        _ => lines(now, before),
+    }
+}
+
+/// What of a file may stay.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stays {
+    All,
+    /// This much; and how many lines were taken out.
+    Some(Vec<u8>, usize),
+    Nothing,
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+/// `GIT_AUTHOR_NAME='…'`, as git writes it; versions that are old have a shell read it.
+fn is_author(line: &str) -> bool {
+    let value = ["NAME", "EMAIL", "DATE"]
+        .iter()
+        .find_map(|key| line.strip_prefix("GIT_AUTHOR_")?.strip_prefix(key)?.strip_prefix('='));
+    let Some(value) = value.and_then(|value| value.strip_prefix('\'')?.strip_suffix('\'')) else {
+        return line.is_empty();
+    };
+    !value.replace("'\\''", "").replace("'\\!'", "").contains('\'')
+}
+
+/// A list of what is to be done, without lines that run something and that the user hadn't there.
+fn lines(now: &[u8], before: &[&[u8]]) -> Stays {
+    let had =
+        |line: &[u8]| before.iter().any(|before| before.split(|byte| *byte == b'\n').any(|had| had == line));
+    let (mut kept, mut out) = (Vec::new(), 0);
+    for line in now.split_inclusive(|byte| *byte == b'\n') {
+        let bare = line.strip_suffix(b"\n").unwrap_or(line);
+        let word = bare.trim_ascii_start().split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).next();
+        let word = word.unwrap_or_default();
+        let plain = word.is_empty()
+            || word.starts_with(b"#")
+            || matches!(word, b"break" | b"b")
+            || PLAIN_LINES.iter().any(|plain| plain.as_bytes() == word);
+        if plain || had(bare) {
+            kept.extend(line);
+        } else {
+            out += 1;
+        }
+    }
+    if out == 0 { Stays::All } else { Stays::Some(kept, out) }
+}
+
+/// The judged files in a folder of git, whether they are there or not.
+pub(super) fn judged(folder: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    JUDGED.iter().map(move |name| folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(name: &str, now: &str) -> Stays {
+        judge(Path::new(name), now.as_bytes(), &[b"pick 1\nexec make test\n"])
+    }
+
+    #[test]
+    fn what_runs_goes_and_the_rest_stays() {
+        let todo =
+            "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\nbreak\nfoo\nu refs/x";
+        let kept = "pick 1 # x\nexec make test\n# exec\nbreak\nu refs/x";
+        for name in ["git-rebase-todo", "todo"] {
+            assert_eq!(judged(name, todo), Stays::Some(kept.into(), 4));
+        }
+        for (name, good, bad) in [
+            ("strategy", "ort\n", "x/../../evil"),
+            ("opts", "[options]\n\tedit = true\n\tstrategy = ours\n", "[options]\n\tstrategy = x/y\n"),
+            (
+                "author-script",
+                "GIT_AUTHOR_NAME='O'\\''x $(y)'\nGIT_AUTHOR_DATE='@1 +0'\n",
+                "GIT_AUTHOR_NAME='a';evil\n",
+            ),
+            ("apply-opt", " '--whitespace=fix' '-p1'\n", " '--unsafe-paths'\n"),
+        ] {
+            assert_eq!(judged(name, good), Stays::All, "{name}");
+            assert_eq!(judged(name, bad), Stays::Nothing, "{name}");
+        }
+        assert_eq!(judged("strategy", "pick 1\nexec make test\n"), Stays::All, "as the user had it");
+    }
+}
