@@ -13,6 +13,7 @@ use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
+use crate::kept::args::{LogArgs, SessionsArgs};
 use crate::mcp::args::McpArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
 use crate::serve::args::ServeArgs;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Dispatch(DispatchArgs),
     /// Try what the sandbox needs, and say what is doubtful about the settings.
     Doctor(DoctorArgs),
+    /// Show what a session did: what ran, allowed by whom, and what was refused.
+    Log(LogArgs),
     /// List, try, add, approve and call servers of the Model Context Protocol.
     Mcp(McpArgs),
     /// Ask a model, run its calls, until it has an answer. Without a key, play a tour.
@@ -55,6 +58,8 @@ pub(crate) enum Command {
     Script(ScriptArgs),
     /// Offer all tools to any client of the Model Context Protocol, under your rules.
     Serve(ServeArgs),
+    /// List, show and remove the sessions that are kept.
+    Sessions(SessionsArgs),
     /// Show what all settings say together, and which file says it.
     Settings(SettingsArgs),
     /// List the tools that a model would be offered.

@@ -16,6 +16,7 @@ mod doctor;
 mod given;
 mod hooks;
 mod interrupt;
+mod kept;
 mod mcp;
 mod output;
 mod processes;
@@ -76,10 +77,12 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
         Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
         Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
+        Command::Log(args) => kept::log::run(&args, &cli.common),
         Command::Mcp(args) => mcp::run(&args, &cli.common),
         Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
         Command::Script(args) => script::run(&args),
         Command::Serve(args) => serve::run(&args, &cli.common.with(args.common.clone())),
+        Command::Sessions(args) => kept::sessions::run(&args, &cli.common),
         Command::Settings(args) => settings::run(&args, &cli.common),
         Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),

@@ -16,14 +16,17 @@ mod show;
 mod tour;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haft::Engine;
+use haft::env::Lookup;
 use haft::ports::{Asker, Mode as _};
+use haft_journal::Began;
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::{RunSettings, Search};
-use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
+use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
 use haft_provider::{Conversation, Deferral, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
@@ -37,7 +40,9 @@ use self::tour::Tour;
 use crate::agents::kinds::Kinds;
 use crate::agents::{Agents, Setup};
 use crate::args::Common;
+use crate::given;
 use crate::interrupt::Interrupts;
+use crate::kept::{Keeping, Resumed};
 use crate::mcp::sample::ModelSampler;
 use crate::session::{self, Lent, Links, Pool, Session};
 use crate::{Exit, Usage, output};
@@ -52,22 +57,25 @@ const NO_KEY: &str = "no key is configured: set ANTHROPIC_API_KEY, OPENAI_API_KE
                       yours with --provider and --base-url; `haft run` without a prompt plays a tour";
 
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
-    if args.go_on || args.resume.is_some() {
-        return Err(Usage(
-            "nothing to continue: sessions are not kept yet; leave --continue and --resume out".into(),
-        ));
-    }
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
+    let resumed = resumed(args, &common, &lookup)?;
+    let args = &match &resumed {
+        Some(resumed) => args.like(&resumed.recovered.last)?,
+        None => args.clone(),
+    };
     if !provider::is_configured(args, &common, &lookup)? {
         if args.prompt.is_some() && !tour_may_answer(args) {
             return Err(Usage(NO_KEY.to_owned()));
         }
         return tour(args, &common, &interrupts);
     }
-    let mut session = session::open(&common)?;
+    let mut session = match &resumed {
+        Some(resumed) => session::open_again(&common, &resumed.id)?,
+        None => session::open(&common)?,
+    };
     let settings = &session.given.loaded.settings.run;
     let search = session.given.loaded.settings.tool_search.as_ref();
     let deferral = search.and_then(|at| at.value.native).map(|native| match native {
@@ -82,6 +90,8 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let prompt = match (look, &args.prompt) {
         // A conversation.
         (Some(_), None) => None,
+        // What was cut off needs no new words.
+        (None, None) if resumed.as_ref().is_some_and(Resumed::waits) => None,
         (_, given) => Some(prompt::read(given.as_deref())?),
     };
     let memory = memory::read(&session.given, &common);
@@ -98,7 +108,34 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let kinds = Kinds::load(&session.given, &common);
     kinds.problems.iter().for_each(|words| output::warning(words));
     let (model, provider, others, form) = (chosen.model, chosen.provider, chosen.others, args.output);
-    Play { session, model, provider, others, kinds, options, prompt, form, look }.finish(&interrupts)
+    let began = Began {
+        provider: provider.to_owned(),
+        model: model.name().to_owned(),
+        wire: model.wire().name().to_owned(),
+        mode: session.policy.current().to_string(),
+        command: "run".to_owned(),
+        ..Began::in_folder(session.workspace.cwd())
+    };
+    let talked = resumed.as_ref().map(|resumed| resumed.conversation(model.wire())).transpose()?;
+    let given = &session.given;
+    let state = given.places.state_dir.as_deref();
+    let keeping = Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), &lookup);
+    if let Some(keeping) = &keeping {
+        let recorder = keeping.recorder();
+        session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
+    }
+    let talk = Kept { keeping, resumed: resumed.zip(talked) };
+    Play { session, model, provider, others, kinds, options, prompt, form, look, kept: talk }
+        .finish(&interrupts)
+}
+
+/// The session to go on with, if one is asked for.
+fn resumed(args: &RunArgs, common: &Common, lookup: Lookup<'_>) -> Result<Option<Resumed>, Usage> {
+    if !args.go_on && args.resume.is_none() {
+        return Ok(None);
+    }
+    let places = given::places(common.cwd.as_deref().unwrap_or(Path::new(".")), lookup)?;
+    Resumed::find(places.state_dir.as_deref(), args.resume.as_deref(), &places.cwd).map(Some)
 }
 
 /// Whether the provider is to search the web by itself: settings want it, and no rule denies the tool in whose place it does.
@@ -154,6 +191,7 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
         prompt: Some(tour::PROMPT.to_owned()),
         form: args.output,
         look: live::look(args.output, common, &|name| std::env::var_os(name)),
+        kept: Kept::default(),
     };
     let exit = play.finish(interrupts)?;
     // Before its folder is removed, nothing may run in it.
@@ -185,6 +223,97 @@ struct Play {
     form: RunForm,
     /// On a live screen, and how that looks.
     look: Option<Look>,
+    kept: Kept,
+}
+
+/// What is kept of a run, and what it goes on from.
+#[derive(Default)]
+struct Kept {
+    keeping: Option<Arc<Keeping>>,
+    resumed: Option<(Resumed, Conversation)>,
+}
+
+impl Kept {
+    /// The conversation to begin with; what hooks said first is in a new one.
+    fn conversation(&self, model: &dyn Model, first: Option<&str>) -> Conversation {
+        let mut conversation = match &self.resumed {
+            Some((_, talked)) => talked.clone(),
+            None => Conversation::new(model.wire()),
+        };
+        if let Some(first) = first {
+            conversation.say(first);
+            if let Some(keeping) = &self.keeping {
+                keeping.begins(&conversation);
+            }
+        }
+        conversation
+    }
+
+    /// What a session that goes on says first; a new one is named after it.
+    fn said(&self, words: &str) {
+        if let (Some(keeping), None) = (&self.keeping, &self.resumed) {
+            keeping.title(words);
+        }
+    }
+
+    /// A loop that keeps what is said.
+    fn keeps(&self, agent: Loop) -> Loop {
+        match &self.keeping {
+            Some(keeping) => agent.keeper(keeping.clone()),
+            None => agent,
+        }
+    }
+
+    /// Whether there is something to go on with before anybody says a word.
+    fn waits(&self) -> bool {
+        self.resumed.as_ref().is_some_and(|(resumed, _)| resumed.waits())
+    }
+
+    /// Says something to the model, after what was cut off the last time, if something was.
+    async fn play(
+        &mut self,
+        agent: &Loop,
+        handle: &Handle,
+        conversation: &mut Conversation,
+        words: Option<&str>,
+    ) -> Outcome {
+        let resumed = self.resumed.take().map(|(resumed, _)| resumed);
+        if let Some(told) = resumed.as_ref().and_then(Resumed::told) {
+            // A run that has not begun takes it.
+            let _ = handle.post(told);
+        }
+        let cut_off = resumed.as_ref().and_then(Resumed::cut_off);
+        let Some(cut_off) = cut_off else {
+            return match words {
+                Some(words) => agent.run(conversation, words).await,
+                None => agent.resume(conversation).await,
+            };
+        };
+        // They go in behind the results.
+        if let Some(words) = words {
+            let _ = handle.say(words);
+        }
+        match agent.take_up(conversation, cut_off).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                output::warning(&format!("the last message can't be read and is left out: {error}"));
+                agent.resume(conversation).await
+            }
+        }
+    }
+
+    /// The conversation begins again.
+    fn begins(&self, conversation: &Conversation) {
+        if let Some(keeping) = &self.keeping {
+            keeping.begins(conversation);
+        }
+    }
+
+    fn ended(&self, why: &Ended) {
+        if let Some(keeping) = &self.keeping {
+            keeping.ended(why.word());
+        }
+    }
 }
 
 impl Play {
@@ -196,10 +325,10 @@ impl Play {
             }
         }
         let prompt = match self.prompt.take() {
-            Some(prompt) => prompt,
-            None => prompt::read(None)?,
+            None if !self.kept.waits() => Some(prompt::read(None)?),
+            prompt => prompt,
         };
-        let Play { session, model, provider, others, kinds, options, form, .. } = self;
+        let Play { session, model, provider, others, kinds, options, form, mut kept, .. } = self;
         let Session { engine, policy, hooks, tasks, workspace, id, links, .. } = session;
         let agents = Agents::new(kinds);
         let handle = Handle::new();
@@ -240,9 +369,9 @@ impl Play {
                 Ok(first) => first,
                 Err(reason) => return Err(reason),
             };
-            let mut conversation = Conversation::new(model.wire());
-            if let Some(first) = first {
-                conversation.say(&first);
+            let mut conversation = kept.conversation(&*model, first.as_deref());
+            if let Some(prompt) = &prompt {
+                kept.said(prompt);
             }
             let account = Account::new();
             working.main_runs(&handle, &account);
@@ -252,9 +381,11 @@ impl Play {
                 .session(fired.clone())
                 .account(account)
                 .handle(handle.clone());
-            told.tell_run(Some(handle));
-            let outcome = agent.run(&mut conversation, &prompt).await;
+            let agent = kept.keeps(agent);
+            told.tell_run(Some(handle.clone()));
+            let outcome = kept.play(&agent, &handle, &mut conversation, prompt.as_deref()).await;
             fired.end().await;
+            kept.ended(&outcome.ended);
             Ok(outcome)
         });
         interrupts.tell_run(None);

@@ -72,7 +72,12 @@ pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
 
 /// The same with another environment than that of this process.
 pub(crate) fn open_with(common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
-    said(make(common, lookup, Purpose::Run)?)
+    said(make(common, lookup, Purpose::Run, None)?)
+}
+
+/// The same for a session that goes on under its id.
+pub(crate) fn open_again(common: &Common, id: &str) -> Result<Session, Usage> {
+    said(make(common, &|name| std::env::var_os(name), Purpose::Run, Some(id))?)
 }
 
 /// The same for who only looks: no sandbox is made, whatever the mode.
@@ -82,7 +87,7 @@ pub(crate) fn look(common: &Common) -> Result<Session, Usage> {
 
 /// Puts a session together for who only looks, and keeps what is doubtful about it for who asks.
 pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
-    make(common, &|name| std::env::var_os(name), Purpose::Look)
+    make(common, &|name| std::env::var_os(name), Purpose::Look, None)
 }
 
 /// What all sessions of a server stand on.
@@ -115,20 +120,20 @@ fn said(session: Session) -> Result<Session, Usage> {
     Ok(session)
 }
 
-fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose) -> Result<Session, Usage> {
-    assemble(|given| core(given, common, lookup), common, lookup, purpose)
+fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose, id: Option<&str>) -> Result<Session, Usage> {
+    let id = id.map_or_else(hooks::session_id, str::to_owned);
+    assemble(|given| core(given, common, lookup), common, lookup, (purpose, id))
 }
 
 fn assemble(
     tools: impl FnOnce(&Given) -> Result<Registry, Usage>,
     common: &Common,
     lookup: Lookup<'_>,
-    purpose: Purpose,
+    (purpose, id): (Purpose, String),
 ) -> Result<Session, Usage> {
     let ground = Ground::read(tools, common, lookup)?;
     let asker = if common.non_interactive { None } else { Terminal::open(ground.workspace.cwd()) };
     let asker = asker.map(|asker| Arc::new(asker) as Arc<dyn Asker>);
-    let id = hooks::session_id();
     let (base, policy, findings) = Base::new(ground, purpose, &id)?;
     let search = base.ground.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
     let mut gates = Gates::default();

@@ -99,6 +99,7 @@ fn hash(path: &Path) -> Option<String> {
     (bytes.len() as u64 <= HASHED_BYTES_MAX).then(|| sha256(&bytes))
 }
 
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+/// The SHA-256 of these bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

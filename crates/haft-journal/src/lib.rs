@@ -32,7 +32,7 @@ mod redact;
 mod store;
 mod writer;
 
-pub use self::disk::{Disk, RealDisk};
+pub use self::disk::{Disk, RealDisk, sha256};
 pub use self::journal::{Durability, Journal, Options};
 pub use self::line::Fault;
 pub use self::read::{Damage, Kept, read};

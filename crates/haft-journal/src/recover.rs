@@ -46,6 +46,8 @@ pub struct Recovered {
 pub enum CallState {
     /// It has its result.
     Finished {
+        /// The tool.
+        tool: String,
         /// Whether it is an error, and of which kind.
         error: Option<String>,
         /// What the model gets.
@@ -171,8 +173,8 @@ impl Recovered {
         for intent in intents {
             let outcome = outcomes.get(&(intent.agent.as_str(), intent.call.as_str()));
             let state = match outcome {
-                Some(OutcomeRecord { error, result: Some(blocks), .. }) => {
-                    CallState::Finished { error: error.clone(), blocks: blocks.clone() }
+                Some(OutcomeRecord { tool, error, result: Some(blocks), .. }) => {
+                    CallState::Finished { tool: tool.clone(), error: error.clone(), blocks: blocks.clone() }
                 }
                 _ if !intent.changes => CallState::Run,
                 _ => CallState::Unknown(Started::of(intent)),

@@ -15,7 +15,8 @@ mod de;
 pub mod edit;
 mod hook;
 pub(crate) mod input;
-pub(crate) mod jsonc;
+pub(crate) mod journal;
+mod jsonc;
 mod known;
 mod layer;
 mod mcp;
@@ -31,6 +32,7 @@ mod servers;
 mod web;
 
 pub use hook::{Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, OnFailure, Shell};
+pub use journal::{Durability, JournalSettings};
 pub use jsonc::{SETTINGS_DEPTH_MAX, Spot};
 pub use known::is_refused_variable;
 pub use layer::{Flags, Layer, Layers, Problem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, Warning};

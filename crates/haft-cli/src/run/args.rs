@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use haft_journal::Began;
+
+use crate::Usage;
 use crate::args::Common;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Examples:\n  haft run \"why does the parser drop the last line?\"\n  git diff | haft run -\n  haft run --provider openai-chat --base-url http://127.0.0.1:8080/v1 --model qwen3 \"…\"\n  haft run --script script.yaml \"…\"\n\n\
                   Keys: ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY. Without one a tour is played.\n\
@@ -30,10 +33,10 @@ pub(crate) struct RunArgs {
     /// A script in place of a model, in JSON or YAML.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// Go on with the last session. Sessions aren't kept yet, so there is none.
+    /// Go on with the last session of this folder: also one that was cut off in the middle of its calls.
     #[arg(long = "continue")]
     pub(crate) go_on: bool,
-    /// Go on with this session. Sessions aren't kept yet, so there is none.
+    /// Go on with this session, or the one whose id begins like this.
     #[arg(long, value_name = "ID", conflicts_with = "go_on")]
     pub(crate) resume: Option<String>,
     /// How often the model may be asked.
@@ -75,6 +78,24 @@ pub(crate) enum RunForm {
 }
 
 impl RunArgs {
+    /// The same, asking whom a session asked before, where nothing else is said.
+    pub(crate) fn like(&self, began: &Began) -> Result<RunArgs, Usage> {
+        let mut args = self.clone();
+        if args.provider != Choice::Auto || args.script.is_some() {
+            return Ok(args);
+        }
+        if Choice::from_str(&began.provider, false) == Ok(Choice::Scripted) {
+            return Err(Usage(
+                "this session was played from a script; name it again with --script".to_owned(),
+            ));
+        }
+        if let Ok(provider) = Choice::from_str(&began.provider, false) {
+            args.provider = provider;
+            args.model = args.model.or_else(|| Some(began.model.clone()).filter(|model| !model.is_empty()));
+        }
+        Ok(args)
+    }
+
     /// The common flags, with the lists of tools among their rules.
     pub(crate) fn rules(&self, mut common: Common) -> Common {
         common.allow.extend(self.allowed_tools.iter().flat_map(|text| rules(text)));

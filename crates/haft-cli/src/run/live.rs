@@ -10,13 +10,13 @@ use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::{Engine, Workspace};
 use haft_policy::gate::Policy;
-use haft_provider::run::{Account, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
+use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
 use haft_provider::{Conversation, Model, Usage as Tokens};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
 use super::hooks::Fired;
-use super::{Play, ended_by_hook, exit, notifying, pool, runtime};
+use super::{Kept, Play, ended_by_hook, exit, notifying, pool, runtime};
 use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given::Given;
@@ -56,7 +56,7 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
 impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, others, kinds, options, prompt, .. } = self;
+        let Play { session, model, others, kinds, options, prompt, kept, .. } = self;
         let Session { engine, policy, given, hooks, tasks, workspace, confined, links, .. } = session;
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
         let asker = notifying(Some(Arc::new(screen.asker())), &hooks);
@@ -102,15 +102,13 @@ impl Play {
         desk.remote.footer(model.name());
         let played = runtime.block_on(async {
             let first = fired.start(model.name()).await?;
+            let mut conversation = kept.conversation(&*model, first.as_deref());
             let mut talk =
-                Talk { desk: &desk, model, options, sink, fired: &fired, interrupts, agents: &agents };
-            let mut conversation = Conversation::new(talk.model.wire());
-            if let Some(first) = &first {
-                conversation.say(first);
-            }
-            let outcome = match prompt {
+                Talk { desk: &desk, model, options, sink, fired: &fired, interrupts, agents: &agents, kept };
+            let outcome = match &prompt {
                 Some(prompt) => {
-                    Some(talk.run(&mut screen, &mut conversation, &prompt, &Spent::default()).await.0)
+                    talk.kept.said(prompt);
+                    Some(talk.run(&mut screen, &mut conversation, Some(prompt), &Spent::default()).await.0)
                 }
                 None => {
                     talk.converse(&mut screen, conversation).await;
@@ -118,6 +116,7 @@ impl Play {
                 }
             };
             fired.end().await;
+            talk.kept.ended(outcome.as_ref().map_or(&Ended::Finished, |outcome| &outcome.ended));
             Ok::<_, String>(outcome)
         });
         interrupts.tell_run(None);
@@ -146,18 +145,27 @@ struct Talk<'a> {
     fired: &'a Arc<Fired>,
     interrupts: &'a Interrupts,
     agents: &'a Agents,
+    kept: Kept,
 }
 
 impl Talk<'_> {
     /// Until the user leaves.
     async fn converse(&mut self, screen: &mut Screen, mut conversation: Conversation) {
         let mut spent = Spent::default();
+        if self.kept.waits() {
+            let (outcome, leaves) = self.run(screen, &mut conversation, None, &spent).await;
+            spent.add(&outcome);
+            if leaves {
+                return;
+            }
+        }
         while let Some(typed) = screen.next().await {
             let words = match typed {
                 Typed::Words(words) => words,
                 Typed::Leave => return,
                 Typed::Command { name, .. } if name == "clear" => {
                     conversation = Conversation::new(self.model.wire());
+                    self.kept.begins(&conversation);
                     self.desk.remote.clear();
                     continue;
                 }
@@ -166,7 +174,10 @@ impl Talk<'_> {
                     continue;
                 }
             };
-            let (outcome, leaves) = self.run(screen, &mut conversation, &words, &spent).await;
+            if conversation.is_empty() {
+                self.kept.said(&words);
+            }
+            let (outcome, leaves) = self.run(screen, &mut conversation, Some(&words), &spent).await;
             spent.add(&outcome);
             self.desk.show_mode();
             if leaves {
@@ -177,10 +188,10 @@ impl Talk<'_> {
 
     /// One run; whether the user wants to leave after it.
     async fn run(
-        &self,
+        &mut self,
         screen: &mut Screen,
         conversation: &mut Conversation,
-        words: &str,
+        words: Option<&str>,
         spent: &Spent,
     ) -> (Outcome, bool) {
         let (handle, account) = (Handle::new(), Account::new());
@@ -191,25 +202,28 @@ impl Talk<'_> {
             .events(self.sink.clone())
             .session(self.fired.clone())
             .handle(handle.clone());
+        let agent = self.kept.keeps(agent);
         self.interrupts.tell_run(Some(handle.clone()));
+        let desk = self.desk;
         let mut leaves = false;
         let other = |typed: Typed| match typed {
             Typed::Leave => leaves = true,
             // The first asked and the second forced.
             Typed::Interrupt(_) => interrupt::end(),
             Typed::Words(_) => {
-                self.desk.remote.say("  too much waits already; that was not said");
+                desk.remote.say("  too much waits already; that was not said");
             }
             Typed::Command { name, .. } if name == "clear" => {
-                self.desk.remote.say("  not while the model works");
+                desk.remote.say("  not while the model works");
             }
             Typed::Command { name, .. } if name == "cost" => {
-                self.desk.say("without the run that goes on:");
-                self.desk.cost(spent);
+                desk.say("without the run that goes on:");
+                desk.cost(spent);
             }
-            typed => self.desk.other(typed, spent),
+            typed => desk.other(typed, spent),
         };
-        let outcome = screen.during(&handle, agent.run(conversation, words), other).await;
+        let played = self.kept.play(&agent, &handle, conversation, words);
+        let outcome = screen.during(&handle, played, other).await;
         self.interrupts.tell_run(None);
         (outcome, leaves)
     }

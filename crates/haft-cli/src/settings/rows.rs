@@ -32,6 +32,7 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
         tool_search,
         serve,
         web,
+        journal,
         warnings: _,
     } = &loaded.settings;
     let mut rows = Rows(Vec::new());
@@ -86,6 +87,9 @@ pub(super) fn of(loaded: &Loaded) -> Vec<Row> {
     }
     for (key, At { value, source }) in serve.each() {
         rows.add(key, value, &source);
+    }
+    for (key, At { value, source }) in journal.each() {
+        rows.add(&key, value, &source);
     }
     for (key, At { value, source }) in web.each() {
         rows.add(key, value, &source);

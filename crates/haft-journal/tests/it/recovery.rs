@@ -81,7 +81,10 @@ async fn each_call_is_finished_to_be_run_or_unknown() {
     let kept = session(folder.path(), calls).await;
     let whole = Recovered::of(&kept);
     let text = |text: &str| vec![Block::Text(text.to_owned())];
-    assert_eq!(whole.calls["1"], CallState::Finished { error: None, blocks: text("appended") });
+    assert_eq!(
+        whole.calls["1"],
+        CallState::Finished { tool: "append".to_owned(), error: None, blocks: text("appended") }
+    );
     assert_eq!(whole.calls["2"], CallState::Run);
     assert!(matches!(&whole.calls["3"], CallState::Finished { error: Some(kind), .. } if kind == "Failed"));
     // It was refused, so it may be tried again with the same answer.

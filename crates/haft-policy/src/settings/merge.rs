@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::de::Spanned;
 use super::hook::HookGroup;
+use super::journal::JournalSettings;
 use super::known::is_refused_variable;
 use super::layer::{Layer, Layers, Warning, bound, rules_of};
 use super::mcp::Server;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub serve: ServeSettings,
     /// Who searches the web, and whose pages need no question.
     pub web: WebSettings,
+    /// How sessions are kept.
+    pub journal: JournalSettings,
     /// What a person should know.
     pub warnings: Vec<Warning>,
 }
@@ -245,6 +248,7 @@ impl Layers {
         settings.tool_search = merge.tool_search();
         settings.serve = merge.serve();
         settings.web = merge.web();
+        settings.journal = merge.journal();
         settings.warnings.append(&mut merge.warnings);
         bound(&mut settings.warnings);
         settings
@@ -641,6 +645,23 @@ impl<'a> Merge<'a> {
             }
         }
         serve
+    }
+
+    /// A workspace has no say in it: it could have its own traces forgotten.
+    fn journal(&mut self) -> JournalSettings {
+        let mut journal = JournalSettings::default();
+        for layer in self.all() {
+            let Some(given) = &layer.raw.journal else { continue };
+            match layer.is_workspaces() {
+                true => {
+                    let words =
+                        "`journal` counts in your own settings only: it says what is remembered of a session";
+                    self.warn(layer.source(given.at), words);
+                }
+                false => journal.add(&given.value, given.at, |at| layer.source(at)),
+            }
+        }
+        journal
     }
 
     /// A workspace has no say in it: whoever sets an address gets what is searched for, and the key.

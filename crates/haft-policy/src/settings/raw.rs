@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::de::{Spanned, Table};
 use super::hook::RawGroup;
+use super::journal::RawJournal;
 use super::jsonc::Spot;
 use super::run::RawRun;
 use super::sandbox::RawSandbox;
@@ -71,6 +72,8 @@ pub(crate) struct RawSettings {
     pub(crate) serve: Option<Spanned<RawServe>>,
     /// Who searches the web, and whose pages need no question. Not from a workspace.
     pub(crate) web: Option<Spanned<RawWeb>>,
+    /// How sessions are kept. Not from a workspace.
+    pub(crate) journal: Option<Spanned<RawJournal>>,
 }
 
 /// Rules about calls, and the mode.

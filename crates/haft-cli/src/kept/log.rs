@@ -1,0 +1,274 @@
+//! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::args::LogArgs;
+use super::sessions;
+use crate::args::{Common, Form};
+use crate::output::{self, Reader, one_line};
+use crate::{Exit, Usage};
+
+/// The most of an input on one line, in characters.
+const INPUT_CHARS_MAX: usize = 100;
+
+/// Which of the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    Calls,
+    Denials,
+    Changes,
+}
+
+pub(crate) fn run(args: &LogArgs, common: &Common) -> Result<Exit, Usage> {
+    let (store, _) = sessions::store(common)?;
+    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+    let id = match &args.id {
+        Some(id) => store.find(id).map_err(said)?.id,
+        None => match store.list().into_iter().next() {
+            Some(session) => session.id,
+            None => return Err(Usage("no sessions are kept".to_owned())),
+        },
+    };
+    let kept = store.read(&id).map_err(said)?;
+    let which = match (args.calls, args.denials, args.changes) {
+        (true, ..) => Which::Calls,
+        (_, true, _) => Which::Denials,
+        (.., true) => Which::Changes,
+        _ => Which::All,
+    };
+    if !kept.damage.is_empty() {
+        output::warning(&format!("{} lines of session {id} are damaged and left out", kept.damage.len()));
+    }
+    let (text, reader) = match args.output {
+        Form::Text => (lines(&kept, which), Reader::Sampler),
+        Form::Json => {
+            let json =
+                |entry: &Entry<'_>| serde_json::to_string(entry).expect("entries have text keys") + "\n";
+            (entries(&kept, which).iter().map(json).collect(), Reader::Whole)
+        }
+    };
+    Ok(output::result(text.trim_end(), reader).err().unwrap_or(Exit::Done))
+}
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Entry<'a> {
+    /// Its place in the journal.
+    n: u64,
+    /// Milliseconds since 1970.
+    at: u64,
+    /// What it is: `began`, `said`, `call`, `refused`, `note`, `ended`.
+    kind: &'static str,
+    /// Whose call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    /// The call's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<&'a str>,
+    /// The tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    /// Its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a Value>,
+    /// What it declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effects: Option<&'a str>,
+    /// Whether it could change something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<bool>,
+    /// Who allowed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_by: Option<&'a str>,
+    /// How it ended: `ok`, the kind of an error, or `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
+    /// How long it ran, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<f64>,
+    /// Words: why it was refused, what was said or noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<String>,
+}
+
+/// What the journal says, a line each.
+fn entries(kept: &Kept, which: Which) -> Vec<Entry<'_>> {
+    let mut outcomes: BTreeMap<(&str, u64, &str), &OutcomeRecord> = BTreeMap::new();
+    for stamped in &kept.records {
+        if let Record::Outcome(outcome) = &stamped.record {
+            outcomes.insert((&outcome.agent, outcome.turn, &outcome.call), outcome);
+        }
+    }
+    let started: std::collections::BTreeSet<&str> = kept
+        .records
+        .iter()
+        .filter_map(|one| match &one.record {
+            Record::Intent(intent) => Some(intent.call.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut entries = Vec::new();
+    for stamped in &kept.records {
+        let bare = |kind, words: Option<String>| Entry::bare(stamped.n, stamped.at, kind, words);
+        let entry = match &stamped.record {
+            Record::Intent(intent)
+                if which != Which::Denials && (which != Which::Changes || intent.changes) =>
+            {
+                let outcome = outcomes.get(&(intent.agent.as_str(), intent.turn, intent.call.as_str()));
+                bare("call", None).called(intent, outcome.copied())
+            }
+            // A call that was cancelled while it ran has its outcome already.
+            Record::Refused(refused)
+                if matches!(which, Which::All | Which::Calls | Which::Denials)
+                    && !started.contains(refused.call.as_str()) =>
+            {
+                bare("refused", None).refused(refused)
+            }
+            _ if which != Which::All => continue,
+            Record::Began(began) => {
+                let model = if began.model.is_empty() { "" } else { " with " };
+                bare("began", Some(format!("in {}{model}{}", began.cwd.display(), began.model)))
+            }
+            Record::Title { text } => bare("said", Some(text.clone())),
+            Record::Note { text } if text != "turn" => bare("note", Some(text.clone())),
+            Record::Task { id, words } => {
+                bare("note", Some(format!("{id} goes on in the background: {words}")))
+            }
+            Record::Worktree { path, .. } => bare("note", Some(format!("worktree {}", path.display()))),
+            Record::Tools { names, .. } => bare("note", Some(format!("{} tools are offered", names.len()))),
+            Record::Ended { why } => bare("ended", Some(why.clone())),
+            _ => continue,
+        };
+        entries.push(entry);
+    }
+    entries
+}
+
+impl<'a> Entry<'a> {
+    fn bare(n: u64, at: u64, kind: &'static str, words: Option<String>) -> Entry<'a> {
+        Entry {
+            n,
+            at,
+            kind,
+            words,
+            agent: None,
+            call: None,
+            tool: None,
+            input: None,
+            effects: None,
+            changes: None,
+            allowed_by: None,
+            outcome: None,
+            ms: None,
+        }
+    }
+
+    fn called(self, intent: &'a IntentRecord, outcome: Option<&'a OutcomeRecord>) -> Entry<'a> {
+        Entry {
+            agent: Some(&intent.agent),
+            call: Some(&intent.call),
+            tool: Some(&intent.tool),
+            input: Some(&intent.input),
+            effects: Some(&intent.effects),
+            changes: Some(intent.changes),
+            allowed_by: Some(&intent.by),
+            outcome: Some(match outcome {
+                None => "unknown",
+                Some(outcome) => outcome.error.as_deref().unwrap_or("ok"),
+            }),
+            ms: outcome.map(|outcome| outcome.micros as f64 / 1000.0),
+            ..self
+        }
+    }
+
+    fn refused(self, refused: &'a RefusedRecord) -> Entry<'a> {
+        Entry {
+            agent: Some(&refused.agent),
+            call: Some(&refused.call),
+            tool: Some(&refused.tool),
+            input: Some(&refused.input),
+            outcome: Some(&refused.kind),
+            words: Some(refused.why.clone()),
+            ..self
+        }
+    }
+
+    fn line(&self) -> String {
+        let time = time(self.at);
+        let Some(tool) = self.tool else {
+            return format!(
+                "{time}  {:<7} {}",
+                self.kind,
+                one_line(self.words.as_deref().unwrap_or_default())
+            );
+        };
+        let agent =
+            self.agent.filter(|agent| *agent != "main").map(|agent| format!("{agent}: ")).unwrap_or_default();
+        let input = self.input.map(ToString::to_string).unwrap_or_default();
+        let input: String = one_line(&input).chars().take(INPUT_CHARS_MAX).collect();
+        let mut line = format!(
+            "{time}  {:<7} {}{} {input}",
+            self.outcome.unwrap_or_default(),
+            one_line(&agent),
+            one_line(tool)
+        );
+        if let Some(ms) = self.ms {
+            let _ = write!(line, "  {ms:.1} ms");
+        }
+        for (before, words) in [("", self.effects), ("by ", self.allowed_by), ("", self.words.as_deref())] {
+            if let Some(words) = words.filter(|words| !words.is_empty()) {
+                let _ = write!(line, "\n{:19}{before}{}", "", one_line(words));
+            }
+        }
+        line
+    }
+}
+
+/// The log for people.
+pub(super) fn lines(kept: &Kept, which: Which) -> String {
+    let lines: Vec<String> = entries(kept, which).iter().map(Entry::line).collect();
+    match lines.is_empty() {
+        true => "nothing of that kind".to_owned(),
+        false => lines.join("\n") + "\n",
+    }
+}
+
+/// `12:30:05`, in universal time.
+fn time(at: u64) -> String {
+    let seconds = at / 1000 % (24 * 60 * 60);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// `2026-11-15 12:30`, in universal time.
+pub(super) fn day_and_time(at: u64) -> String {
+    // Days since 1970 to a date, by the civil calendar: years begin in March, so that a leap day is the last of one.
+    let days = i64::try_from(at / 1000 / (24 * 60 * 60)).unwrap_or(0) + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {}", &time(at)[..5])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_dates() {
+        assert_eq!(day_and_time(0), "1970-01-01 00:00");
+        assert_eq!(day_and_time(951_782_400_000), "2000-02-29 00:00");
+        assert_eq!(day_and_time(1_794_789_059_000), "2026-11-16 00:30");
+    }
+}

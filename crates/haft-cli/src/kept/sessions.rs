@@ -1,0 +1,171 @@
+//! `haft sessions`: what is kept, one of it, and away with it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use haft_journal::{Kept, Record, Recovered, Session, Store};
+use serde::Serialize;
+
+use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
+use super::log;
+use crate::args::{Common, Form};
+use crate::output::{self, Reader, one_line};
+use crate::{Exit, Usage, given};
+
+pub(crate) fn run(args: &SessionsArgs, common: &Common) -> Result<Exit, Usage> {
+    match &args.command {
+        SessionsCommand::List(args) => list(args, common),
+        SessionsCommand::Show(args) => show(args, common),
+        SessionsCommand::Rm(args) => remove(args, common),
+    }
+}
+
+/// The sessions of the user.
+pub(super) fn store(common: &Common) -> Result<(Store, PathBuf), Usage> {
+    let base = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let places = given::places(base, &|name| std::env::var_os(name))?;
+    let state = places.state_dir.as_deref().ok_or_else(|| {
+        Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
+    })?;
+    Ok((Store::at(state), places.cwd.clone()))
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Row {
+    /// Its id.
+    id: String,
+    /// What was said first.
+    title: Option<String>,
+    /// Where it works.
+    cwd: String,
+    /// The model, where one was asked.
+    model: Option<String>,
+    /// How it stands: `running`, `ended`, or `cut off`.
+    state: &'static str,
+    /// How many calls were started.
+    calls: usize,
+    /// When something was noted last, in seconds since 1970.
+    changed: u64,
+    /// How much it takes.
+    bytes: u64,
+}
+
+impl Row {
+    fn of(session: &Session, kept: &Kept) -> Row {
+        let recovered = Recovered::of(kept);
+        let calls = kept.records.iter().filter(|one| matches!(one.record, Record::Intent(_))).count();
+        let since = session.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Row {
+            id: session.id.clone(),
+            title: recovered.title,
+            cwd: recovered.began.cwd.display().to_string(),
+            model: Some(recovered.last.model).filter(|model| !model.is_empty()),
+            state: match (session.is_running, recovered.is_ended) {
+                (true, _) => "running",
+                (false, true) => "ended",
+                (false, false) => "cut off",
+            },
+            calls,
+            changed: since.as_secs(),
+            bytes: session.bytes,
+        }
+    }
+}
+
+/// Where a session works.
+pub(super) fn folder(kept: &Kept) -> Option<&Path> {
+    kept.records.iter().find_map(|stamped| match &stamped.record {
+        Record::Began(began) => Some(began.cwd.as_path()),
+        _ => None,
+    })
+}
+
+fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
+    let (store, cwd) = store(common)?;
+    let mut rows = Vec::new();
+    for session in store.list() {
+        // One that is gone meanwhile.
+        let Ok(kept) = store.read(&session.id) else { continue };
+        if !args.here || folder(&kept).is_some_and(|folder| folder == cwd) {
+            rows.push(Row::of(&session, &kept));
+        }
+    }
+    let (text, reader) = match args.output {
+        Form::Json => (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole),
+        Form::Text => (table(&rows), Reader::Sampler),
+    };
+    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+}
+
+fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no sessions are kept".to_owned();
+    }
+    let mut text = String::new();
+    for row in rows {
+        let title = row.title.as_deref().map(one_line).unwrap_or_default();
+        let when = log::day_and_time(row.changed.saturating_mul(1000));
+        let calls = if row.calls == 1 { "1 call".to_owned() } else { format!("{} calls", row.calls) };
+        let _ = writeln!(
+            text,
+            "{}  {when}  {:<8} {calls:>10}  {}  {title}",
+            row.id,
+            row.state,
+            one_line(&row.cwd)
+        );
+    }
+    text
+}
+
+fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
+    let (store, _) = store(common)?;
+    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+    let session = store.find(&args.id).map_err(said)?;
+    let kept = store.read(&session.id).map_err(said)?;
+    let row = Row::of(&session, &kept);
+    if args.output == Form::Json {
+        let text = serde_json::to_string(&row).expect("a row has text keys");
+        return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
+    }
+    let mut text =
+        format!("session    {}\nstate      {}\nworks in   {}\n", row.id, row.state, one_line(&row.cwd));
+    if let Some(model) = &row.model {
+        let _ = writeln!(text, "model      {}", one_line(model));
+    }
+    if let Some(title) = &row.title {
+        let _ = writeln!(text, "title      {}", one_line(title));
+    }
+    let _ = writeln!(text, "kept in    {} ({} bytes)", session.folder.display(), row.bytes);
+    if !kept.damage.is_empty() {
+        let _ = writeln!(text, "damaged    {} lines can't be read", kept.damage.len());
+    }
+    let _ = writeln!(text);
+    text.push_str(&log::lines(&kept, log::Which::All));
+    if row.state == "cut off" {
+        let _ = writeln!(text, "\ngo on with: haft run --resume {}", row.id);
+    }
+    Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
+}
+
+fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
+    let (store, _) = store(common)?;
+    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+    let ids: Vec<String> = match args.all {
+        true => store.list().into_iter().filter(|one| !one.is_running).map(|one| one.id).collect(),
+        false => {
+            let found = args.ids.iter().map(|id| store.find(id).map(|session| session.id));
+            found.collect::<Result<_, _>>().map_err(said)?
+        }
+    };
+    for id in &ids {
+        store.remove(id).map_err(said)?;
+    }
+    output::say(&match ids.len() {
+        1 => "removed 1 session".to_owned(),
+        count => format!("removed {count} sessions"),
+    });
+    Ok(Exit::Done)
+}
