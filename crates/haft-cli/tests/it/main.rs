@@ -9,6 +9,7 @@ mod flood;
 mod hooks;
 mod interrupt;
 mod json;
+mod kept;
 mod mcp;
 mod mcp_peers;
 mod mcp_screen;
