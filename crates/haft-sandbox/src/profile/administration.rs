@@ -48,7 +48,7 @@ impl Kind {
 }
 
 /// Names of one administration that commands may make, change and remove.
-const FREE: [&str; 28] = [
+const FREE: [&str; 29] = [
     "ADD_EDIT.patch",
     "AUTO_MERGE",
     "BISECT_ANCESTORS_OK",
@@ -68,6 +68,7 @@ const FREE: [&str; 28] = [
     "NOTES_MERGE_PARTIAL",
     "NOTES_MERGE_REF",
     "NOTES_MERGE_WORKTREE",
+    "REPLACE_EDITOBJ",
     "addp-hunk-edit.diff",
     "gc.log",
     "gc.pid",
@@ -79,10 +80,10 @@ const FREE: [&str; 28] = [
     "reftable",
 ];
 /// The same where it is a repository, and not only a worktree of one.
-const FREE_IN_GIT: [&str; 7] =
-    ["description", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
+const FREE_IN_GIT: [&str; 8] =
+    ["description", "filter-repo", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
 /// How such names begin and end.
-const FREE_BEGINS: [&str; 4] = ["index.", "next-index-", "sharedindex.", "shallow_"];
+const FREE_BEGINS: [&str; 5] = ["fast_import_crash_", "index.", "next-index-", "sharedindex.", "shallow_"];
 const FREE_ENDS: [&str; 4] = [".lock", "_HEAD", "_MSG", "_EDITMSG"];
 /// What a name holds that was put aside, and that nobody obeys.
 const ASIDE: &str = ".undone-";

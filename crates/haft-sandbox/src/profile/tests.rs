@@ -651,7 +651,10 @@ fn what_cannot_be_held_is_put_back() {
     let profile = machine.profile();
     let request = machine.request(Confinement::Session);
     let listing = machine.listing(&profile, &request);
-    assert!(listing.contains("protect ~/work/real") && listing.contains("protect ~/work/.claude"), "{listing}");
+    assert!(
+        listing.contains("protect ~/work/real") && listing.contains("protect ~/work/.claude"),
+        "{listing}"
+    );
     machine.file("work/.git/commondir", "../evil");
     fs::remove_file(machine.at("work/.claude")).unwrap();
     machine.file("work/.claude/settings.json", "evil");
