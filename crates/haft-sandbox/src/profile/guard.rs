@@ -299,10 +299,17 @@ impl Guard {
         let around = state.repositories.iter().filter(|repository| request.cwd.starts_with(&repository.work));
         let innermost = around.max_by_key(|repository| repository.work.components().count());
         let Some(config) = innermost.map(|found| found.config.clone()) else { return Vec::new() };
+        if config.is_symlink() {
+            // What it leads to may be anybody's.
+            return Vec::new();
+        }
         let folders = state.administrations.values().flat_map(|administration| &administration.folders);
-        let is_module = |path: &Path| config.parent().is_some_and(|root| repository::is_module_of(path, root));
+        let is_module =
+            |path: &Path| config.parent().is_some_and(|root| repository::is_module_of(path, root));
         let modules = folders.filter(|(path, folder)| folder.kind == Kind::Git && is_module(path));
-        let modules = modules.map(|(path, _)| path.join("config")).filter(|config| config.is_file());
+        let modules = modules
+            .map(|(path, _)| path.join("config"))
+            .filter(|config| config.is_file() && !config.is_symlink());
         let modules: Vec<PathBuf> = modules.take(limits::MODULE_CONFIGS_MAX).collect();
         [config].into_iter().chain(modules).collect()
     }

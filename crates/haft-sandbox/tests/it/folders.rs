@@ -209,7 +209,7 @@ async fn every_folder_that_git_takes_for_one_of_its_own_is_held() {
             "a module that isn't there yet",
             lib("git submodule -q deinit -f p/lib; rm -rf .git/modules"),
             &[&[
-                "mkdir -p .git/modules/p; cp -r .git .git/modules/p/lib 2> /dev/null; POISON >> .git/modules/p/lib/config",
+                "git init -q t; git -C t commit -qm i --allow-empty; mkdir -p .git/modules/p; mv t/.git .git/modules/p/lib; git config -f .git/modules/p/lib/config remote.origin.url ROOT/lib; git config -f .git/modules/p/lib/config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; POISON >> .git/modules/p/lib/config",
             ]],
             "git submodule update --init; git -C p/lib status",
         ),
@@ -249,6 +249,8 @@ async fn nothing_is_left_out_where_there_is_much() {
     assert!(said.contains(".git/worktrees/x': Read-only file system"), "{said}");
     let many = "cd .git/modules; for i in $(seq 250); do mkdir -p a$i/objects; cp p/lib/HEAD a$i/; done";
     attempt("many modules", LIB, &[&[many], &["POISON >> .git/modules/p/lib/config"]], STATUS).await;
+    let many = "for i in $(seq 150); do : > .git/x$i; done; cp -r .git ../work/ev; POISON > ev/config; echo ROOT/work/ev > .git/commondir";
+    attempt("many other names", "", &[&[many]], "git status").await;
     let many = "for i in $(seq 70); do git init -q a$i; done; git init -q z/y/x; git -C z/y/x commit -qm i --allow-empty";
     let said =
         attempt("many repositories", many, &[&["POISON >> z/y/x/.git/config"]], "git -C z/y/x status").await;
@@ -394,4 +396,47 @@ async fn a_link_is_the_users_to_move() {
     fs::remove_file(user.at("work/.vscode")).unwrap();
     session.good("ls").await;
     assert!(!user.at("work/.vscode").is_symlink());
+}
+
+/// What a session needs to undo is written down before a command starts; whoever comes after a killed one finds it.
+#[tokio::test]
+async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
+    let user = User::new();
+    outside(&user, &format!("{LIB}; mkdir .git/tool; echo mine > .git/tool/x; git worktree add -q ../wt"));
+    let session = user.session();
+    session.good("ls").await;
+    let records = user.at("state/caches/git-configs");
+    let left: Vec<(String, Vec<u8>)> = fs::read_dir(&records)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_name() != "lock")
+        .map(|entry| {
+            (format!("left-{}", entry.file_name().to_string_lossy()), fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    drop(session);
+    for (name, record) in left {
+        fs::write(records.join(name), record).unwrap();
+    }
+    let before = fs::read(user.at("work/.git/modules/p/lib/config")).unwrap();
+    outside(
+        &user,
+        "cd .git; echo /none > modules/p/lib/commondir; POISON > worktrees/wt/config.worktree; echo x > new; \
+         mkdir rebase-merge; printf 'pick 1\\nexec touch RAN\\n' > rebase-merge/git-rebase-todo; \
+         mkdir modules/n; cp -r modules/p/lib/HEAD modules/p/lib/objects modules/n; POISON > modules/n/config; \
+         mkdir worktrees/n; echo /none > worktrees/n/commondir; echo /none > worktrees/n/gitdir",
+    );
+    let session = user.session();
+    let notes = session.sandbox.notes().join("\n");
+    let git = |path: &str| user.at("work/.git").join(path);
+    for gone in ["modules/p/lib/commondir", "worktrees/wt/config.worktree", "new", "worktrees/n/commondir"] {
+        assert!(!git(gone).exists(), "{gone}: {notes}");
+        assert!(notes.contains(gone), "{gone}: {notes}");
+    }
+    assert_eq!(fs::read_to_string(git("rebase-merge/git-rebase-todo")).unwrap(), "pick 1\n");
+    assert!(!fs::read_to_string(git("modules/n/config")).unwrap_or_default().contains("fsmonitor"));
+    // Nothing of the user's.
+    assert_eq!(fs::read(git("modules/p/lib/config")).unwrap(), before);
+    assert_eq!(fs::read_to_string(git("tool/x")).unwrap(), "mine\n");
+    assert!(git("config").is_file() && git("worktrees/wt/commondir").is_file());
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use haft::ports::Refusal;
 
 use super::config::check_new_config;
-use crate::profile::administration::{Administration, Folder, Kind, is_obeyed};
+use crate::profile::administration::{Administration, Folder, Kind, is_obeyed, obeyed};
 use crate::profile::repository;
 use crate::profile::sequence::{self, Stays};
 use crate::profile::{limits, placeholders, shown, undo};
@@ -219,12 +219,10 @@ impl Round<'_, '_> {
         self.touched.push(path);
     }
 
-    /// More than can be looked at: a folder that holds nothing of the user's goes whole.
+    /// More than can be looked at: a folder in it goes whole, and of the outermost one what git obeys for certain.
     fn take_folder(&mut self, path: PathBuf) {
-        if path == self.root {
-            let done = "a command has put so much there that nobody can look through it; look before you use git here";
-            self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
-        } else {
+        let users = self.users.and_then(|users| users.folders.get(&path));
+        if path != self.root && users.is_none() {
             let done = match undo::rename_aside(&path) {
                 Ok(aside) => {
                     format!("a command has put so much there that it was renamed to `{}`", shown(&aside))
@@ -232,6 +230,18 @@ impl Round<'_, '_> {
                 Err(error) => format!("a command has put too much there, and it can't be renamed: {error}"),
             };
             self.said.push(Refusal::Protected { path: path.clone(), done });
+        } else {
+            let had = |name: &str| users.is_some_and(|users| users.held.contains(std::ffi::OsStr::new(name)));
+            let new: Vec<PathBuf> = obeyed(&path).filter(|(name, _)| !had(name)).map(|(_, at)| at).collect();
+            new.into_iter().for_each(|at| self.take_name(at));
+            for file in sequence::FOLDERS
+                .iter()
+                .flat_map(|name| sequence::JUDGED.map(|file| path.join(name).join(file)))
+            {
+                self.check_sequence(&file);
+            }
+            let done = "a command has put so much there that nobody can look through it; look before you use git here";
+            self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
         }
         self.touched.push(path);
     }

@@ -23,6 +23,7 @@ impl Guard {
             let known = before.remove(&root);
             let max = limits::GIT_FOLDERS_MAX.min(room).max(1);
             let mut found = Administration::look(&root, known.as_ref(), max);
+            found.bound();
             room = room.saturating_sub(found.folders.len() - usize::from(!found.folders.is_empty()));
             for (path, folder) in &mut found.folders {
                 let by_command = || folder.id.is_some_and(|id| state.made.contains(&(path.clone(), id)));
