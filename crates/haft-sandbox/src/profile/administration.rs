@@ -48,7 +48,7 @@ impl Kind {
 }
 
 /// Names of one administration that commands may make, change and remove.
-const FREE: [&str; 28] = [
+const FREE: [&str; 29] = [
     "ADD_EDIT.patch",
     "AUTO_MERGE",
     "BISECT_ANCESTORS_OK",
@@ -68,6 +68,7 @@ const FREE: [&str; 28] = [
     "NOTES_MERGE_PARTIAL",
     "NOTES_MERGE_REF",
     "NOTES_MERGE_WORKTREE",
+    "REPLACE_EDITOBJ",
     "addp-hunk-edit.diff",
     "gc.log",
     "gc.pid",
@@ -79,10 +80,10 @@ const FREE: [&str; 28] = [
     "reftable",
 ];
 /// The same where it is a repository, and not only a worktree of one.
-const FREE_IN_GIT: [&str; 7] =
-    ["description", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
+const FREE_IN_GIT: [&str; 8] =
+    ["description", "filter-repo", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
 /// How such names begin and end.
-const FREE_BEGINS: [&str; 4] = ["index.", "next-index-", "sharedindex.", "shallow_"];
+const FREE_BEGINS: [&str; 5] = ["fast_import_crash_", "index.", "next-index-", "sharedindex.", "shallow_"];
 const FREE_ENDS: [&str; 4] = [".lock", "_HEAD", "_MSG", "_EDITMSG"];
 /// What a name holds that was put aside, and that nobody obeys.
 const ASIDE: &str = ".undone-";
@@ -166,6 +167,14 @@ impl Administration {
         self.whole.extend(inside.iter().map(|name| root.join(name)));
     }
 
+    /// Holds folders whole in which there is more than can be held name by name.
+    pub(super) fn bound(&mut self) {
+        let many = self.folders.iter().filter(|(_, folder)| folder.held.len() > limits::GIT_NAMES_MAX);
+        self.whole.extend(many.map(|(path, _)| path.clone()));
+        let Administration { folders, whole, .. } = self;
+        folders.retain(|path, _| !whole.iter().any(|whole| path.starts_with(whole)));
+    }
+
     /// Everything that no command may change, and whether git obeys it for certain. Hooks also where there are none.
     pub(super) fn held(&self) -> impl Iterator<Item = (PathBuf, bool)> + '_ {
         let of_folder = |(path, folder): (&PathBuf, &Folder)| {
@@ -218,15 +227,15 @@ impl Folder {
         if let Some(known) = known.filter(|known| known.changed == Some(changed)) {
             return Ok(Some(known.clone()));
         }
-        let names = names(path)?;
-        let kind = match above {
-            None => Kind::Git,
-            Some(Kind::Git | Kind::Worktree) if path.ends_with("worktrees") => Kind::Worktrees,
-            Some(Kind::Git | Kind::Worktree) => Kind::Modules,
-            Some(Kind::Worktrees) => Kind::Worktree,
-            Some(Kind::Modules) if is_administration(&names) => Kind::Git,
-            Some(Kind::Modules) => Kind::Modules,
+        let known = match above {
+            None => Some(Kind::Git),
+            Some(Kind::Git | Kind::Worktree) if path.ends_with("worktrees") => Some(Kind::Worktrees),
+            Some(Kind::Git | Kind::Worktree) => Some(Kind::Modules),
+            Some(Kind::Worktrees) => Some(Kind::Worktree),
+            Some(Kind::Modules) => None,
         };
+        let (names, is_administration) = names(path, known)?;
+        let kind = known.unwrap_or(if is_administration { Kind::Git } else { Kind::Modules });
         let changed = (!nested::is_fresh(found.ctime())).then_some(changed);
         let (held, inside, sequences) = Default::default();
         let mut folder = Folder { kind, id: id(path), held, made: false, changed, inside, sequences };
@@ -243,34 +252,40 @@ impl Folder {
                 _ => drop(folder.held.insert(name)),
             }
         }
-        if folder.held.len() > limits::GIT_NAMES_MAX {
-            return Err(TooMuch);
-        }
         Ok(Some(folder))
     }
 }
 
-/// The names in a folder, and which are folders. One that can't be read at all is too much.
-fn names(path: &Path) -> Result<Vec<(OsString, bool)>, TooMuch> {
-    let mut names = Vec::new();
+/// The names in a folder that matter, and which are folders; and whether it is an administration or what is left of one,
+/// and doesn't just group others. One that can't be read at all is too much.
+fn names(path: &Path, kind: Option<Kind>) -> Result<(Vec<(OsString, bool)>, bool), TooMuch> {
+    let (mut names, mut marked, mut objects, mut refs) = (Vec::new(), false, false, false);
     let entries = fs::read_dir(path).or_else(|_| {
         undo::open_up(path);
         fs::read_dir(path)
     });
     for entry in entries.map_err(|_| TooMuch)?.flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name();
+        let text = name.to_str().unwrap_or_default();
+        marked |= !is_folder && MARKS.contains(&text);
+        objects |= is_folder && text == "objects";
+        refs |= is_folder && text == "refs";
+        // There may be many that are free, and none of them is needed where that is known.
+        let free = match kind {
+            Some(kind @ (Kind::Git | Kind::Worktree)) => is_free(kind, text),
+            Some(_) => false,
+            None => !is_folder && is_free(Kind::Git, text) && !MARKS.contains(&text),
+        };
+        if free {
+            continue;
+        }
         if names.len() >= limits::GIT_ENTRIES_MAX {
             return Err(TooMuch);
         }
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        names.push((entry.file_name(), is_folder));
+        names.push((name, is_folder));
     }
-    Ok(names)
-}
-
-/// Whether a folder in `modules` is an administration, and doesn't just group others: whole, or what is left of one.
-fn is_administration(names: &[(OsString, bool)]) -> bool {
-    let has = |wanted: &str, folder: bool| names.iter().any(|(name, is)| name == wanted && *is == folder);
-    MARKS.iter().any(|mark| has(mark, false)) || has("objects", true) && has("refs", true)
+    Ok((names, marked || objects && refs))
 }
 
 /// Whether commands may make a name and change it.
@@ -285,4 +300,9 @@ fn is_free(kind: Kind, name: &str) -> bool {
 /// Whether git obeys a name in its folders for certain.
 pub(super) fn is_obeyed(name: &OsStr) -> bool {
     OBEYED.iter().any(|obeyed| name == *obeyed)
+}
+
+/// The names that git obeys for certain in a folder of its own, whether they are there or not.
+pub(super) fn obeyed(folder: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> + '_ {
+    OBEYED.iter().map(move |name| (*name, folder.join(name)))
 }

@@ -23,7 +23,7 @@ use haft::ports::{Confinement, ProcessRequest, Refusal};
 
 use self::clean::is_obeyed_file;
 use self::config::check_config;
-use super::administration::{Administration, Id};
+use super::administration::{Administration, Id, Kind};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Known, Left};
@@ -72,6 +72,8 @@ struct State {
     made: BTreeSet<(PathBuf, Id)>,
     /// What could not be taken away yet.
     unsettled: BTreeSet<PathBuf>,
+    /// Folders whose repository, the user's, was removed or replaced while a command ran.
+    replaced: BTreeSet<PathBuf>,
     /// Working directories that were none when the session began and are none yet.
     plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
@@ -181,6 +183,9 @@ impl Guard {
         for name in names.iter().filter(|name| !found.unwritable.contains(name)) {
             led.add_links(name, &plain);
         }
+        // A folder in one of them may lead anywhere, and so may what isn't there; what is read as text runs nothing.
+        led.there.retain(|path| path.is_file() && path.extension().is_none_or(|end| end != "md"));
+        led.missing.clear();
         let mut scripts: Vec<PathBuf> = found.unwritable.clone();
         for script in names.iter().filter(|name| name.is_symlink()).chain(&config.scripts) {
             let Some(way) = follow(script) else { continue };
@@ -236,20 +241,22 @@ impl Guard {
     pub(super) fn is_within(&self, path: &Path) -> bool {
         let plain =
             |workspace: &PathBuf| PLAIN_WORK.iter().any(|name| path.starts_with(workspace.join(name)));
-        !self.workspaces.iter().any(plain) && self.fixed(None).iter().any(|name| path.starts_with(name))
+        !self.workspaces.iter().any(plain) && self.fixed(&[]).iter().any(|name| path.starts_with(name))
     }
 
     /// Whether a path lies where plain work is done inside of a name, and in no other one there.
     fn is_plain_work(&self, path: &Path) -> bool {
         let mut folders = self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name)));
         folders.find(|folder| path.starts_with(folder)).is_some_and(|folder| {
-            !self.fixed(None).iter().any(|name| name.starts_with(&folder) && path.starts_with(name))
+            !self.fixed(&[]).iter().any(|name| name.starts_with(&folder) && path.starts_with(name))
         })
     }
 
     /// All names that commands are kept from.
     pub(super) fn names(&self) -> Vec<PathBuf> {
-        self.fixed(None)
+        let mut names = self.fixed(&[]);
+        names.extend(self.state().links.keys().cloned());
+        names
     }
 
     /// Whether an empty folder stands there that keeps commands from making the name, or stood there while one ran.
@@ -264,12 +271,12 @@ impl Guard {
     }
 
     /// Everything that stays as it is, but for a configuration that the command may write.
-    fn fixed(&self, but: Option<&Path>) -> Vec<PathBuf> {
+    fn fixed(&self, but: &[PathBuf]) -> Vec<PathBuf> {
         let state = self.state();
         let administrations = state.administrations.values().flat_map(Administration::held);
         let of_git = state.repositories.iter().flat_map(|repository| repository.fixed.iter().cloned());
         let of_git = of_git.chain(administrations.map(|(path, _)| path));
-        let of_git = of_git.filter(|path| Some(path.as_path()) != but);
+        let of_git = of_git.filter(|path| !but.contains(path));
         self.names.iter().chain(&self.scripts).cloned().chain(of_git).collect()
     }
 
@@ -282,21 +289,38 @@ impl Guard {
         self.names.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
-    /// The configuration that this request may write: of the innermost repository that it runs in.
-    fn config_of(&self, request: &ProcessRequest) -> Option<PathBuf> {
+    /// The configurations that this request may write: of the innermost repository that it runs in, and of its submodules,
+    /// which `git submodule` writes.
+    fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         if !request.git_config {
-            return None;
+            return Vec::new();
         }
         let state = self.state();
         let around = state.repositories.iter().filter(|repository| request.cwd.starts_with(&repository.work));
-        around.max_by_key(|repository| repository.work.components().count()).map(|found| found.config.clone())
+        let innermost = around.max_by_key(|repository| repository.work.components().count());
+        let Some(config) = innermost.map(|found| found.config.clone()) else { return Vec::new() };
+        if config.is_symlink() {
+            // What it leads to may be anybody's.
+            return Vec::new();
+        }
+        let folders = state.administrations.values().flat_map(|administration| &administration.folders);
+        let is_module =
+            |path: &Path| config.parent().is_some_and(|root| repository::is_module_of(path, root));
+        let modules = folders.filter(|(path, folder)| folder.kind == Kind::Git && is_module(path));
+        let modules = modules
+            .map(|(path, _)| path.join("config"))
+            .filter(|config| config.is_file() && !config.is_symlink());
+        let modules: Vec<PathBuf> = modules.take(limits::MODULE_CONFIGS_MAX).collect();
+        [config].into_iter().chain(modules).collect()
     }
 
     /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
     fn begin(&self, request: &ProcessRequest) -> Result<(), String> {
         let mut state = self.state();
         if state.held.is_empty() {
+            state.links.clear();
             self.find_again(&mut state);
+            state.replaced.clear();
             for work in state.nested.begin() {
                 let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
                 if state.repositories.iter().any(|repository| repository.work == work) {
@@ -334,13 +358,13 @@ impl Guard {
     /// Holds every name that a child could change. Gives those for which an empty folder stands, which are still to be
     /// protected: they are others for each child.
     pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<Vec<PathBuf>, String> {
-        let config = self.config_of(request);
         self.begin(request)?;
+        let configs = self.configs_of(request);
         for workspace in &self.workspaces {
             // One that lies in another: where it is can't be changed either.
             places.protect(workspace);
         }
-        let fixed = self.fixed(config.as_deref());
+        let fixed = self.fixed(&configs);
         let mut stood_for = Vec::new();
         let through: Vec<PathBuf> = {
             let state = self.state();
@@ -359,11 +383,14 @@ impl Guard {
             self.hold_through(places, path);
         }
         for path in fixed.iter().chain(&self.own).chain(&request.access.never_written) {
+            let found = path.symlink_metadata();
+            if found.as_ref().is_ok_and(|found| found.is_symlink()) {
+                self.hold_link(places, path);
+            }
             if places.writable_root(path).is_none() {
                 continue;
             }
-            match path.symlink_metadata() {
-                Ok(found) if found.is_symlink() => self.hold_link(places, path),
+            match found {
                 Ok(found) => {
                     if found.is_file() && found.nlink() > 1 && (self.is_of_git(path) || is_obeyed_file(path))
                     {
@@ -387,7 +414,7 @@ impl Guard {
             }
         }
         self.stand_in(request, &mut stood_for)?;
-        if let Some(config) = &config {
+        for config in &configs {
             places.pin_above(config);
             let mut state = self.state();
             if !state.configs.contains_key(config) {
@@ -516,13 +543,13 @@ impl Guard {
     pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         let others = self.state().held.keys().any(|running| *running != address(request));
         let mut said = std::mem::take(&mut self.state().late);
-        let config = self.config_of(request);
         let empty = std::mem::take(&mut self.state().empty);
         for (path, made) in empty {
             undo::remove_if_untouched(&path, made);
         }
-        if let Some(config) = &config {
-            said.extend(self.close(config, request));
+        let configs: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
+        for config in configs {
+            said.extend(self.close(&config, request));
         }
         self.put_links_back(&mut said);
         self.forget_replaced();

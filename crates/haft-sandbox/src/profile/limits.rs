@@ -21,12 +21,16 @@ pub(crate) const REPOSITORIES_WHOLE_MAX: usize = 1_000;
 pub(crate) const WATCHED_ENTRIES_MAX: usize = 2_000;
 /// How many folders of git of one repository are held name by name; with more, `modules` and `worktrees` are held whole.
 pub(crate) const GIT_FOLDERS_MAX: usize = 200;
+/// How many of all repositories together are, beside one of each.
+pub(crate) const GIT_FOLDERS_ALL_MAX: usize = 600;
 /// How many of them are looked at when a command has ended that could make some.
 pub(crate) const GIT_FOLDERS_SEEN_MAX: usize = 100_000;
 /// How many names in a folder of git are looked at; one with more is held whole.
 pub(crate) const GIT_ENTRIES_MAX: usize = 100_000;
 /// How many of these are held one by one; a folder with more is held whole.
-pub(crate) const GIT_NAMES_MAX: usize = 500;
+pub(crate) const GIT_NAMES_MAX: usize = 100;
+/// How many submodules may have their configuration written by a command that may write that of their repository.
+pub(crate) const MODULE_CONFIGS_MAX: usize = 32;
 /// How many names are held from a command together; with more, none is started.
 pub(crate) const HELD_NAMES_MAX: usize = 5_000;
 /// How many bytes of a file are hashed; of a longer one size and times count.

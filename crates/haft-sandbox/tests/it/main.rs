@@ -10,6 +10,7 @@ mod escapes;
 mod evidence;
 mod fallback;
 mod faults;
+mod folders;
 mod full;
 mod grants;
 mod isolated;

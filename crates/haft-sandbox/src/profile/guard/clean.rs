@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use haft::ports::Refusal;
 
 use super::config::check_new_config;
-use crate::profile::administration::{Administration, Folder, Kind, is_obeyed};
+use crate::profile::administration::{Administration, Folder, Kind, is_obeyed, obeyed};
 use crate::profile::repository;
 use crate::profile::sequence::{self, Stays};
 use crate::profile::{limits, placeholders, shown, undo};
@@ -48,6 +48,15 @@ pub(super) enum Cleaned {
     Fails,
 }
 
+/// What became of an administration.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// What is in it.
+    pub(super) found: Administration,
+    /// What wasn't as it should be when it was looked at last.
+    pub(super) left: Vec<PathBuf>,
+}
+
 impl Ground<'_> {
     /// Takes away what would run from a repository that a command has made, and says so.
     pub(super) fn clean(&self, work: &Path, said: &mut Vec<Refusal>) -> Cleaned {
@@ -55,7 +64,7 @@ impl Ground<'_> {
         let Ok(found) = git.symlink_metadata() else { return Cleaned::Gone };
         if found.is_dir() {
             undo::open_up(&git);
-            let settled = self.settle(&git, None, said).is_empty();
+            let settled = self.settle(&git, None, said).left.is_empty();
             return self.settled(&git, settled, said);
         }
         let led = if found.is_symlink() { None } else { repository::led(work) };
@@ -66,7 +75,7 @@ impl Ground<'_> {
         };
         let alone = undo::one_name(&git).is_ok();
         // What is held is looked at as a whole.
-        let settled = self.is_known(&led.common) || self.settle(&led.common, None, said).is_empty();
+        let settled = self.is_known(&led.common) || self.settle(&led.common, None, said).left.is_empty();
         self.settled(&git, alone && settled, said)
     }
 
@@ -91,23 +100,23 @@ impl Ground<'_> {
     }
 
     /// Takes away everything in an administration that would run and isn't as the user had it. Again, until there is
-    /// nothing: a command that still runs may write meanwhile. Gives what is left.
+    /// nothing: a command that still runs may write meanwhile.
     pub(super) fn settle(
         &self,
         root: &Path,
         users: Option<&Administration>,
         said: &mut Vec<Refusal>,
-    ) -> Vec<PathBuf> {
-        let mut left = Vec::new();
+    ) -> Settled {
+        let mut settled = Settled::default();
         for _ in 0..TRIES {
             let mut round = Round { ground: self, users, root, said, touched: Vec::new() };
-            round.go();
-            left = round.touched;
-            if left.is_empty() {
+            settled.found = round.go();
+            settled.left = round.touched;
+            if settled.left.is_empty() {
                 break;
             }
         }
-        left
+        settled
     }
 
     /// The last means where something would still run.
@@ -154,7 +163,7 @@ struct Round<'a, 'g> {
 }
 
 impl Round<'_, '_> {
-    fn go(&mut self) {
+    fn go(&mut self) -> Administration {
         let found = Administration::look(self.root, self.users, limits::GIT_FOLDERS_SEEN_MAX);
         let users_whole = |path: &Path| self.users.is_some_and(|users| users.whole.contains(path));
         let whole: Vec<PathBuf> = found.whole.iter().filter(|path| !users_whole(path)).cloned().collect();
@@ -184,23 +193,36 @@ impl Round<'_, '_> {
                 }
             }
         }
+        found
     }
 
     fn take_name(&mut self, path: PathBuf) {
         let is_open = self.ground.open.contains(&path);
         // An empty folder is nothing that git obeys; one may stand in for hooks.
-        if !is_open && undo::is_there(&path) && !placeholders::stands(&path) {
-            self.ground.take_away(path.clone(), self.said);
-            self.touched.push(path);
+        if is_open || !undo::is_there(&path) || placeholders::stands(&path) {
+            return;
         }
+        match path.file_name().is_some_and(is_obeyed) {
+            true => self.ground.take_away(path.clone(), self.said),
+            // It may be all that is left of something: `mv HEAD old`.
+            false => {
+                let done = match undo::rename_aside(&path) {
+                    Ok(aside) => format!(
+                        "a command made it where git keeps its own, and it was renamed to `{}`",
+                        shown(&aside)
+                    ),
+                    Err(_) => undo::take_away(&path),
+                };
+                self.said.push(Refusal::Protected { path: path.clone(), done });
+            }
+        }
+        self.touched.push(path);
     }
 
-    /// More than can be looked at: a folder that holds nothing of the user's goes whole.
+    /// More than can be looked at: a folder in it goes whole, and of the outermost one what git obeys for certain.
     fn take_folder(&mut self, path: PathBuf) {
-        if path == self.root {
-            let done = "a command has put so much there that nobody can look through it; look before you use git here";
-            self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
-        } else {
+        let users = self.users.and_then(|users| users.folders.get(&path));
+        if path != self.root && users.is_none() {
             let done = match undo::rename_aside(&path) {
                 Ok(aside) => {
                     format!("a command has put so much there that it was renamed to `{}`", shown(&aside))
@@ -208,6 +230,18 @@ impl Round<'_, '_> {
                 Err(error) => format!("a command has put too much there, and it can't be renamed: {error}"),
             };
             self.said.push(Refusal::Protected { path: path.clone(), done });
+        } else {
+            let had = |name: &str| users.is_some_and(|users| users.held.contains(std::ffi::OsStr::new(name)));
+            let new: Vec<PathBuf> = obeyed(&path).filter(|(name, _)| !had(name)).map(|(_, at)| at).collect();
+            new.into_iter().for_each(|at| self.take_name(at));
+            for file in sequence::FOLDERS
+                .iter()
+                .flat_map(|name| sequence::JUDGED.map(|file| path.join(name).join(file)))
+            {
+                self.check_sequence(&file);
+            }
+            let done = "a command has put so much there that nobody can look through it; look before you use git here";
+            self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
         }
         self.touched.push(path);
     }
@@ -284,7 +318,7 @@ impl Round<'_, '_> {
             (Some(Stays::All), _) if undo::one_name(file).is_ok() => return,
             (Some(Stays::Some(kept, out)), _) => match undo::replace(file, &kept) {
                 Ok(()) => format!(
-                    "a command put {out} lines there that git would run when it goes on, and they were taken out"
+                    "a command put lines there that git would run when it goes on ({out}), and they were taken out"
                 ),
                 Err(_) => undo::take_away(file),
             },

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
 
-use super::clean::Ground;
+use super::clean::{Ground, Settled};
 use super::{Guard, State, left};
 use crate::profile::administration::{Administration, Kind, id};
 use crate::profile::journal::{Known, KnownFolder};
@@ -18,9 +18,13 @@ impl Guard {
     pub(super) fn learn(&self, state: &mut State) {
         let roots = self.roots(&state.repositories);
         let mut before = std::mem::take(&mut state.administrations);
+        let mut room = limits::GIT_FOLDERS_ALL_MAX;
         for root in roots {
             let known = before.remove(&root);
-            let mut found = Administration::look(&root, known.as_ref(), limits::GIT_FOLDERS_MAX);
+            let max = limits::GIT_FOLDERS_MAX.min(room).max(1);
+            let mut found = Administration::look(&root, known.as_ref(), max);
+            found.bound();
+            room = room.saturating_sub(found.folders.len() - usize::from(!found.folders.is_empty()));
             for (path, folder) in &mut found.folders {
                 let by_command = || folder.id.is_some_and(|id| state.made.contains(&(path.clone(), id)));
                 folder.made = folder.kind == Kind::Worktree && by_command();
@@ -110,6 +114,7 @@ impl Guard {
 
     fn forget(&self, state: &mut State, at: usize) {
         let gone = state.repositories.remove(at);
+        state.replaced.insert(gone.work.clone());
         for held in state.held.values_mut().filter(|held| **held > at) {
             *held -= 1;
         }
@@ -137,8 +142,8 @@ impl Guard {
             gently: false,
         };
         for (root, users) in administrations.iter() {
-            unsettled.extend(ground.settle(root, Some(users), said));
-            let found = Administration::look(root, Some(users), limits::GIT_FOLDERS_SEEN_MAX);
+            let Settled { found, left } = ground.settle(root, Some(users), said);
+            unsettled.extend(left);
             for (path, folder) in &found.folders {
                 let known = users.folders.get(path).is_some_and(|known| known.is_same(folder));
                 if let (Kind::Worktree, false, Some(id)) = (folder.kind, known, folder.id) {

@@ -52,7 +52,7 @@ pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let mut said = Vec::new();
     let mut done = true;
     for root in known.roots.iter().filter(|root| root.is_dir()) {
-        done &= ground.settle(root, Some(&recorded(known, root)), &mut said).is_empty();
+        done &= ground.settle(root, Some(&recorded(known, root)), &mut said).left.is_empty();
     }
     for work in repositories(&workspaces, known.more, notes).into_iter().filter(|work| !is_known(work)) {
         done &= ground.clean(&work, &mut said) != Cleaned::Fails;

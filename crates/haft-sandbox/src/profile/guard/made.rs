@@ -97,12 +97,10 @@ impl Guard {
     /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
     /// all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
-        let (roots, users) = {
+        let (roots, users, gently) = {
             let state = self.state();
-            (
-                self.roots(&state.repositories[..held.min(state.repositories.len())]),
-                state.nested.users().0.clone(),
-            )
+            let held = &state.repositories[..held.min(state.repositories.len())];
+            (self.roots(held), state.nested.users().0.clone(), state.replaced.contains(work))
         };
         let is_users = |work: &Path| users.contains(work);
         let ground = Ground {
@@ -110,7 +108,8 @@ impl Guard {
             roots: &roots,
             open: &[],
             is_users: &is_users,
-            gently: false,
+            // Somebody removed the user's; if it wasn't to make it anew, nothing is lost.
+            gently,
         };
         ground.clean(work, said)
     }
