@@ -211,7 +211,8 @@ pub(crate) fn sandbox(
     profile.deny_read_paths.extend(paths(&wanted.files.hidden));
     // One above a working directory hides what lies around that.
     let around = |path: &&PathBuf| profile.workspace.iter().any(|workspace| workspace.starts_with(path));
-    let as_rules: Vec<PathBuf> = profile.deny_read_paths.iter().filter(|path| !around(path)).cloned().collect();
+    let as_rules: Vec<PathBuf> =
+        profile.deny_read_paths.iter().filter(|path| !around(path)).cloned().collect();
     let walls = policy.walls_denying(&as_rules);
     profile.deny_read = walls.unreadable;
     profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();

@@ -63,8 +63,8 @@ use denied::Denied;
 pub use denied::DeniedRead;
 use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
-pub use placeholders::{clear_way, make_way};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
+pub use placeholders::{clear_way, make_way};
 use places::Places;
 use stand_in::StandIns;
 

@@ -141,7 +141,15 @@ const RUNNERS: &[Runner] = &[
     runner("rye", &["run"], "", "", &[], 0, Words),
     runner("spack", &["build-env", "test-env"], "", "", &[], 0, Dashes),
     runner("toolbox", &["run"], "", "cdr", &[], 0, Container),
-    runner("uftrace", &["live", "record"], "aegkvV", "AbCdDFHLNpPrRStTUWZ", &["no-libcall", "verbose"], 0, Container),
+    runner(
+        "uftrace",
+        &["live", "record"],
+        "aegkvV",
+        "AbCdDFHLNpPrRStTUWZ",
+        &["no-libcall", "verbose"],
+        0,
+        Container,
+    ),
     runner(
         "uv",
         &["run"],

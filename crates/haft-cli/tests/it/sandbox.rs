@@ -139,7 +139,8 @@ fn an_empty_folder_in_place_of_the_servers_is_no_file() {
 #[test]
 fn a_server_can_be_added_where_a_killed_session_left_a_folder() {
     let room = Room::new();
-    let (left, file) = (room.path("home/.local/state/haft/caches/placeholders/1-0"), room.path("work/.mcp.json"));
+    let (left, file) =
+        (room.path("home/.local/state/haft/caches/placeholders/1-0"), room.path("work/.mcp.json"));
     let add = |name: &str| room.say(&["mcp", "add", "-s", "project", name, "--", "true"]);
     let leave = || {
         let _ = fs::remove_file(&file);
@@ -172,13 +173,18 @@ fn what_settings_deny_to_read_is_hidden_as_by_a_rule() {
     std::os::unix::fs::symlink("out", room.path("link")).unwrap();
     for denied in ["out/k", "out/k/.env", "link/k", "link/k/.env", "out/**/.env", "out/K", "out/k/.e*"] {
         let [out, denied] = ["out", denied].map(|path| room.path(path).display().to_string());
-        let settings = format!(r#"{{"sandbox": {{"filesystem": {{"allowRead": ["{out}"], "denyRead": ["{denied}"]}}}}}}"#);
+        let settings = format!(
+            r#"{{"sandbox": {{"filesystem": {{"allowRead": ["{out}"], "denyRead": ["{denied}"]}}}}}}"#
+        );
         room.write("denied.json", &settings);
         let settings = room.path("denied.json");
         let flags = ["--allow", "Bash", "--settings", settings.to_str().unwrap()];
         room.write("work/r.sh", "cat ../out/k/.env");
         let refused = bash(&room, "bash r.sh", &flags);
-        assert!(!refused.stdout.contains("SECRET") && refused.stderr.contains("ermission denied"), "{denied}: {refused:?}");
+        assert!(
+            !refused.stdout.contains("SECRET") && refused.stderr.contains("ermission denied"),
+            "{denied}: {refused:?}"
+        );
     }
     // The control.
     let out = room.path("out").display().to_string();

@@ -72,7 +72,8 @@ impl Policy {
         if let Some(more) = &of_settings {
             denied_reads.extend(self::denied_reads(more).into_iter().map(of_setting));
         }
-        let unreadable = either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
+        let unreadable =
+            either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
         Walls {
             unreadable,
             denied_reads,
@@ -93,7 +94,8 @@ impl Policy {
         let source = Source::of(Scope::User, cwd);
         let rule = |path: &PathBuf| {
             let path = lexical(Path::new("/"), path);
-            let written = WrittenRule::plain(format!("Read(/{})", path.to_str()?), List::Deny, source.clone());
+            let written =
+                WrittenRule::plain(format!("Read(/{})", path.to_str()?), List::Deny, source.clone());
             Rule::parse(written).ok()
         };
         let rules: Vec<Rule> = paths.iter().filter_map(rule).collect();

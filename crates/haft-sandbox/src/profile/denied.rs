@@ -344,11 +344,7 @@ fn needed() -> Vec<PathBuf> {
     real
 }
 
-fn refuse_what_is_needed(
-    config: &ProfileConfig,
-    places: &Places,
-    denied: &Denied,
-) -> Result<(), String> {
+fn refuse_what_is_needed(config: &ProfileConfig, places: &Places, denied: &Denied) -> Result<(), String> {
     let named = denied.named(places);
     let hidden = named.iter().chain(&denied.found).chain(&config.deny_read_paths);
     let hidden: Vec<PathBuf> = hidden.filter_map(|path| path.canonicalize().ok()).collect();

@@ -455,7 +455,9 @@ impl Guard {
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.fixed(None), &open) {
             let told = |said: &Refusal| match said {
-                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => path.starts_with(told),
+                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => {
+                    path.starts_with(told)
+                }
                 _ => false,
             };
             let told = said.iter().any(told);
@@ -465,7 +467,9 @@ impl Guard {
                 // What isn't there can be held in a working directory only.
                 let made = self.watch.is_new(&path) && self.names.contains(&path);
                 let done = match made {
-                    true => "it wasn't there before, so a command may have made it; look at it if it wasn't you",
+                    true => {
+                        "it wasn't there before, so a command may have made it; look at it if it wasn't you"
+                    }
                     false => {
                         "no command can write it, so you or another program did that; look at it if you didn't"
                     }
@@ -556,7 +560,8 @@ impl Guard {
 fn by_one_of_them(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Protected { path, done } => {
-            let done = format!("it or another command that runs in the background did that, and none may: {done}");
+            let done =
+                format!("it or another command that runs in the background did that, and none may: {done}");
             Refusal::Changed { path, done }
         }
         other => other,

@@ -200,7 +200,9 @@ impl Journal {
             match waits.filter(|_| !old()) {
                 _ if !undone => {}
                 // What was undone is no matter any more: what the user does there now is theirs.
-                Some(waits) if waits != record => keep_time(&file, &entry.path(), &whereabouts.before(&waits))?,
+                Some(waits) if waits != record => {
+                    keep_time(&file, &entry.path(), &whereabouts.before(&waits))?
+                }
                 Some(_) => {}
                 None => fs::remove_file(entry.path())?,
             }
@@ -337,7 +339,8 @@ mod tests {
         fs::create_dir_all(root.join("a/sub/.git")).unwrap();
         fs::create_dir_all(root.join("far/away")).unwrap();
         let a = root.join("a");
-        let known = Known { workspaces: vec![a.clone()], repositories: vec![a.clone(), a.join("sub")], more: false };
+        let known =
+            Known { workspaces: vec![a.clone()], repositories: vec![a.clone(), a.join("sub")], more: false };
         let names = [(a.clone(), a.join(".git/hooks"))];
         for mut kept in [
             journal.keep(&a.join(".git/config"), b"before").unwrap(),

@@ -212,7 +212,9 @@ impl Nested {
                     anew.found.extend(changed.then(|| path.clone()));
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     let inside = path.join(name);
-                    left.extend((!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside));
+                    left.extend(
+                        (!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside),
+                    );
                 }
             }
             if read > limits::ANEW_ENTRIES_MAX {

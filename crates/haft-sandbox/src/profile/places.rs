@@ -147,7 +147,9 @@ impl Places {
     /// there, and a path of the host if it leads out of what is shown there.
     pub(super) fn followed(&self, path: &Path) -> Option<PathBuf> {
         let (at, from) = match self.decides(path)? {
-            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. } => (at, from),
+            Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. } => {
+                (at, from)
+            }
             Part::Bind { at, .. } | Part::Protect { at } => (at, at),
             _ => return None,
         };

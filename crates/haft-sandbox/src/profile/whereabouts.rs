@@ -155,7 +155,11 @@ mod tests {
         fs::create_dir_all(root.join("elsewhere/deep")).unwrap();
         fs::write(&config, "").unwrap();
         let known = Whereabouts::of([config.as_path()]);
-        let (known, rest) = { let bytes = known.before(b"x\0y"); let (one, rest) = Whereabouts::parse(&bytes); (one, rest.to_vec()) };
+        let (known, rest) = {
+            let bytes = known.before(b"x\0y");
+            let (one, rest) = Whereabouts::parse(&bytes);
+            (one, rest.to_vec())
+        };
         assert_eq!(rest, b"x\0y");
         assert_eq!(known.now(&config, &[]), Some(config.clone()));
         // Two names on the way are others, and another folder has the old one.

@@ -64,7 +64,10 @@ async fn a_link_in_the_way_of_what_is_not_to_be_written_refuses_nothing() {
     session.good("echo x > ../out/v1/tok").await;
     let (exit, _, refused) = session.run(session.request("ln -s v1 ../out/cur")).await;
     let told = |done: &str| done.contains("a command may have made it");
-    assert!(exit == Exit::Code(0) && matches!(&*refused, [Refusal::Changed { done, .. }] if told(done)), "{refused:?}");
+    assert!(
+        exit == Exit::Code(0) && matches!(&*refused, [Refusal::Changed { done, .. }] if told(done)),
+        "{refused:?}"
+    );
     session.bad("echo x > ../out/v1/tok").await;
     session.bad("echo x > ../out/cur/tok").await;
     session.good("echo x > ../out/v1/other").await;
@@ -110,7 +113,10 @@ async fn nobody_is_told_to_have_made_what_was_there() {
     session.good("rm one").await;
     // The control: one that it did make.
     let (_, _, refused) = session.run(session.request("mkdir sub; echo x > sub/.env")).await;
-    assert!(matches!(&*refused, [Refusal::Protected { path, .. }] if path.ends_with("sub/.env")), "{refused:?}");
+    assert!(
+        matches!(&*refused, [Refusal::Protected { path, .. }] if path.ends_with("sub/.env")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -129,10 +135,7 @@ async fn what_a_command_in_the_background_does_is_not_told_of_another() {
         let (exit, _, refused) = session.run(session.request("echo harmless")).await;
         assert_eq!(exit, Exit::Code(0));
         let told = |path: &Path, done: &str| path.ends_with("a.key") && done.contains("in the background");
-        assert!(
-            matches!(&*refused, [Refusal::Changed { path, done }] if told(path, done)),
-            "{refused:?}"
-        );
+        assert!(matches!(&*refused, [Refusal::Changed { path, done }] if told(path, done)), "{refused:?}");
         fs::write(user.at("work/end"), "").unwrap();
     };
     let (outcome, ()) = tokio::join!(slow, rest);
@@ -149,7 +152,8 @@ async fn nothing_is_seen_of_held_names_between_commands() {
     let session = user.session();
     for _ in 0..3 {
         assert_eq!(session.good("ls -A1 | grep -c -e mcp -e envrc -e idea").await, "3\n");
-        let left: Vec<_> = fs::read_dir(user.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> =
+            fs::read_dir(user.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left.len(), 2, "{left:?}");
         session.bad("echo x > .mcp.json").await;
     }

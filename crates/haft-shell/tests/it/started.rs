@@ -855,7 +855,9 @@ fn what_is_held_is_judged_like_any_other() {
 /// What reads commands behind a program that starts what it is given reads the same commands.
 #[test]
 fn shells_behind_rare_starters() {
-    for starter in ["ssh-agent", "gpg-agent --daemon", "run-one", "dtach -n /tmp/s", "systemd-inhibit", "rr record"] {
+    for starter in
+        ["ssh-agent", "gpg-agent --daemon", "run-one", "dtach -n /tmp/s", "systemd-inhibit", "rr record"]
+    {
         finds(&format!("{starter} bash -c 'rm x'"));
         finds(&format!("{starter} bash <<< 'rm x'"));
         not_understood(&format!("echo 'rm x' | {starter} sh"));
@@ -891,7 +893,14 @@ fn shells_behind_rare_starters() {
     ] {
         finds(text);
     }
-    for quiet in ["ssh-agent --help", "ssh-agent -k", "pueue status", "sbatch job.sh", "vagrant up", "asciinema play f"] {
+    for quiet in [
+        "ssh-agent --help",
+        "ssh-agent -k",
+        "pueue status",
+        "sbatch job.sh",
+        "vagrant up",
+        "asciinema play f",
+    ] {
         assert!(!meets(quiet, "rm"), "{quiet}");
     }
     starts_nothing("pueue status");
