@@ -153,7 +153,7 @@ fn a_server_can_be_added_where_a_killed_session_left_a_folder() {
     assert!(added.code == Some(0) && file.is_file() && !left.exists(), "{added:?}");
     // Any command will do.
     leave();
-    room.say(&["settings"]);
+    room.say(&["settings", "show"]);
     assert!(!file.exists() && !left.exists());
     // A command that runs, as far as anybody can tell.
     leave();
