@@ -135,6 +135,65 @@ fn an_empty_folder_in_place_of_the_servers_is_no_file() {
     assert!(refused.code == Some(2) && refused.stderr.contains("it is a directory"), "{refused:?}");
 }
 
+/// Whoever comes next takes it away, and the user's own file takes its place; but not while a command is held by it.
+#[test]
+fn a_server_can_be_added_where_a_killed_session_left_a_folder() {
+    let room = Room::new();
+    let (left, file) =
+        (room.path("home/.local/state/haft/caches/placeholders/1-0"), room.path("work/.mcp.json"));
+    let add = |name: &str| room.say(&["mcp", "add", "-s", "project", name, "--", "true"]);
+    let leave = || {
+        let _ = fs::remove_file(&file);
+        fs::create_dir(&file).unwrap();
+        fs::create_dir_all(left.parent().unwrap()).unwrap();
+        fs::write(&left, format!("{}\0", file.display())).unwrap();
+    };
+    leave();
+    let added = add("one");
+    assert!(added.code == Some(0) && file.is_file() && !left.exists(), "{added:?}");
+    // Any command will do.
+    leave();
+    room.say(&["settings", "show"]);
+    assert!(!file.exists() && !left.exists());
+    // A command that runs, as far as anybody can tell.
+    leave();
+    let living = fs::File::open(&left).unwrap();
+    living.lock().unwrap();
+    let refused = add("two");
+    assert!(refused.code == Some(2) && refused.stderr.contains("a command runs here"), "{refused:?}");
+    drop(living);
+    assert_eq!(add("two").code, Some(0));
+}
+
+/// What settings deny to read is hidden as what rules deny: by a pattern, in any case, behind a link.
+#[test]
+fn what_settings_deny_to_read_is_hidden_as_by_a_rule() {
+    let room = Room::new();
+    room.write("out/k/.env", "SECRET");
+    std::os::unix::fs::symlink("out", room.path("link")).unwrap();
+    for denied in ["out/k", "out/k/.env", "link/k", "link/k/.env", "out/**/.env", "out/K", "out/k/.e*"] {
+        let [out, denied] = ["out", denied].map(|path| room.path(path).display().to_string());
+        let settings = format!(
+            r#"{{"sandbox": {{"filesystem": {{"allowRead": ["{out}"], "denyRead": ["{denied}"]}}}}}}"#
+        );
+        room.write("denied.json", &settings);
+        let settings = room.path("denied.json");
+        let flags = ["--allow", "Bash", "--settings", settings.to_str().unwrap()];
+        room.write("work/r.sh", "cat ../out/k/.env");
+        let refused = bash(&room, "bash r.sh", &flags);
+        assert!(
+            !refused.stdout.contains("SECRET") && refused.stderr.contains("ermission denied"),
+            "{denied}: {refused:?}"
+        );
+    }
+    // The control.
+    let out = room.path("out").display().to_string();
+    room.write("denied.json", &format!(r#"{{"sandbox": {{"filesystem": {{"allowRead": ["{out}"]}}}}}}"#));
+    let settings = room.path("denied.json");
+    let read = bash(&room, "bash r.sh", &["--allow", "Bash", "--settings", settings.to_str().unwrap()]);
+    assert!(read.stdout.contains("SECRET"), "{read:?}");
+}
+
 /// In `auto`, and where settings say so, what the sandbox holds runs unasked; what removes, writes over or leads out asks.
 #[test]
 fn held_commands_run_unasked_where_that_is_wanted() {

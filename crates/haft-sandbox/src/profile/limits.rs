@@ -45,6 +45,10 @@ pub(crate) const FOLDERS_LOOKED_AT_MAX: usize = 1_000;
 pub(crate) const NEW_ENTRIES_MAX: usize = 1_000_000;
 /// How many folders of the working directories are remembered to find those that changed.
 pub(crate) const FOLDERS_KNOWN_MAX: usize = 200_000;
+/// How many entries are looked at after each command where there are too many folders to remember.
+pub(crate) const ANEW_ENTRIES_MAX: usize = 5_000_000;
+/// How many files that rules deny to write are remembered.
+pub(crate) const DENIED_KNOWN_MAX: usize = 200_000;
 /// How many changes are reported after one call. Few of them are shown, and the others counted.
 pub(crate) const REPORTED_MAX: usize = 1_000;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.

@@ -7,6 +7,9 @@
 //!
 //! What appears while no command runs is the user's, and is left alone.
 //!
+//! Where there are too many folders to remember, all of them are looked at after each command, and those count that have
+//! changed since it began: slower, and as good. Only what nobody can look at in a few seconds is given up, and told.
+//!
 //! The same look finds files that rules deny to write and that weren't there when the session began: no name can be held
 //! that nobody can foretell, so these are only told.
 
@@ -30,6 +33,9 @@ type Changed = (u64, u64, i64, i64);
 
 /// So long after a change a folder may change once more without showing it.
 const COARSE: Duration = Duration::from_secs(2);
+
+/// So much earlier than it is the kernel may note a change.
+const TICK: Duration = Duration::from_millis(50);
 
 /// A folder as it was read.
 #[derive(Clone, Debug)]
@@ -72,6 +78,19 @@ pub(super) struct Nested {
     deny_write: Option<Hidden>,
     /// What of it is there.
     denied: BTreeSet<PathBuf>,
+    /// There were too many folders to remember, so they are looked at anew.
+    anew: Option<Anew>,
+    /// How many are remembered.
+    folders_max: usize,
+}
+
+/// A look at folders of which nothing is remembered.
+#[derive(Debug)]
+struct Anew {
+    /// When the first of the commands began that run, or had run.
+    since: SystemTime,
+    /// Folders with a repository that have changed since then, at any time.
+    found: BTreeSet<PathBuf>,
 }
 
 /// What a look has found.
@@ -99,7 +118,8 @@ impl Nested {
             folders.retain(|path, _| within(path));
             folders
         });
-        let mut nested = Nested { roots, hidden, folders, ..Nested::default() };
+        let folders_max = limits::FOLDERS_KNOWN_MAX;
+        let mut nested = Nested { roots, hidden, folders, folders_max, ..Nested::default() };
         nested.users = nested.repositories().into_iter().collect();
         nested
     }
@@ -112,7 +132,11 @@ impl Nested {
 
     /// Takes what is there now for the user's: no command runs. Gives what is new.
     pub(super) fn begin(&mut self) -> Vec<PathBuf> {
-        self.refresh(&mut Looked::default());
+        let now = SystemTime::now();
+        self.refresh(&mut Looked::default(), now);
+        if let Some(anew) = &mut self.anew {
+            anew.since = now;
+        }
         let there = self.repositories();
         self.made.retain(|work, _| there.contains(work));
         if self.folders.is_some() {
@@ -144,7 +168,11 @@ impl Nested {
     /// What commands have made or changed.
     pub(super) fn look(&mut self) -> Looked {
         let mut looked = Looked::default();
-        self.refresh(&mut looked);
+        match &self.anew {
+            Some(_) => self.look_anew(&mut looked),
+            // What is there already when there turn out to be too many could have been made by this command.
+            None => self.refresh(&mut looked, UNIX_EPOCH),
+        }
         let there = self.repositories();
         let touched = |work: &PathBuf| {
             let same = || self.made.get(work).is_some_and(|at| at.as_ref().is_some_and(|at| at.hold(work)));
@@ -161,10 +189,66 @@ impl Nested {
 
     fn repositories(&self) -> BTreeSet<PathBuf> {
         let all = self.folders.iter().flatten();
-        all.filter(|(_, folder)| folder.has_git).map(|(path, _)| path.clone()).collect()
+        let all = all.filter(|(_, folder)| folder.has_git).map(|(path, _)| path.clone());
+        let anew = self.anew.iter().flat_map(|anew| &anew.found);
+        let known = anew.clone().next().is_some().then(|| self.made.keys().chain(&self.users));
+        let anew = anew.chain(known.into_iter().flatten());
+        let is_one = |work: &&PathBuf| work.join(".git").symlink_metadata().is_ok();
+        all.chain(anew.filter(is_one).cloned()).collect()
     }
 
-    fn refresh(&mut self, looked: &mut Looked) {
+    /// Looks into all folders that have changed since the first of the commands began.
+    fn look_anew(&mut self, looked: &mut Looked) {
+        let Some(mut anew) = self.anew.take() else { return };
+        let since = anew.since.checked_sub(TICK).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let since = since.unwrap_or_default();
+        let since = (i64::try_from(since.as_secs()).unwrap_or_default(), i64::from(since.subsec_nanos()));
+        let mut left: Vec<PathBuf> = self.roots.clone();
+        let mut read = 0;
+        while let Some(path) = left.pop() {
+            let Ok(found) = path.symlink_metadata() else { continue };
+            let changed = (found.ctime(), found.ctime_nsec()) >= since;
+            let Ok(entries) = fs::read_dir(&path) else {
+                looked.closed.extend(changed.then_some(path));
+                continue;
+            };
+            for entry in entries.flatten() {
+                read += 1;
+                let name = entry.file_name();
+                if changed {
+                    self.note_denied(path.join(&name), looked);
+                }
+                if name == ".git" {
+                    anew.found.extend(changed.then(|| path.clone()));
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    let inside = path.join(name);
+                    left.extend(
+                        (!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside),
+                    );
+                }
+            }
+            if read > limits::ANEW_ENTRIES_MAX {
+                looked.gave_up = true;
+                return;
+            }
+        }
+        self.anew = Some(anew);
+    }
+
+    /// Remembers a file that rules deny to write, and tells it if it is new.
+    fn note_denied(&mut self, path: PathBuf, looked: &mut Looked) {
+        if !self.deny_write.as_ref().is_some_and(|rule| rule.covers(&path)) || self.denied.contains(&path) {
+            return;
+        }
+        looked.gave_up |= self.denied.len() >= limits::DENIED_KNOWN_MAX;
+        if self.denied.len() < limits::DENIED_KNOWN_MAX {
+            self.denied.insert(path.clone());
+            looked.denied.push(path);
+        }
+    }
+
+    /// `since` is when to look from, should there be too many to remember.
+    fn refresh(&mut self, looked: &mut Looked, since: SystemTime) {
         let Some(mut before) = self.folders.take() else { return };
         let mut now = BTreeMap::new();
         let mut left: Vec<PathBuf> = self.roots.clone();
@@ -178,13 +262,7 @@ impl Nested {
                         for entry in entries.flatten() {
                             read += 1;
                             let name = entry.file_name();
-                            let is_denied = |rule: &Hidden| rule.covers(&path.join(&name));
-                            if self.deny_write.as_ref().is_some_and(is_denied)
-                                && self.denied.len() < limits::FOLDERS_KNOWN_MAX
-                                && self.denied.insert(path.join(&name))
-                            {
-                                looked.denied.push(path.join(&name));
-                            }
+                            self.note_denied(path.join(&name), looked);
                             if name == ".git" {
                                 folder.has_git = true;
                             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -206,9 +284,9 @@ impl Nested {
             let inside = folder.inside.iter().map(|name| path.join(name));
             left.extend(inside.filter(|path| !self.roots.contains(path) && !self.hidden.contains(path)));
             now.insert(path, folder);
-            if read > limits::NEW_ENTRIES_MAX || now.len() > limits::FOLDERS_KNOWN_MAX {
-                looked.gave_up = true;
-                return;
+            if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
+                self.anew = Some(Anew { since, found: BTreeSet::new() });
+                return self.look_anew(looked);
             }
         }
         self.folders = Some(now);
@@ -321,6 +399,42 @@ mod tests {
     fn nested(root: &Path) -> Nested {
         let found = super::super::walk::walk(&[root.to_owned()], None, None);
         Nested::new(vec![root.to_owned()], Vec::new(), found.folders)
+    }
+
+    /// More folders than can be remembered hide nothing.
+    #[test]
+    fn what_was_made_among_too_many_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir_all(root.join("mine/.git")).unwrap();
+        let rule = Hidden::new(|path| path.extension().is_some_and(|end| end == "key"));
+        let mut nested = nested(root).with_denied(Some(rule), BTreeSet::new());
+        nested.folders_max = 50;
+        assert!(nested.begin().is_empty());
+        for number in 0..100 {
+            fs::create_dir_all(root.join(format!("many/{number}"))).unwrap();
+        }
+        fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
+        fs::write(root.join("a/b/x.key"), "").unwrap();
+        let looked = nested.look();
+        assert_eq!(looked.repositories, [root.join("a/b/c")]);
+        assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
+        let work = root.join("a/b/c");
+        nested.checked(&work, Some(Stamps::of(&work)));
+        assert!(nested.look().repositories.is_empty());
+        fs::write(work.join(".git/config"), "one").unwrap();
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        nested.checked(&work, Some(Stamps::of(&work)));
+        // The next command.
+        assert!(nested.begin().is_empty());
+        fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
+        assert_eq!(nested.look().repositories, [root.join("many/7/deep")]);
+        // It may be the user who makes so many, and then a command.
+        let mut nested = self::nested(root);
+        nested.folders_max = 50;
+        assert!(nested.begin().is_empty());
+        fs::create_dir_all(root.join("many/8/deep/.git")).unwrap();
+        assert_eq!(nested.look().repositories, [root.join("many/8/deep")]);
     }
 
     #[test]

@@ -114,3 +114,36 @@ fn rules_for_every_host_are_rules_for_commands() {
         assert_eq!(hosts, [allowed, asked, denied], "{given}");
     }
 }
+
+/// What settings deny to read is for the walls what a rule in `deny` is, beside the rules.
+#[test]
+fn what_settings_deny_to_read_counts_as_a_rule() {
+    let policy = with(rules("-Read(//a/ruled)")).open().policy;
+    let paths = ["/b/plain", "/b/x/../up", "/c/**/*.key"].map(std::path::PathBuf::from);
+    let walls = policy.walls_denying(&paths);
+    let unreadable = walls.unreadable.unwrap();
+    for (path, denied) in [
+        ("/a/ruled", true),
+        ("/b/plain", true),
+        ("/b/plain/below", true),
+        ("/B/PLAIN", true),
+        ("/b/up", true),
+        ("/c/x/y/z.key", true),
+        ("/b/other", false),
+        ("/c/x/y/z.pem", false),
+    ] {
+        assert_eq!(unreadable.covers(path.as_ref()), denied, "{path}");
+    }
+    let named: Vec<(String, bool)> =
+        walls.denied_reads.iter().map(|denied| (denied.rule.clone(), denied.whole)).collect();
+    let of_settings = |path: &str| format!("sandbox.filesystem.denyRead: {path}");
+    let expected = [
+        ("Read(//a/ruled)".to_owned(), true),
+        (of_settings("/b/plain"), true),
+        (of_settings("/b/up"), true),
+        (of_settings("/c/**/*.key"), false),
+    ];
+    assert_eq!(named, expected);
+    // Only there: what the tools may read is for rules to say.
+    assert_eq!(policy.walls().denied_reads.len(), 1);
+}

@@ -79,8 +79,8 @@ impl Guard {
         }
         if looked.gave_up {
             self.state().gave_up = true;
-            let done = "commands have made so many files that repositories among them aren't looked for any more; look \
-                        before you use git there";
+            let done = "commands have made so many files that repositories among them, and what rules deny to write, \
+                        aren't looked for any more; look before you use git there";
             said.extend(
                 self.workspaces
                     .first()
