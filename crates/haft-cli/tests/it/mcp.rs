@@ -721,7 +721,7 @@ fn a_hook_may_be_a_tool_of_a_server() {
     settings(&hook);
     let read = ["call", "Read", r#"{"file_path": "notes.txt"}"#];
     let denied = say(&room, &read);
-    assert!(denied.code == Some(1) && denied.stderr.contains("not notes.txt"), "{denied:?}");
+    assert!(denied.code == Some(1) && denied.stderr.trim_end().ends_with("/notes.txt") && denied.stderr.contains(": not "), "{denied:?}");
     // A rule that denies the tool keeps the hook from it, and a gate that fails is shut.
     let failed = say(&room, &[&read[..], &["--deny", "mcp__f__echo"]].concat());
     assert!(failed.code == Some(1) && failed.stderr.contains("denies `mcp__f__echo`"), "{failed:?}");
