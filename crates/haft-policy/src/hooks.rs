@@ -51,11 +51,11 @@ use crate::source::Source;
 pub use event::Event;
 pub use reply::{PermissionUpdate, RuleUpdate};
 pub use run::Report;
-pub use tool_use::{CallTool, ToolUse};
 pub use session::{
     Blocked, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
     StopOutcome,
 };
+pub use tool_use::{CallTool, ToolUse};
 
 use calls::Configured;
 use matcher::Matcher;

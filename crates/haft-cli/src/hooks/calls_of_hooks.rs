@@ -35,7 +35,8 @@ pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> 
             may(&engine, &policy, &wanted)?;
             let ToolUse { server: name, tool: own, input, .. } = wanted;
             let server = servers.get().and_then(|servers| servers.get(&name)).cloned();
-            let server = server.ok_or_else(|| format!("there is no MCP server `{}` here", one_line(&name)))?;
+            let server =
+                server.ok_or_else(|| format!("there is no MCP server `{}` here", one_line(&name)))?;
             server.settled().await;
             let offered = server.tools().into_iter().find(|(offered, _)| *offered == own);
             let (_, tool) = offered.ok_or_else(|| {

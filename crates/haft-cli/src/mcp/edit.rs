@@ -42,7 +42,12 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
         Some("ws" | "wss") => Kind::Ws,
         _ => Kind::Stdio,
     });
-    let known = matches!((kind, scheme), (Kind::Stdio, None) | (Kind::Http | Kind::Sse, Some("http" | "https")) | (Kind::Ws, Some("ws" | "wss")));
+    let known = matches!(
+        (kind, scheme),
+        (Kind::Stdio, None)
+            | (Kind::Http | Kind::Sse, Some("http" | "https"))
+            | (Kind::Ws, Some("ws" | "wss"))
+    );
     if let Some(scheme) = scheme.filter(|scheme| !known && !scheme.contains("${")) {
         let accepted = match kind {
             Kind::Stdio => "a command, or an address with http, https, ws or wss",

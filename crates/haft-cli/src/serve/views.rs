@@ -57,7 +57,8 @@ impl Views {
             None => find(DEFAULT),
         };
         for glob in tools {
-            named(ground, glob).map_err(|words| Usage(format!("--tools `{}`: {words}", output::one_line(glob))))?;
+            named(ground, glob)
+                .map_err(|words| Usage(format!("--tools `{}`: {words}", output::one_line(glob))))?;
         }
         for At { value, source } in clients {
             for glob in value.tools.iter().flatten() {
@@ -98,7 +99,8 @@ fn named(ground: &Ground, glob: &str) -> Result<(), String> {
         true => begin.starts_with(server.as_str()) || server.starts_with(begin),
         false => glob.starts_with(server.as_str()),
     };
-    let of_all = ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"];
+    let of_all =
+        ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"];
     let is_there = own.iter().any(|name| fits(glob, name))
         || servers.iter().any(of_server)
         || (!servers.is_empty() && of_all.iter().any(|name| fits(glob, name)));
@@ -110,7 +112,9 @@ fn named(ground: &Ground, glob: &str) -> Result<(), String> {
     let near = own.iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
     let near: Vec<String> = near.take(3).map(|name| format!("`{name}`")).collect();
     let hint = match near.is_empty() {
-        true => "names as `haft tools` shows them, with `*` for any run of characters, are accepted".to_owned(),
+        true => {
+            "names as `haft tools` shows them, with `*` for any run of characters, are accepted".to_owned()
+        }
         false => format!("closest: {}", near.join(", ")),
     };
     Err(format!("no tool is called that; {hint}"))

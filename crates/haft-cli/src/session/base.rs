@@ -22,8 +22,8 @@ use super::workspace::{real, with_directories, workspace};
 use super::{Links, Purpose};
 use crate::args::Common;
 use crate::given::{self, Given};
-use crate::processes::{self, Starter};
 use crate::hooks::ServerSlot;
+use crate::processes::{self, Starter};
 use crate::{Usage, hooks};
 
 /// Directories, settings and tools: read once, the same for everybody.

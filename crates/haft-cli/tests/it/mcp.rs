@@ -647,14 +647,21 @@ fn resources_are_asked_for_as_tools_are() {
     assert!(denied.stderr.contains("to allow it: --allow 'ReadMcpResource(server:f)'"), "{denied:?}");
     for allow in ["mcp__f", "ReadMcpResource(server:f)", "ReadMcpResourceTool"] {
         let allowed = read("note:///a", &["--allow", allow]);
-        assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "[resource note:///a]\na note\n"), "{allow}: {allowed:?}");
+        assert_eq!(
+            (allowed.code, allowed.stdout.as_str()),
+            (Some(0), "[resource note:///a]\na note\n"),
+            "{allow}: {allowed:?}"
+        );
     }
     // A file is a file, whoever reads it; and so is a host.
     let file = format!("file://{}", room.path("work/notes.txt").display());
     assert_eq!(read(&file, &["--allow", "mcp__f"]).code, Some(0));
     assert_eq!(read(&file, &["--allow", "mcp__f", "--deny", "Read(notes.txt)"]).code, Some(1));
     assert_eq!(read("file:///etc/passwd", &["--allow", "mcp__f"]).code, Some(1));
-    assert_eq!(read("https://x.io/a", &["--allow", "mcp__f", "--deny", "WebFetch(domain:x.io)"]).code, Some(1));
+    assert_eq!(
+        read("https://x.io/a", &["--allow", "mcp__f", "--deny", "WebFetch(domain:x.io)"]).code,
+        Some(1)
+    );
     assert_eq!((counted(&room, "read note:///a"), counted(&room, "read file:///etc/passwd")), (3, 0));
     assert_eq!(counted(&room, &format!("read {file}")), 1);
 
@@ -674,7 +681,10 @@ fn resources_are_asked_for_as_tools_are() {
 fn only_addresses_that_servers_are_reached_by_are_added() {
     let room = Room::new();
     for (args, words) in [
-        (&["ftp://x"][..], "`ftp://x` is an address with `ftp`, and no server is reached so; a command, or an address with http, https, ws or wss is accepted"),
+        (
+            &["ftp://x"][..],
+            "`ftp://x` is an address with `ftp`, and no server is reached so; a command, or an address with http, https, ws or wss is accepted",
+        ),
         (&["--transport", "http", "ws://x"], "an address with http or https is accepted"),
         (&["--transport", "ws", "https://x"], "an address with ws or wss is accepted"),
         (&["--transport", "stdio", "https://x"], "a command, or an address"),
@@ -682,7 +692,9 @@ fn only_addresses_that_servers_are_reached_by_are_added() {
         let added = room.say(&[&["mcp", "add", "u"], args].concat());
         assert!(added.code == Some(2) && added.stderr.contains(words), "{added:?}");
     }
-    for (name, args) in [("a", &["https://x/mcp"][..]), ("b", &["./a//b"]), ("c", &["--transport", "http", "${URL}"])] {
+    for (name, args) in
+        [("a", &["https://x/mcp"][..]), ("b", &["./a//b"]), ("c", &["--transport", "http", "${URL}"])]
+    {
         let added = room.say(&[&["mcp", "add", name], args].concat());
         assert_eq!(added.code, Some(0), "{added:?}");
     }
@@ -721,7 +733,12 @@ fn a_hook_may_be_a_tool_of_a_server() {
     settings(&hook);
     let read = ["call", "Read", r#"{"file_path": "notes.txt"}"#];
     let denied = say(&room, &read);
-    assert!(denied.code == Some(1) && denied.stderr.trim_end().ends_with("/notes.txt") && denied.stderr.contains(": not "), "{denied:?}");
+    assert!(
+        denied.code == Some(1)
+            && denied.stderr.trim_end().ends_with("/notes.txt")
+            && denied.stderr.contains(": not "),
+        "{denied:?}"
+    );
     // A rule that denies the tool keeps the hook from it, and a gate that fails is shut.
     let failed = say(&room, &[&read[..], &["--deny", "mcp__f__echo"]].concat());
     assert!(failed.code == Some(1) && failed.stderr.contains("denies `mcp__f__echo`"), "{failed:?}");

@@ -769,10 +769,9 @@ fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
     let prompts = client.request("prompts/list", json!({}));
     let prompt = json!([{"name": "f__p\\u{202e}1", "title": "t\\u{200b}", "description": "d\\u{7}"}]);
     assert_eq!(prompts["result"]["prompts"], prompt, "{prompts}");
-    for (method, params) in [
-        ("resources/read", json!({"uri": "note:///a"})),
-        ("prompts/get", json!({"name": "f__p\\u{202e}1"})),
-    ] {
+    for (method, params) in
+        [("resources/read", json!({"uri": "note:///a"})), ("prompts/get", json!({"name": "f__p\\u{202e}1"}))]
+    {
         let refused = client.request(method, params.clone());
         let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
         assert!(words.contains("(server:f)"), "{refused}");

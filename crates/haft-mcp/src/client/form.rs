@@ -404,7 +404,8 @@ mod tests {
         assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada", "age": 36}}));
         assert_eq!(forms[0].text, "The server `s` asks: who?");
         assert_eq!(forms[0].schema["properties"]["name"]["title"], "n\\u{202e}");
-        let (answer, forms) = fill(&[values(json!({"age": 0})), values(json!({"name": "Ada", "age": null}))]).await;
+        let (answer, forms) =
+            fill(&[values(json!({"age": 0})), values(json!({"name": "Ada", "age": null}))]).await;
         assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
         assert!(forms[1].text.starts_with("The server `s` asks: who?\n"), "it is said what was wrong");
         assert_eq!(fill(&[Filled::Declined]).await.0, json!({"action": "decline"}));

@@ -329,7 +329,6 @@ impl Server {
             (state.status, state.session) = (status, session);
         });
     }
-
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

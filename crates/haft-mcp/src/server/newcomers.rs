@@ -99,7 +99,10 @@ mod tests {
         let silent = [all.come(), all.come()];
         let third = all.come();
         let has_to_go = |connection: &Connection| connection.has_to_go.is_cancelled();
-        assert_eq!([&known, &silent[0], &silent[1], &third].map(|it| has_to_go(it)), [false, true, false, false]);
+        assert_eq!(
+            [&known, &silent[0], &silent[1], &third].map(|it| has_to_go(it)),
+            [false, true, false, false]
+        );
         assert!(third.settle(), "who is known makes no room for others");
         assert!(!silent[1].settle(), "all places are taken");
         drop(known);

@@ -720,15 +720,24 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
     wire.call(1, "wait", json!({})).await;
     crate::until("it waits", || workshop.waiting.load(Ordering::SeqCst) == 1).await;
     wire.call(2, "stubborn", json!({})).await;
-    wire.request(3, "tools/call", json!({"name": "stubborn", "arguments": {}, "_meta": meta(json!({}))})).await;
+    wire.request(3, "tools/call", json!({"name": "stubborn", "arguments": {}, "_meta": meta(json!({}))}))
+        .await;
     crate::until("all wait", || workshop.waiting.load(Ordering::SeqCst) == 3).await;
     wire.stop.cancel(Cause::Shutdown);
     let mut answers = [wire.next().await, wire.next().await, wire.next().await];
     answers.sort_by_key(|answer| answer["id"].as_u64());
     let [first, others @ ..] = answers;
-    assert_eq!((first["id"].as_u64(), text(&first)), (Some(1), "cancelled"), "it says itself how far it came");
+    assert_eq!(
+        (first["id"].as_u64(), text(&first)),
+        (Some(1), "cancelled"),
+        "it says itself how far it came"
+    );
     for (answer, id) in others.iter().zip([2, 3]) {
-        assert_eq!((answer["id"].as_u64(), answer["error"]["code"].as_i64()), (Some(id), Some(-32000)), "{answer}");
+        assert_eq!(
+            (answer["id"].as_u64(), answer["error"]["code"].as_i64()),
+            (Some(id), Some(-32000)),
+            "{answer}"
+        );
     }
     workshop.gate.add_permits(2);
     assert!(wire.maybe().await.is_none(), "each is answered once");

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
-use haft_mcp::server::{Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens, UnixSocket};
+use haft_mcp::server::{
+    Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens, UnixSocket,
+};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};

@@ -274,10 +274,7 @@ impl RuleSet {
         let edits = || (tool::kind(tool) == tool::Kind::PathOf("Edit")).then(|| by("Edit", is_every_edit));
         // What it does is run a command.
         let commands = || (tool == "Monitor").then(|| by("Bash", Rule::is_bare));
-        by(tool, Rule::is_bare)
-            .or_else(|| edits().flatten())
-            .or_else(|| commands().flatten())
-            .map(RuleId)
+        by(tool, Rule::is_bare).or_else(|| edits().flatten()).or_else(|| commands().flatten()).map(RuleId)
     }
 
     /// The first rule that stops something of a kind (reads, writes, hosts or commands), whatever it names: where nobody

@@ -129,9 +129,7 @@ impl With {
             }))
             .tool(
                 ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
-                    .map(|name| {
-                        stand_in(name, |input| conventions::effects(name, input).unwrap_or_default())
-                    })
+                    .map(|name| stand_in(name, |input| conventions::effects(name, input).unwrap_or_default()))
                     .to_vec(),
             )
             .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))

@@ -190,7 +190,6 @@ impl Server {
             }
         }
     }
-
 }
 
 /// A failure in words: the same will not be answered otherwise a second later.

@@ -186,9 +186,13 @@ async fn resources_and_prompts_of_servers_ask() {
         allow ListMcpResources {}"#;
     with(json!({})).open().holds(ask).await;
     // A rule for another server, for a tool of this one, or for what the address names isn't enough.
-    with(rules("+mcp__t; +mcp__s__read; +mcp__s__get_*; +Read; +WebFetch(domain:x.io)")).open().holds(ask).await;
+    with(rules("+mcp__t; +mcp__s__read; +mcp__s__get_*; +Read; +WebFetch(domain:x.io)"))
+        .open()
+        .holds(ask)
+        .await;
     for allowing in ["+mcp__s", "+mcp__s__*", "+ReadMcpResource(server:s); +GetMcpPrompt(server:s)"] {
-        let session = with(rules(&format!("{allowing}; -Read(.env); -WebFetch(domain:evil.io); ?mcp__asked"))).open();
+        let session =
+            with(rules(&format!("{allowing}; -Read(.env); -WebFetch(domain:evil.io); ?mcp__asked"))).open();
         session
             .holds(
                 r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}
@@ -204,7 +208,8 @@ async fn resources_and_prompts_of_servers_ask() {
             )
             .await;
     }
-    let session = with(rules("+mcp__s; +Read(//etc/hosts); ?mcp__asked; -ReadMcpResource(uri:secret://*)")).open();
+    let session =
+        with(rules("+mcp__s; +Read(//etc/hosts); ?mcp__asked; -ReadMcpResource(uri:secret://*)")).open();
     session
         .holds(
             r#"allow ReadMcpResource {"server": "s", "uri": "file:///etc/hosts"}
