@@ -1,7 +1,9 @@
-//! The hooks of the settings, and what they need of a session: its rules, its trust, its words.
+//! The hooks of the settings, and what they need of a session: its rules, its trust, its words, its servers.
 //!
 //! What a hook is and says is `haft-policy`'s; here it is only put beside the rules. The `if` of a hook is answered by an
 //! engine without hooks, which sees a call as the rules will see it.
+
+mod calls_of_hooks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +18,7 @@ use haft_policy::settings::Handler;
 use haft_policy::source::{List, Scope};
 use haft_policy::trust::{Inventory, Named};
 
+pub(crate) use self::calls_of_hooks::{ServerSlot, use_servers};
 use crate::given::Given;
 use crate::{Usage, output};
 
@@ -29,6 +32,7 @@ pub(crate) fn read(
     policy: &Policy,
     processes: Arc<dyn Processes>,
     results: Option<OffloadStore>,
+    servers: &ServerSlot,
 ) -> Result<Hooks, Usage> {
     let mode = policy.clone();
     let (rules, looking) = (policy.clone(), engine.clone());
@@ -47,7 +51,8 @@ pub(crate) fn read(
         .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
         .with_on_permissions(Arc::new(move |updates| {
             updates.iter().try_for_each(|update| change(&changed, update))
-        }));
+        }))
+        .with_call_tool(calls_of_hooks::caller(engine, policy, servers));
     if let Some(results) = results {
         session = session.with_results(Arc::new(results));
     }

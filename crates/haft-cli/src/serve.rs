@@ -110,7 +110,7 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
     // It makes no calls: it is what servers are started beside.
     let member = view.base.join(joining)?;
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
-    let links = view.base.links(&policy, asker.clone(), member.bare, false);
+    let links = view.base.links(&policy, asker.clone(), member.bare, false, &member.servers);
     if std::env::var_os(HAFT_MCP_SERVER).is_some() && !links.planned.is_empty() {
         output::say(
             "haft: started as a server of another haft, so the servers that settings name are not connected",

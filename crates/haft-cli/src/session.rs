@@ -151,8 +151,8 @@ fn assemble(
         gates,
         results: base.ground.results().zip(base.ground.results()),
     };
-    let Member { engine, bare, hooks, tasks } = base.join(joining)?;
-    let links = base.links(&policy, asker, bare, search.enabled != Some(false));
+    let Member { engine, bare, hooks, tasks, servers } = base.join(joining)?;
+    let links = base.links(&policy, asker, bare, search.enabled != Some(false), &servers);
     let confined = base.processes.confines();
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;

@@ -27,7 +27,7 @@ pub(crate) fn run(
     let runtime = runtime(calls.len())?;
     let results = runtime.block_on(async {
         let mut pool = None;
-        if !all_there(&engine.snapshot()) {
+        if links.are_for_hooks() || !all_there(&engine.snapshot()) {
             links.warn();
             if !links.is_fixed() {
                 pool = Some(links.open(engine, Lent { asker: links.asker.clone(), ..Lent::default() })?);

@@ -12,27 +12,35 @@
 //! | `session.rs` | one client: its requests are carried out, its answers find their questions |
 //! | `rounds.rs` | questions of the newest revision, which has no requests to clients |
 //! | `lines.rs`, `standard.rs` | connections of lines, standard input and output |
-//! | `http.rs` | a listener and its connections |
-//! | `socket.rs` | a socket in the file system for its owner alone |
+//! | `http.rs` | how a server is reached over HTTP, and by whom |
+//! | `desk.rs`, `patient.rs`, `busy.rs` | the connections of a listener, and what a request has to have before it is read |
 //! | `newcomers.rs` | connections of which nobody knows yet whose they are |
+//! | `socket.rs` | a socket in the file system for its owner alone |
 //! | `gate.rs`, `tokens.rs` | who may come in: hosts, origins, tokens, rates |
-//! | `exchange.rs`, `events.rs` | what requests over HTTP say; sessions, streams and how they are resumed |
+//! | `exchange.rs`, `agree.rs`, `sent.rs` | what requests over HTTP say, and what they are answered |
+//! | `http_session.rs`, `events.rs` | sessions over HTTP; streams and how they are resumed |
 //!
 //! The protocol is written by hand: what a client sends is read once, arguments and definitions pass through as the text that
 //! they are, and every bound is ours. The SDK knows only the client's side here.
 
+pub(crate) mod agree;
+pub(crate) mod busy;
+pub(crate) mod desk;
 pub(crate) mod events;
 pub(crate) mod exchange;
 pub(crate) mod gate;
 pub(crate) mod http;
+pub(crate) mod http_session;
 pub(crate) mod lines;
 pub(crate) mod message;
 pub(crate) mod newcomers;
 pub(crate) mod offer;
 pub(crate) mod passed;
+pub(crate) mod patient;
 pub(crate) mod peer;
 pub(crate) mod reply;
 pub(crate) mod rounds;
+pub(crate) mod sent;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod standard;

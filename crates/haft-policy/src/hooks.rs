@@ -6,7 +6,8 @@
 //! ```
 //!
 //! - `event` what fires, `matcher` for what, `input` what a hook reads, `reply` what it says.
-//! - `run` starts the hooks of one event, all at once, and waits for them; `http` sends requests.
+//! - `run` starts the hooks of one event, all at once, and waits for them; `http` sends requests, `tool_use` calls tools of
+//!   servers.
 //! - `calls` is what they mean for a call, `session` for everything else.
 //!
 //! Every hook that matches runs on the same input, beside the others; identical ones run once. What they say is put
@@ -29,6 +30,7 @@ mod matcher;
 mod reply;
 mod run;
 mod session;
+mod tool_use;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,6 +55,7 @@ pub use session::{
     Blocked, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
     StopOutcome,
 };
+pub use tool_use::{CallTool, ToolUse};
 
 use calls::Configured;
 use matcher::Matcher;
@@ -90,6 +93,7 @@ pub struct Session {
     verify: Option<Verify>,
     confined: Option<Confined>,
     on_permissions: Option<OnPermissions>,
+    call_tool: Option<CallTool>,
 }
 
 impl Session {
@@ -109,6 +113,7 @@ impl Session {
             verify: None,
             confined: None,
             on_permissions: None,
+            call_tool: None,
         }
     }
 
@@ -180,6 +185,13 @@ impl Session {
     #[must_use]
     pub fn with_on_permissions(mut self, take: OnPermissions) -> Session {
         self.on_permissions = Some(take);
+        self
+    }
+
+    /// Who calls tools of servers for hooks. Default: nobody, and such a hook fails.
+    #[must_use]
+    pub fn with_call_tool(mut self, call: CallTool) -> Session {
+        self.call_tool = Some(call);
         self
     }
 
@@ -316,7 +328,7 @@ impl Hooks {
                     kind: kind(&handler.action),
                     what: what(&handler.action),
                     source: handler.source.clone(),
-                    runs: event.is_some() && is_run(&handler.action),
+                    runs: event.is_some() && is_run(&handler.action, &session),
                 });
                 let Some(event) = event else {
                     read.warn(
@@ -449,7 +461,7 @@ impl Read<'_> {
                 None => self.warn(handler, "nothing understands `if` here; the hook runs for every call"),
             }
         }
-        if !is_run(&handler.action) {
+        if !is_run(&handler.action, self.session) {
             let kind = kind(&handler.action);
             let fails = if event.is_gate() && handler.on_failure != Some(OnFailure::Continue) {
                 "it blocks what it should look at"
@@ -497,11 +509,12 @@ fn kind(action: &Action) -> &'static str {
     }
 }
 
-fn is_run(action: &Action) -> bool {
+fn is_run(action: &Action, session: &Session) -> bool {
     match action {
         Action::Command { .. } => true,
         Action::Http { .. } => cfg!(feature = "http-hooks"),
-        Action::McpTool { .. } | Action::Prompt { .. } | Action::Agent { .. } => false,
+        Action::McpTool { .. } => session.call_tool.is_some(),
+        Action::Prompt { .. } | Action::Agent { .. } => false,
     }
 }
 

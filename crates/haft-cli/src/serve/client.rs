@@ -80,6 +80,9 @@ impl Client {
             gates,
             results: Some((store, of_hooks)),
         })?;
+        if let Some(pool) = &common.pool {
+            let _ = member.servers.set(pool.servers().clone());
+        }
         let client = Client {
             number,
             id,

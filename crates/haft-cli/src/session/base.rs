@@ -22,6 +22,7 @@ use super::workspace::{real, with_directories, workspace};
 use super::{Links, Purpose};
 use crate::args::Common;
 use crate::given::{self, Given};
+use crate::hooks::ServerSlot;
 use crate::processes::{self, Starter};
 use crate::{Usage, hooks};
 
@@ -129,6 +130,8 @@ pub(crate) struct Member {
     pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
     pub(crate) tasks: Arc<TaskTable>,
+    /// The servers, once they are started: for hooks that are tools of one.
+    pub(crate) servers: ServerSlot,
 }
 
 impl Base {
@@ -208,9 +211,10 @@ impl Base {
             engine = engine.results_in(results);
         }
         let bare = engine.clone();
-        let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks)?;
+        let servers = ServerSlot::default();
+        let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
         let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
-        Ok(Member { engine, bare, hooks, tasks })
+        Ok(Member { engine, bare, hooks, tasks, servers })
     }
 
     /// What servers are started with.
@@ -220,6 +224,7 @@ impl Base {
         asker: Option<Arc<dyn Asker>>,
         bare: Engine,
         searches: bool,
+        slot: &ServerSlot,
     ) -> Links {
         let Ground { registry, planned, workspace, state, .. } = &self.ground;
         Links {
@@ -232,6 +237,8 @@ impl Base {
             roots: workspace.dirs().map(Path::to_owned).collect(),
             state: state.clone(),
             searches,
+            slot: slot.clone(),
+            for_hooks: hooks::use_servers(self.ground.settings()),
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::servers::Planned;
 use crate::Usage;
+use crate::hooks::ServerSlot;
 use crate::mcp::approvals::FileApprovals;
 use crate::mcp::logs::Logs;
 use crate::mcp::prompt;
@@ -42,6 +43,10 @@ pub(crate) struct Links {
     pub(super) state: Option<PathBuf>,
     /// Whether tools may be given by name alone.
     pub(super) searches: bool,
+    /// Where hooks find the servers.
+    pub(super) slot: ServerSlot,
+    /// Whether a hook is a tool of one.
+    pub(super) for_hooks: bool,
 }
 
 /// How much is said about servers.
@@ -92,6 +97,11 @@ impl Links {
         self.planned.is_empty() && !(self.searches && has_outside(&self.registry))
     }
 
+    /// Whether servers are needed whatever is called, because hooks are tools of them.
+    pub(crate) fn are_for_hooks(&self) -> bool {
+        self.for_hooks && !self.planned.is_empty()
+    }
+
     /// Says what is doubtful about the servers that settings name.
     pub(crate) fn warn(&self) {
         self.planned.warnings().iter().for_each(|words| output::warning(&one_line(words)));
@@ -122,6 +132,8 @@ impl Links {
         host.browser = lent.browser;
         let configs = self.planned.usable().map(|(_, config)| config.clone());
         let servers = Servers::start(configs, host).map_err(|bad| Usage(bad.to_string()))?;
+        let servers = Arc::new(servers);
+        let _ = self.slot.set(servers.clone());
         let base = match self.planned.is_empty() {
             true => Ok(self.registry.clone()),
             false => self.registry.with(servers.tools()),
@@ -129,7 +141,7 @@ impl Links {
         let pool = Pool {
             engines: [engine.clone(), self.bare.clone()],
             base: base.map_err(|error| Usage(error.to_string()))?,
-            servers: Arc::new(servers),
+            servers,
             approvals,
             searches: self.searches,
             state: Mutex::default(),
@@ -145,7 +157,7 @@ fn has_outside(registry: &Registry) -> bool {
 }
 
 impl Pool {
-    pub(crate) fn servers(&self) -> &Servers {
+    pub(crate) fn servers(&self) -> &Arc<Servers> {
         &self.servers
     }
 

@@ -719,3 +719,36 @@ fn no_server_is_lost_when_several_are_added_at_once() {
         assert_eq!(room.say(&["mcp", "remove", name]).code, Some(0));
     }
 }
+
+/// A hook may be a tool of a server; it says what a program would print.
+#[test]
+fn a_hook_may_be_a_tool_of_a_server() {
+    let room = one("");
+    let says = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not ${tool_input.file_path}"}}"#;
+    let hook = json!({"type": "mcp_tool", "server": "f", "tool": "echo", "input": {"text": says}});
+    let settings = |hook: &Value| {
+        let text = json!({"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [hook]}]}}).to_string();
+        room.write("home/.config/haft/settings.json", &text);
+    };
+    settings(&hook);
+    let read = ["call", "Read", r#"{"file_path": "notes.txt"}"#];
+    let denied = say(&room, &read);
+    assert!(
+        denied.code == Some(1)
+            && denied.stderr.trim_end().ends_with("/notes.txt")
+            && denied.stderr.contains(": not "),
+        "{denied:?}"
+    );
+    // A rule that denies the tool keeps the hook from it, and a gate that fails is shut.
+    let failed = say(&room, &[&read[..], &["--deny", "mcp__f__echo"]].concat());
+    assert!(failed.code == Some(1) && failed.stderr.contains("denies `mcp__f__echo`"), "{failed:?}");
+    let mut quiet = hook.clone();
+    quiet["input"]["text"] = json!("fine");
+    settings(&quiet);
+    let allowed = say(&room, &read);
+    assert!(allowed.code == Some(0) && allowed.stdout.contains("one"), "{allowed:?}");
+    quiet["tool"] = json!("nothing");
+    settings(&quiet);
+    let failed = say(&room, &read);
+    assert!(failed.code == Some(1) && failed.stderr.contains("offers no tool `nothing`"), "{failed:?}");
+}

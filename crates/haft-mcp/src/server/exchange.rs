@@ -7,40 +7,41 @@
 //!
 //! An answer that comes soon and alone is plain JSON; only what takes longer, or says something before, becomes a stream.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Instant;
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::{Cancel, Cause};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming as Body;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Core;
+use super::agree::{arguments_agree, headers_agree};
+use super::busy::Busy;
 use super::events::{EventStream, Opened};
 use super::gate::Refused;
-use super::http::{Busy, Sent};
+use super::http_session::{HttpSession, lock};
 use super::lines::Batch;
 use super::message::{self, Incoming, NoMessage, Outcome, Request};
-use super::offer::InHeader;
 use super::reply::{Refusal, RefusalKind, Stamp};
+use super::sent::Sent;
 use super::session::{Outlet, Reach, Session};
 use super::who::{Client, Principal, Revision, Way};
 use super::wish::{self, Params};
 use crate::limits;
 
 const SESSION: &str = "mcp-session-id";
-const VERSION: &str = "mcp-protocol-version";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
+pub(super) const VERSION: &str = "mcp-protocol-version";
+pub(super) const METHOD: &str = "mcp-method";
+pub(super) const NAME: &str = "mcp-name";
 
 /// Who asks, and with which headers.
 pub(crate) struct Asker {
@@ -49,7 +50,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
     }
 
@@ -77,45 +78,6 @@ pub(crate) struct Exchange {
     sessions: Mutex<HashMap<Box<str>, Arc<HttpSession>>>,
     random: SystemRandom,
     busy: Arc<Busy>,
-}
-
-/// A session of a revision with a handshake.
-struct HttpSession {
-    session: Arc<Session>,
-    principal: Option<Principal>,
-    /// What belongs to no request.
-    standing: Arc<EventStream>,
-    /// Streams that can be resumed, the oldest first.
-    streams: Mutex<VecDeque<(u64, Arc<EventStream>)>>,
-    next_stream: AtomicU64,
-    used: Mutex<Instant>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl HttpSession {
-    fn is_idle(&self, now: Instant) -> bool {
-        !self.standing.is_read()
-            && self.session.running() == 0
-            && now.saturating_duration_since(*lock(&self.used)) > limits::SESSION_IDLE
-    }
-
-    fn end(&self) {
-        self.session.cancel().cancel(Cause::Disconnect);
-        self.standing.finish(None);
-    }
-
-    fn keep(&self, name: u64, stream: &Arc<EventStream>) {
-        let mut streams = lock(&self.streams);
-        streams.push_back((name, stream.clone()));
-        if streams.len() > limits::STREAMS_KEPT {
-            // One that still goes on is worth more than one whose answer was fetched long ago.
-            let at = streams.iter().position(|(_, stream)| stream.is_finished()).unwrap_or(0);
-            streams.remove(at);
-        }
-    }
 }
 
 /// Cancels a request when nobody waits for it any more.
@@ -578,82 +540,4 @@ fn senseless(wrong: &NoMessage) -> Response<Sent> {
     let mut text = Vec::new();
     message::write_no_message(&mut text, wrong);
     Sent::json(StatusCode::BAD_REQUEST, text)
-}
-
-fn mismatch(words: String) -> Refusal {
-    Refusal::new(RefusalKind::Code(-32020), words)
-}
-
-/// Whether the headers of a request say what its body says.
-fn headers_agree(asker: &Asker, method: &str, params: &Params) -> Result<(), Refusal> {
-    let only = |name: &str| -> Result<Option<&str>, Refusal> {
-        if asker.headers.get_all(name).iter().count() > 1 {
-            return Err(mismatch(format!("the header `{name}` is there twice")));
-        }
-        Ok(asker.header(name))
-    };
-    let differs =
-        |name: &str, what: &str| mismatch(format!("the header `{name}` has to be the same as {what}"));
-    if only(VERSION)? != params.revision().and_then(Value::as_str) {
-        return Err(differs(VERSION, "the revision in `_meta`"));
-    }
-    if only(METHOD)? != Some(method) {
-        return Err(differs(METHOD, "the method"));
-    }
-    if let Some(name) = params.named(method)
-        && only(NAME)?.and_then(decoded).as_deref() != Some(name)
-    {
-        return Err(differs(NAME, "the name or address in the parameters"));
-    }
-    Ok(())
-}
-
-/// The value of a header that may be written in base64.
-fn decoded(header: &str) -> Option<String> {
-    match header.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(packed) => String::from_utf8(BASE64_STANDARD.decode(packed).ok()?).ok(),
-        None => Some(header.to_owned()),
-    }
-}
-
-/// Whether the arguments of a tool that have to stand in headers do.
-async fn arguments_agree(asker: &Asker, session: &Session, params: &Params) -> Result<(), Refusal> {
-    let (Some(name), Some(arguments)) = (params.named("tools/call"), params.arguments()) else {
-        return Ok(());
-    };
-    let listing = session.offer().tools_now().await?;
-    if !listing.has_in_headers() {
-        return Ok(());
-    }
-    let in_headers = listing.in_headers(name);
-    let Ok(arguments) = serde_json::from_str::<Value>(arguments.get()) else { return Ok(()) };
-    for InHeader { header, path } in in_headers {
-        let name = format!("mcp-param-{}", header.to_ascii_lowercase());
-        let in_body = path.iter().try_fold(&arguments, |value, key| value.get(key)).and_then(written);
-        let headers: Vec<_> = asker.headers.get_all(&name).iter().collect();
-        let in_header = match headers.as_slice() {
-            [] => None,
-            [one] => {
-                let text = one.to_str().ok().map(str::trim).and_then(decoded);
-                Some(text.ok_or_else(|| mismatch(format!("the header `Mcp-Param-{header}` can't be read")))?)
-            }
-            _ => return Err(mismatch(format!("the header `Mcp-Param-{header}` is there twice"))),
-        };
-        if in_body != in_header {
-            return Err(mismatch(format!(
-                "the header `Mcp-Param-{header}` has to be the same as the argument `{}`",
-                path.join(".")
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// A value as it stands in a header; nothing for what can't.
-fn written(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        _ => None,
-    }
 }

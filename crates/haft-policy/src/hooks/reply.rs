@@ -166,8 +166,7 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
     }
 }
 
-/// What the body of a good answer to a request says.
-#[cfg(feature = "http-hooks")]
+/// What the body of a good answer to a request says, or the text of a tool's result.
 pub(super) fn of_body(event: Event, body: &str, cut: bool) -> Result<Reply, String> {
     match as_json(event, body, cut) {
         Some(json) => json,

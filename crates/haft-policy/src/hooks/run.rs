@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::event::Event;
 use super::reply::{self, Ended, Reply};
+use super::tool_use::{ToolUse, put_in};
 use super::{Hook, Inner, limits};
 use crate::settings::{Action, Background as How, OnFailure, Shell};
 use crate::source::Scope;
@@ -112,6 +113,20 @@ impl Inner {
                 let sent = self.web.post(url, headers, stdin.to_vec(), hook.timeout);
                 let (body, cut) = or_cancelled(fire.cancel, sent).await??;
                 reply::of_body(hook.event, &body, cut).map(Some)
+            }
+            Action::McpTool { server, tool, input } if self.session.call_tool.is_some() => {
+                let Some(call) = &self.session.call_tool else { return Ok(None) };
+                let said = call(ToolUse {
+                    server: server.clone(),
+                    tool: tool.clone(),
+                    input: put_in(input, &fire.object),
+                    source: hook.handler.source.clone(),
+                });
+                let limited = tokio::time::timeout(hook.timeout, said);
+                let late = |_| format!("it took longer than {} s", hook.timeout.as_secs_f64());
+                let text = or_cancelled(fire.cancel, limited).await?.map_err(late)??;
+                let cut = text.len() > limits::OUTPUT_BYTES_MAX;
+                reply::of_body(hook.event, &text, cut).map(Some)
             }
             other => {
                 let kind = super::kind(other);

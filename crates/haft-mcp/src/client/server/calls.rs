@@ -1,0 +1,181 @@
+//! What is asked of a server: calls and everything else, over a connection that is made if need be, and what went wrong in words
+//! for the model.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft::{Context, ErrorKind, ToolError};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::super::breaker::Breaker;
+use super::super::session::{Failure, Patience, Progress, Session};
+use super::offered::list;
+use super::{Server, State, Status, lock};
+use crate::limits;
+
+impl Server {
+    /// Calls a tool of it, and gives the result as it came.
+    pub(crate) async fn call(&self, name: &str, input: Value, cx: &Context) -> Result<Value, ToolError> {
+        let config = &self.0.config;
+        let _slot =
+            self.0.slots.acquire().await.map_err(|_| ToolError::new("the MCP server was shut down"))?;
+        let patience = Patience { idle: config.idle(), total: config.call_timeout };
+        let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
+        let params = json!({"name": name, "arguments": input});
+        let mut session = self.session().await?;
+        let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
+        if matches!(answer, Err(Failure::NotSent(_))) {
+            // The server had gone before it could hear of the call, which is then nothing but the next one.
+            session = self.session().await?;
+            answer = session.request_in_rounds("tools/call", params, patience, &far).await;
+        }
+        if let Err(Failure::WantsSignIn(words)) = &answer
+            && self
+                .0
+                .account
+                .as_ref()
+                .and_then(|account| account.needed())
+                .is_some_and(|needed| needed.for_all)
+        {
+            // Nothing goes over this connection any more; the next one has the status that says so.
+            session.watch().end(Some(words.clone()));
+        }
+        if matches!(answer, Ok(_) | Err(Failure::Refused { .. } | Failure::WantsSignIn(_))) {
+            lock(&self.0.breaker).reached();
+        }
+        answer.map_err(|failure| self.lost(&session, failure))
+    }
+
+    /// Asks something that changes nothing: lists, resources, prompts.
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, ToolError> {
+        let session = self.session().await?;
+        let asked = session.request_in_rounds(method, params, Patience::REQUEST, &|_| {}).await;
+        asked.map_err(|failure| self.lost(&session, failure))
+    }
+
+    /// Reads a resource, and watches it from then on.
+    pub(crate) async fn read_resource(&self, uri: &str) -> Result<Value, ToolError> {
+        let read = self.ask("resources/read", json!({"uri": uri})).await?;
+        self.0.watched.was_read(uri);
+        Ok(read)
+    }
+
+    /// All entries of one of its lists.
+    pub(crate) async fn list(&self, method: &str, key: &str) -> Result<Vec<Value>, ToolError> {
+        let session = self.session().await?;
+        let listed = list(&session, method, key).await;
+        listed
+            .map(|(entries, _)| entries)
+            .map_err(|words| ToolError::new(format!("{}: {words}", self.named())))
+    }
+
+    /// A connection that can be used, made if need be.
+    async fn session(&self) -> Result<Arc<Session>, ToolError> {
+        let live = |state: &State| state.session.clone().filter(|session| !session.watch().is_over());
+        if let Some(session) = live(&self.0.state.borrow()) {
+            return Ok(session);
+        }
+        lock(&self.0.breaker).admit(Instant::now()).map_err(|seconds| {
+            ToolError::new(format!(
+                "{} could not be reached {} times in a row and is left alone; try again in {seconds} s, or do without it",
+                self.named(),
+                limits::BREAKER_FAILURES
+            ))
+            .retryable()
+        })?;
+        let trial = Trial(Some(&self.0.breaker));
+        let mut state = self.0.state.subscribe();
+        let before = state.borrow_and_update().clone();
+        if !matches!(before.status, Status::Connecting) {
+            self.0.wanted.notify_one();
+        }
+        // That a connection was lost is not yet the outcome of making it again.
+        let enough = before.attempts + if before.session.is_some() { 2 } else { 1 };
+        let known = |state: &State| {
+            live(state).is_some() || state.attempts >= enough || matches!(state.status, Status::Stopped)
+        };
+        let limit = self.0.config.connect_timeout + Duration::from_secs(1);
+        let reason = match timeout(limit, state.wait_for(known)).await {
+            Ok(Ok(state)) => match (live(&state), &state.status) {
+                (Some(session), _) => return Ok(session),
+                (None, Status::Failed { reason, .. }) => reason.clone(),
+                (None, Status::NeedsSignIn { reason }) => {
+                    return Err(ToolError::new(format!("{}: {reason}", self.named())));
+                }
+                (None, Status::Unapproved(_)) => {
+                    "it has not been approved; the user can do that with `haft mcp approve`".to_owned()
+                }
+                (None, _) => "it was shut down".to_owned(),
+            },
+            _ => "it took too long to connect".to_owned(),
+        };
+        trial.failed();
+        Err(ToolError::new(format!(
+            "{} is not there: {reason}; do without it or tell the user",
+            self.named()
+        )))
+    }
+
+    /// A failure over this connection in words for the model.
+    fn lost(&self, session: &Arc<Session>, failure: Failure) -> ToolError {
+        if matches!(failure, Failure::Gone(_)) {
+            lock(&self.0.breaker).lost(session, Instant::now());
+        }
+        self.error(&failure)
+    }
+
+    fn named(&self) -> String {
+        format!("the MCP server `{}`", self.0.config.name)
+    }
+
+    /// A failure in words for the model.
+    fn error(&self, failure: &Failure) -> ToolError {
+        let server = self.named();
+        match failure {
+            Failure::Refused { code, words } => {
+                ToolError::new(format!("{server} answered with error {code}: {words}"))
+            }
+            Failure::NotSent(words) => {
+                ToolError::new(format!("{server} was not reached: {words}")).retryable()
+            }
+            Failure::WantsSignIn(words) => {
+                ToolError::new(format!("{server} did not carry out the call: {words}"))
+            }
+            Failure::Gone(words) => ToolError::new(format!(
+                "{server} went away during the call: {words}; what the call did until then is not known; it is \
+                 started again for the next call"
+            )),
+            Failure::Idle(after) => ToolError::of(
+                ErrorKind::TimedOut,
+                format!("{server} gave no sign of life for {} s; it was told to stop", after.as_secs_f64()),
+            ),
+            Failure::TimedOut(after) => ToolError::of(
+                ErrorKind::TimedOut,
+                format!("the call took longer than {} s; {server} was told to stop", after.as_secs_f64()),
+            ),
+            Failure::Odd(words) => {
+                ToolError::new(format!("{server} answered with something senseless: {words}"))
+            }
+        }
+    }
+}
+
+/// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.
+struct Trial<'a>(Option<&'a Mutex<Breaker>>);
+
+impl Trial<'_> {
+    fn failed(mut self) {
+        if let Some(breaker) = self.0.take() {
+            lock(breaker).failed(Instant::now());
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        if let Some(breaker) = self.0.take() {
+            lock(breaker).gave_up();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a server offers of what it lists: tools that can be had, those that wait for an approval, and what is left out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use haft::AnyTool;
+use serde_json::{Value, json};
+
+use super::super::definition::Definition;
+use super::super::session::{Failure, Patience, Session};
+use super::super::tool;
+use super::{Inner, Server, lock};
+use crate::approval::{Known, Subject, Withheld};
+use crate::config::Trust;
+use crate::limits;
+use crate::text;
+
+/// What a server offers, as it was when last seen.
+#[derive(Default)]
+pub(crate) struct Offered {
+    pub(crate) tools: Vec<AnyTool>,
+    /// The server's own name of each tool, in the order of `tools`.
+    pub(crate) names: Vec<String>,
+    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// What it listed, and whether there was more, for the case that the user approves something of it.
+    pub(super) listed: Arc<(Vec<Value>, bool)>,
+}
+
+/// Something that a server listed and that is not offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What.
+    pub name: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Server {
+    /// Reads the list of tools and makes them.
+    pub(super) async fn read_tools(&self, session: &Session) -> Result<(), String> {
+        let listed = list(session, "tools/list", "tools").await?;
+        self.take_in(Arc::new(listed));
+        Ok(())
+    }
+
+    /// Offers what may be offered of a list, from the next turn on.
+    pub(super) fn take_in(&self, listed: Arc<(Vec<Value>, bool)>) {
+        let offered = self.offer(&listed);
+        *lock(&self.0.offered) = Arc::new(offered);
+        self.0.version.send_modify(|version| *version += 1);
+    }
+
+    fn offer(&self, listed: &Arc<(Vec<Value>, bool)>) -> Offered {
+        let Inner { config, host, .. } = &*self.0;
+        let keeps = config.trust == Trust::Approvals;
+        let mut offered =
+            Offered { listed: if keeps { listed.clone() } else { Arc::default() }, ..Offered::default() };
+        let more = listed.1;
+        let mut seen = HashSet::new();
+        for value in &listed.0 {
+            let shown = text::line(value["name"].as_str().unwrap_or("?"), 100);
+            let made = Definition::read(value).and_then(|definition| {
+                if !seen.insert(definition.name.clone()) {
+                    return Err("another one has its name".to_owned());
+                }
+                let tool = tool::make(self, &definition)?;
+                Ok((definition, tool))
+            });
+            let (definition, tool) = match made {
+                Ok(made) => made,
+                Err(reason) => {
+                    offered.left_out.push(LeftOut { name: shown, reason });
+                    continue;
+                }
+            };
+            if config.trust == Trust::Approvals {
+                let (server, name) = (config.name.clone(), Some(definition.name.clone()));
+                let subject = Subject { server, tool: name, value: definition.approved_as.clone() };
+                let before = match host.approvals.known(&subject) {
+                    Known::Approved => None,
+                    Known::New => Some(None),
+                    Known::Changed(before) => Some(Some(before)),
+                };
+                if let Some(before) = before {
+                    offered.withheld.push(Withheld { subject, before });
+                    continue;
+                }
+            }
+            offered.names.push(definition.name);
+            offered.tools.push(tool);
+        }
+        if more {
+            let reason =
+                format!("the list has more than {} entries; the rest is left out", limits::LIST_ITEMS_MAX);
+            offered.left_out.push(LeftOut { name: "…".to_owned(), reason });
+        }
+        offered
+    }
+}
+
+/// Reads all pages of a list; and whether there were more entries than are read.
+pub(super) async fn list(session: &Session, method: &str, key: &str) -> Result<(Vec<Value>, bool), String> {
+    let mut entries = Vec::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..limits::LIST_PAGES_MAX {
+        let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
+        let page = session.request(method, params, Patience::REQUEST, &|_| {}).await;
+        let mut page = page.map_err(|failure| match failure {
+            Failure::Refused { code, words } => format!("`{method}` was answered with error {code}: {words}"),
+            Failure::NotSent(words)
+            | Failure::WantsSignIn(words)
+            | Failure::Gone(words)
+            | Failure::Odd(words) => words,
+            Failure::Idle(after) | Failure::TimedOut(after) => {
+                format!("`{method}` was not answered within {} s", after.as_secs_f64())
+            }
+        })?;
+        let Value::Array(found) = page[key].take() else {
+            return Err(format!("its answer to `{method}` has no `{key}`"));
+        };
+        let room = limits::LIST_ITEMS_MAX - entries.len();
+        let too_many = found.len() > room;
+        entries.extend(found.into_iter().take(room));
+        let next = page["nextCursor"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
+        // A server that names the same page for ever has said all it has to say.
+        if too_many || next.is_none() || next == cursor {
+            return Ok((entries, too_many));
+        }
+        cursor = next;
+    }
+    Ok((entries, true))
+}
