@@ -44,8 +44,18 @@ pub mod monitor;
 pub mod multi_edit;
 #[cfg(feature = "files")]
 mod near;
+#[cfg(feature = "notebooks")]
+mod notebook;
+#[cfg(feature = "notebooks")]
+pub mod notebook_edit;
+#[cfg(any(feature = "images", feature = "notebooks"))]
+mod parsing;
 #[cfg(feature = "files")]
 mod paths;
+#[cfg(feature = "pdf")]
+mod pdf;
+#[cfg(feature = "images")]
+mod pictures;
 #[cfg(feature = "files")]
 pub mod read;
 #[cfg(feature = "files")]
@@ -85,6 +95,8 @@ pub use ls::Ls;
 pub use monitor::Monitor;
 #[cfg(feature = "files")]
 pub use multi_edit::MultiEdit;
+#[cfg(feature = "notebooks")]
+pub use notebook_edit::NotebookEdit;
 #[cfg(feature = "files")]
 pub use read::Read;
 #[cfg(feature = "files")]
@@ -144,6 +156,8 @@ fn with(#[cfg(feature = "shell")] bash: &Bash) -> Vec<AnyTool> {
         built_in(monitor::Monitor::new(bash)),
         #[cfg(feature = "files")]
         built_in(multi_edit::MultiEdit::new(&seen)),
+        #[cfg(feature = "notebooks")]
+        built_in(notebook_edit::NotebookEdit::new(&seen)),
         #[cfg(feature = "files")]
         built_in(read::Read::new(&seen)),
         #[cfg(feature = "files")]
