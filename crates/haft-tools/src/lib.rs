@@ -185,9 +185,13 @@ fn built_in(tool: impl Tool) -> AnyTool {
 #[cfg(test)]
 mod tests {
     #[cfg(feature = "files")]
+    mod concurrent;
+    #[cfg(feature = "files")]
     mod racer;
     #[cfg(feature = "files")]
     pub(crate) mod room;
+    #[cfg(feature = "files")]
+    mod strings;
 
     use super::*;
 

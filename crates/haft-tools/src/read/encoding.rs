@@ -18,7 +18,7 @@ use crate::seen::{Content, Page};
 const GUESSED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Letters beyond ASCII by which an encoding is believed.
-const LETTERS_MIN: usize = 3;
+const LETTERS_MIN: usize = 6;
 
 /// Whether the beginning of a file looks like text in another encoding than UTF-8.
 pub(super) fn is_legacy(beginning: &[u8]) -> bool {
@@ -69,7 +69,7 @@ fn decoded(bytes: &[u8], is_whole: bool) -> Option<(String, &'static Encoding)> 
     let (_, _, had_errors) = decoder.decode_to_string(bytes, &mut text, is_whole);
     let odd = |c: char| c.is_control() && !matches!(c, '\t'..='\r' | '\u{1b}' | '\u{85}');
     let controls = text.chars().filter(|c| odd(*c)).count();
-    // Of what isn't ASCII most should be letters, and more than one or two: else it is rather a byte gone wrong.
+    // Of what isn't ASCII most should be letters, and more than a few: else it is rather a byte gone wrong.
     let (letters, others) = text.chars().filter(|c| !c.is_ascii()).fold((0, 0), |(letters, others), c| {
         if c.is_alphanumeric() { (letters + 1, others) } else { (letters, others + 1) }
     });
@@ -171,8 +171,8 @@ mod tests {
         check(&utf16(false, "héllo\r\n😀\r\n"), "1\théllo\n2\t😀", "UTF-16LE");
         check(&utf16(true, "héllo\n"), "1\théllo", "UTF-16BE");
         check(
-            b"caf\xe9 au lait\nbien s\xfbr, d\xe9j\xe0 vu\n",
-            "1\tcafé au lait\n2\tbien sûr, déjà vu",
+            b"caf\xe9 au lait\nbien s\xfbr, d\xe9j\xe0 vu, tr\xe8s cr\xe8me\n",
+            "1\tcafé au lait\n2\tbien sûr, déjà vu, très crème",
             "windows-1252",
         );
         let russian = "Привет, мир. Это обычный русский текст.";
@@ -193,7 +193,7 @@ mod tests {
         assert!(!is_legacy(b"ascii"));
         assert!(!is_legacy("cut: é".as_bytes().split_last().unwrap().1), "cut off by the end of a chunk");
         assert!(!is_legacy("cut: €".as_bytes().split_last().unwrap().1));
-        assert!(is_legacy(b"d\xe9j\xe0 vu au caf\xe9"));
+        assert!(is_legacy(b"d\xe9j\xe0 vu au caf\xe9, tr\xe8s cr\xe8me \xe0 la fran\xe7aise"));
         assert!(!is_legacy(b"one \xe9"), "one byte gone wrong is no encoding");
         let noise: Vec<u8> = (1..=255).chain((1..=255).rev()).collect();
         assert!(!is_legacy(&noise));
@@ -202,9 +202,9 @@ mod tests {
     #[test]
     fn a_decoded_file_has_pages_and_is_known_by_its_bytes() {
         let room = Room::new();
-        room.put("f", "é\n".repeat(5).chars().map(|c| c as u8).collect::<Vec<u8>>());
+        room.put("f", "é\n".repeat(8).chars().map(|c| c as u8).collect::<Vec<u8>>());
         let said = room.text("Read", json!({"file_path": "f", "offset": 2, "limit": 2}));
-        assert!(said.starts_with("2\té\n3\té\n[lines 2 to 3 of a file of 10 bytes; more follow"), "{said}");
+        assert!(said.starts_with("2\té\n3\té\n[lines 2 to 3 of a file of 16 bytes; more follow"), "{said}");
         room.text("Read", json!({"file_path": "f"}));
         room.put("f", b"other\n");
         let (_, words) = room.error("Write", json!({"file_path": "f", "content": "x"}));
