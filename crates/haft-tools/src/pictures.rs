@@ -51,6 +51,7 @@ impl Format {
     }
 
     /// By a media type.
+    #[cfg(feature = "notebooks")]
     pub(crate) fn of_type(media_type: &str) -> Option<Format> {
         let all = [Format::Png, Format::Jpeg, Format::Gif, Format::WebP];
         all.into_iter().find(|format| format.media_type() == media_type)

@@ -30,7 +30,9 @@ use haft::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::seen::{Content, Page, Seen};
+#[cfg(any(feature = "images", feature = "notebooks"))]
+use crate::seen::Content;
+use crate::seen::{Page, Seen};
 use crate::{ls, near, paths};
 use text::{Odd, Reader, page};
 
@@ -124,7 +126,7 @@ impl Tool for Read {
         let head = reader.beginning().await?;
         let by_lines = input.offset.is_some() || input.limit.is_some();
         let kind = Kind::of(head, path, by_lines);
-        if input.pages.is_some() && kind != Kind::Pdf {
+        if input.pages.is_some() && !kind.has_pages() {
             let words =
                 format!("`pages` is for PDF, and `{shown}` is none; for text give `offset` and `limit`");
             return Err(ToolError::new(words));
@@ -305,6 +307,7 @@ enum Kind {
     Encoded,
     #[cfg(feature = "images")]
     Picture(crate::pictures::Format),
+    #[cfg(feature = "pdf")]
     Pdf,
     #[cfg(feature = "notebooks")]
     Notebook,
@@ -313,6 +316,13 @@ enum Kind {
 }
 
 impl Kind {
+    fn has_pages(self) -> bool {
+        #[cfg(feature = "pdf")]
+        return self == Kind::Pdf;
+        #[cfg(not(feature = "pdf"))]
+        false
+    }
+
     fn of(beginning: &[u8], path: &Path, by_lines: bool) -> Kind {
         let head = &beginning[..beginning.len().min(SNIFF_BYTES)];
         #[cfg(feature = "images")]
@@ -324,7 +334,8 @@ impl Kind {
             known.filter(|(signature, _)| head.contains(&0) || !is_plain(signature))
         {
             return match *signature {
-                PDF if cfg!(feature = "pdf") => Kind::Pdf,
+                #[cfg(feature = "pdf")]
+                PDF => Kind::Pdf,
                 #[cfg(feature = "encodings")]
                 b"\xff\xfe" | b"\xfe\xff" => Kind::Encoded,
                 _ if what.contains("UTF-") => Kind::Refused(what, "; convert it to UTF-8 first"),

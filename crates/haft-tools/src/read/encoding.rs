@@ -22,6 +22,10 @@ const LETTERS_MIN: usize = 6;
 
 /// Whether the beginning of a file looks like text in another encoding than UTF-8.
 pub(super) fn is_legacy(beginning: &[u8]) -> bool {
+    // As nearly every file is, but for a character that the end of what was read cuts off.
+    if str::from_utf8(beginning).map_or_else(|error| error.error_len().is_none(), |_| true) {
+        return false;
+    }
     let (mut invalid, mut long) = (0, 0);
     let mut chunks = beginning.utf8_chunks().peekable();
     while let Some(chunk) = chunks.next() {
