@@ -254,7 +254,6 @@ async fn listing(path: &Path, cx: &Context) -> Result<Output, ToolError> {
 
 /// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last page.
 #[derive(Debug, PartialEq)]
-#[cfg_attr(not(feature = "pdf"), expect(dead_code, reason = "only PDF has pages"))]
 struct Pages(Vec<(usize, Option<usize>)>);
 
 /// Ranges of pages in one call.

@@ -170,6 +170,7 @@ impl Reader {
     }
 
     /// All of the file, of which only the beginning was read.
+    #[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
     pub(super) async fn whole(mut self) -> Result<Vec<u8>, ToolError> {
         let mut bytes = std::mem::take(&mut self.buffer);
         // One byte more than was said: a file that grows meanwhile is read to the end all the same, up to the bound.
