@@ -77,7 +77,7 @@ impl Model {
             ("weather", json!({"city": "Lima"})),
             ("read_fil", json!({"file_path": "notes.txt"})),
             ("Read", json!({"file_path": 7, "lines": "all"})),
-            ("write_file", json!({"path": "notes.txt", "text": "and comes back"})),
+            ("save_text", json!({"path": "notes.txt", "text": "and comes back"})),
             ("log", json!({})),
         ])
     }
@@ -117,7 +117,7 @@ fn registry() -> Result<Registry, RegistryError> {
 
     let text = json!({"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}, "required": ["path", "text"]});
     // Changes a file, so it runs alone, and only after a yes.
-    let write_file = dynamic_tool("write_file", "Writes a text file.", text, |input, cx| async move {
+    let save_text = dynamic_tool("save_text", "Writes a text file.", text, |input, cx| async move {
         let (path, text) =
             (input["path"].as_str().unwrap_or_default(), input["text"].as_str().unwrap_or_default());
         cx.files().write(&path, text.as_bytes(), WriteMode::Replace).await?;
@@ -134,7 +134,7 @@ fn registry() -> Result<Registry, RegistryError> {
     .effects(|_| Effects::none())
     .result_limit(Chars(600));
 
-    Registry::new().with(haft_tools::core())?.with(weather)?.with(write_file)?.with(log)
+    Registry::new().with(haft_tools::core())?.with(weather)?.with(save_text)?.with(log)
 }
 
 fn shown(call: &ToolCall) -> String {

@@ -83,7 +83,20 @@ pub fn is_shell(tool: &str) -> bool {
 
 /// Whether a tool, if it is a built-in one, opens files only by what it was granted.
 pub fn is_file_tool(tool: &str) -> bool {
-    matches!(tool, "Edit" | "Glob" | "Grep" | "LS" | "MultiEdit" | "NotebookEdit" | "Read" | "Write")
+    matches!(
+        tool,
+        "ApplyPatch"
+            | "Diff"
+            | "Edit"
+            | "Glob"
+            | "Grep"
+            | "LS"
+            | "MultiEdit"
+            | "NotebookEdit"
+            | "Read"
+            | "Rewind"
+            | "Write"
+    )
 }
 
 /// A stand-in for a tool of the conventions, or for a tool of a server: it takes what the tool takes and declares what

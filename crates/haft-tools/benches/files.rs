@@ -1,4 +1,5 @@
-//! What the file tools cost: searches against ripgrep, descriptors against `std::fs`, in the same run.
+//! What the file tools cost: searches against ripgrep, descriptors against `std::fs`, tools against what they are made of, in
+//! the same run.
 //!
 //! Rounds of both alternate, so that a busy machine slows both; the ratio is the median over the rounds. ripgrep is a
 //! process that is started, and its output read; the tools are calls through an engine. The variable `RG` names it;
@@ -7,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs;
 use std::hint::black_box;
 use std::io::{Read as _, Write as _};
@@ -15,7 +17,15 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use haft::files::{Access, DirFiles, Kind, OpenDir, Root, ScopedFiles, WriteMode};
-use haft::{Engine, Registry, ToolCall, Workspace};
+use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
+use hayro::hayro_interpret::font::GlyphRun;
+use hayro::hayro_interpret::hayro_cmap::BfString;
+use hayro::hayro_interpret::{
+    self, BlendMode, ClipPath, Device, DrawMode, DrawProps, Image, ImageDrawProps, InterpreterCache,
+    InterpreterSettings, SoftMask, interpret_page,
+};
+use hayro::hayro_syntax::Pdf;
+use hayro::kurbo::{Affine, BezPath, Point, Rect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -33,8 +43,132 @@ fn main() {
     plant(&root);
     println!("| what | yardstick | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
+    tools(&runtime);
     searches(&runtime, &root);
     descriptors(&runtime, &root);
+}
+
+/// The file tools against what they are made of.
+fn tools(runtime: &Runtime) {
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().canonicalize().unwrap();
+    let permissions = Permissions::new().allow("Edit").unwrap();
+    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+        .workspace(Workspace::new(&root).unwrap())
+        .permissions(permissions);
+    let call = |tool: &str, input: Value| {
+        let results = runtime.block_on(engine.turn().run([ToolCall::new("1", tool, input)]));
+        results[0].outcome().unwrap().to_text().len()
+    };
+
+    let page: String = (0..2_000).map(|line| format!("    let value_{line} = compute({line});\n")).collect();
+    fs::write(root.join("page.rs"), &page).unwrap();
+    let by_hand = || {
+        let text = fs::read_to_string(root.join("page.rs")).unwrap();
+        let mut numbered = String::with_capacity(text.len() * 5 / 4);
+        for (at, line) in text.lines().enumerate() {
+            writeln!(numbered, "{}\t{line}", at + 1).unwrap();
+        }
+        numbered.len()
+    };
+    let (floor, measured) = rounds(by_hand, || call("Read", json!({"file_path": "page.rs"})));
+    row("`Read` of 2,000 lines, against reading and numbering by hand", &floor, &measured, "≤ 1.3");
+
+    let bytes = document(100);
+    fs::write(root.join("doc.pdf"), &bytes).unwrap();
+    let library = || {
+        let pdf = Pdf::new(fs::read(root.join("doc.pdf")).unwrap()).unwrap();
+        let cache = InterpreterCache::new();
+        for page in pdf.pages().iter() {
+            let (all, settings) = (Rect::new(0.0, 0.0, 1e6, 1e6), InterpreterSettings::default());
+            let mut context =
+                hayro_interpret::Context::new(Affine::IDENTITY, all, &cache, pdf.xref(), settings);
+            interpret_page(page, &mut context, &mut Characters(String::new()));
+        }
+        pdf.pages().len()
+    };
+    let (floor, measured) = rounds(library, || call("Read", json!({"file_path": "doc.pdf"})));
+    row("`Read` of 100 pages of PDF, against the library", &floor, &measured, "≤ 1.2");
+
+    let line = "x".repeat(49);
+    let text: String = (0..20_000).map(|at| format!("{line}{at:05}\n")).collect();
+    let (edited, written) = (root.join("edited"), root.join("written"));
+    fs::write(&edited, &text).unwrap();
+    let files = DirFiles::new();
+    let access = Access { write: vec![Root::subtree(&root)], ..Access::default() };
+    let scoped = ScopedFiles::new(&files, &access, &root);
+    let write = || {
+        for _ in 0..EDITS_PER_ROUND {
+            runtime.block_on(scoped.write(&written, text.as_bytes(), WriteMode::Replace)).unwrap();
+        }
+        EDITS_PER_ROUND
+    };
+    let next = std::cell::Cell::new(0);
+    let edit = || {
+        for _ in 0..EDITS_PER_ROUND {
+            let at = next.get();
+            next.set(at + 1);
+            let (old, new) = (format!("{line}{at:05}\n"), format!("{line}done\n"));
+            call("Edit", json!({"file_path": "edited", "old_string": old, "new_string": new}));
+        }
+        EDITS_PER_ROUND
+    };
+    let (floor, measured) = rounds(write, edit);
+    row("1,000 `Edit`s of a file of 1 MB, against writing it as often", &floor, &measured, "≤ 2");
+}
+
+/// Edits of one round; 1,000 in all.
+const EDITS_PER_ROUND: usize = 1_000 / ROUNDS + 1;
+
+/// A document of so many pages of text.
+fn document(pages: usize) -> Vec<u8> {
+    let words = "The quick brown fox jumps over the lazy dog, again and again. ";
+    let mut objects = vec!["<< /Type /Catalog /Pages 2 0 R >>".to_owned()];
+    let kids: Vec<String> = (0..pages).map(|at| format!("{} 0 R", 4 + 2 * at)).collect();
+    objects.push(format!("<< /Type /Pages /Kids [{}] /Count {pages} >>", kids.join(" ")));
+    objects
+        .push("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned());
+    for at in 0..pages {
+        objects.push(format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {} 0 R /Resources << /Font << /F1 3 0 R >> >> >>",
+            5 + 2 * at
+        ));
+        let lines: String = (0..50).map(|line| format!("({words}{at}.{line}) Tj 0 -15 Td\n")).collect();
+        let stream = format!("BT /F1 10 Tf 50 800 Td\n{lines}ET");
+        objects.push(format!("<< /Length {} >>\nstream\n{stream}\nendstream", stream.len()));
+    }
+    let mut text = "%PDF-1.7\n".to_owned();
+    let mut table = String::new();
+    for (at, object) in objects.iter().enumerate() {
+        table.push_str(&format!("{:010} 00000 n \n", text.len()));
+        text.push_str(&format!("{} 0 obj\n{object}\nendobj\n", at + 1));
+    }
+    let (start, size) = (text.len(), objects.len() + 1);
+    text.push_str(&format!("xref\n0 {size}\n0000000000 65535 f \n{table}"));
+    text.push_str(&format!("trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"));
+    text.into_bytes()
+}
+
+/// What anybody who takes text from the library does: every character, and where it is.
+struct Characters(String);
+
+impl<'a> Device<'a> for Characters {
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, _: &DrawMode) {
+        for glyph in run.glyphs() {
+            black_box(props.transform * glyph.transform() * Point::ZERO);
+            match glyph.as_unicode() {
+                Some(BfString::Char(c)) => self.0.push(c),
+                Some(BfString::String(text)) => self.0.push_str(&text),
+                None => {}
+            }
+        }
+    }
+    fn draw_path(&mut self, _: &BezPath, _: DrawProps<'a>, _: &DrawMode) {}
+    fn push_clip_path(&mut self, _: &ClipPath) {}
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {}
+    fn draw_image(&mut self, _: Image<'a, '_>, _: ImageDrawProps<'a>) {}
+    fn pop_clip(&mut self) {}
+    fn pop_transparency_group(&mut self) {}
 }
 
 /// 50,000 files of source text in a repository, a part of them ignored.

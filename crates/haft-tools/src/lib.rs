@@ -72,8 +72,18 @@ pub mod monitor;
 pub mod multi_edit;
 #[cfg(feature = "files")]
 mod near;
+#[cfg(feature = "notebooks")]
+mod notebook;
+#[cfg(feature = "notebooks")]
+pub mod notebook_edit;
+#[cfg(any(feature = "images", feature = "notebooks"))]
+mod parsing;
 #[cfg(feature = "files")]
 mod paths;
+#[cfg(feature = "pdf")]
+mod pdf;
+#[cfg(feature = "images")]
+mod pictures;
 #[cfg(feature = "planning")]
 pub mod plan;
 #[cfg(feature = "files")]
@@ -164,6 +174,8 @@ pub use ls::Ls;
 pub use monitor::Monitor;
 #[cfg(feature = "files")]
 pub use multi_edit::MultiEdit;
+#[cfg(feature = "notebooks")]
+pub use notebook_edit::NotebookEdit;
 #[cfg(feature = "planning")]
 pub use plan::Plans;
 #[cfg(feature = "files")]
@@ -220,9 +232,13 @@ fn built_in(tool: impl Tool) -> AnyTool {
 #[cfg(test)]
 mod tests {
     #[cfg(feature = "files")]
+    mod concurrent;
+    #[cfg(feature = "files")]
     mod racer;
     #[cfg(feature = "files")]
     pub(crate) mod room;
+    #[cfg(feature = "files")]
+    mod strings;
 
     use super::*;
 

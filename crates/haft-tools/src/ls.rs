@@ -294,7 +294,6 @@ mod tests {
     use haft::ErrorKind;
     use serde_json::{Value, json};
 
-    use super::*;
     use crate::tests::room::{Room, make_pipe};
 
     fn ls(room: &Room, input: Value) -> String {

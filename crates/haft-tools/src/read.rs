@@ -1,60 +1,75 @@
-//! `Read`: the lines of a text file, by pages.
+//! `Read`: what is in a file, whatever it is: text by pages, pictures, PDF, notebooks; and what is in a directory.
 //!
-//! Its results are never kept in a file, because they come from one: the tool pages by itself. A page ends at
-//! `limit` lines, at a number of characters, or at a number of bytes read, whichever comes first, and says how to
-//! read on. Lines before the page are read through, because nobody knows where line 5,000 begins; nothing after the
-//! page is read, but for the rest of one chunk.
+//! The kind is found by the first bytes, never by the name alone. What isn't plain text is read by a part of its own, each
+//! a feature of the crate, and only once such a file is met. Those parse what strangers wrote: they run on a thread with
+//! room, within a time, and a panic in them is an error like any other ([`crate::parsing`]).
 //!
-//! The rule for what is not text: a NUL byte or the signature of a known format at the beginning, or too many
-//! characters that UTF-8 or a terminal would not have, at the beginning or in the page. A few wrong bytes are shown
-//! as `�`, and said to be: a log with one broken line should be readable.
+//! Results are never kept in a file, because they come from one: the tool pages by itself. A page of text ends at `limit`
+//! lines, at a number of characters, or at a number of bytes read, whichever comes first, and says how to read on.
+//!
+//! The rule for what is not text: a NUL byte or the signature of a known format at the beginning, or too many characters
+//! that no text has. A few wrong bytes in UTF-8 are shown as `�`, and said to be: a log with one broken line should be
+//! readable. Where nothing is UTF-8 the encoding is detected.
 
-use std::path::PathBuf;
+#[cfg(feature = "encodings")]
+mod encoding;
+#[cfg(feature = "notebooks")]
+mod notebook;
+#[cfg(feature = "pdf")]
+mod pdf;
+mod text;
 
-use haft::files::OpenFile;
+use std::path::{Path, PathBuf};
+
+use haft::files::FileErrorKind;
 use haft::view::visible_line;
-use haft::{Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec, Unlimited, View};
-use memchr::memchr;
+use haft::{
+    Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, Unlimited,
+    View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::seen::{Hash, Page, Seen};
-use crate::{near, paths};
+#[cfg(any(feature = "images", feature = "notebooks"))]
+use crate::seen::Content;
+use crate::seen::{Page, Seen};
+use crate::{ls, near, paths};
+use text::{Odd, Reader, page};
 
 /// Lines of a page, if the call doesn't say.
 const LINES: u64 = 2_000;
-/// Characters of one line that are shown.
-const LINE_CHARS: usize = 2_000;
-/// Characters of one page, line numbers included. Within what all results of a turn may have together.
-const PAGE_CHARS_MAX: usize = 390_000;
-/// Bytes that are read for one page, from its first line on. Only very long lines get there.
-const PAGE_BYTES_MAX: u64 = 768 * 1024;
-/// Bytes that are read at once for a page.
-const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes that are read at once on the way to a page. More than what is read on the calling task, so a long way
-/// leaves room for others and can be cancelled.
-const SKIP_BYTES: usize = 2 * haft::limits::INLINE_IO_BYTES;
 /// Bytes at the beginning by which binary files are known.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
+/// Entries of a directory that are shown.
+const ENTRIES_MAX: usize = 1_000;
 
-/// Reads a text file and returns its lines, each as its number, a tab and the text.
+/// Reads a file and shows what is in it.
 ///
-/// Use it to look at a file whose path you know. It returns up to 2000 lines; when more follow, the last line says
-/// so and gives the `offset` to read on with. Lines longer than 2000 characters are cut, and say so. For a large file,
-/// give `offset` and `limit` to read only the part you need. Ask for several files at once by several calls.
-/// It reads no directories and no binary files such as images, archives or PDF.
+/// Use it to look at a file whose path you know. Text comes as lines, each as its number, a tab and the text: up to 2000 of
+/// them; when more follow, the last line says so and gives the `offset` to read on with. Lines longer than 2000
+/// characters are cut, and say so. For a large file, give `offset` and `limit` to read only the part you need. Text that is
+/// not UTF-8 is decoded. Pictures (PNG, JPEG, GIF, WebP) are shown to you, scaled down if they are large. Of a PDF you get
+/// the text of its pages, up to 100 at once; give `pages` for some of them, and `images` to see them as they look. Of a
+/// notebook (`.ipynb`) you get the cells with their outputs; with `offset` or `limit`, its lines of JSON. Of a
+/// directory you get the names in it. Ask for several files at once by several calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadInput {
     /// Path of the file: absolute, or relative to the working directory.
     pub file_path: PathBuf,
-    /// Number of the first line to return, counted from 1. Default: 1.
+    /// For text: number of the first line to return, counted from 1. Default: 1.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub offset: Option<u32>,
-    /// How many lines to return at most. Default: 2000.
+    /// For text: how many lines to return at most. Default: 2000.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub limit: Option<u32>,
+    /// For PDF: the pages to return, such as `3`, `1-5`, `7-` or `1-3,8`. Default: all, up to 100.
+    #[serde(default)]
+    pub pages: Option<String>,
+    /// For PDF: whether to return pictures of the pages instead of their text, up to 10. Default: false.
+    #[serde(default)]
+    pub images: Option<bool>,
 }
 
 /// The tool `Read`.
@@ -72,7 +87,7 @@ impl Read {
 
 impl Tool for Read {
     type Input = ReadInput;
-    type Output = String;
+    type Output = Output;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Read")
@@ -82,7 +97,7 @@ impl Tool for Read {
             .listed_class(Class::ReadOnly)
             .result_limit(Unlimited)
             .interrupt(Interrupt::Cancel)
-            .search_hint("show print cat view open the text of a file")
+            .search_hint("show print cat view open a file: text image picture PDF notebook")
     }
 
     fn effects(&self, input: &ReadInput) -> Effects {
@@ -90,24 +105,70 @@ impl Tool for Read {
     }
 
     async fn check(&self, input: &ReadInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("file_path", &input.file_path)
+        let path = input.file_path.to_string_lossy();
+        let without_slash = path.trim_end_matches('/');
+        let path = if without_slash.is_empty() { &*path } else { without_slash };
+        if path != "/" {
+            paths::check("file_path", Path::new(path))?;
+        }
+        input.pages.as_deref().map_or(Ok(()), |pages| Pages::parse(pages).map(drop))
     }
 
-    async fn call(&self, input: ReadInput, cx: &Context) -> Result<String, ToolError> {
+    async fn call(&self, input: ReadInput, cx: &Context) -> Result<Output, ToolError> {
         let path = &input.file_path;
         let file = match cx.files().open(path).await {
             Ok(file) => file,
+            Err(error) if error.kind() == FileErrorKind::IsDirectory => return listing(path, cx).await,
             Err(error) => return Err(near::explain(error, path, cx).await),
         };
-        let first = u64::from(input.offset.unwrap_or(1)).max(1);
-        let limit = input.limit.map_or(LINES, u64::from).max(1);
         let mut reader = Reader::new(file);
         let shown = visible_line(&path.to_string_lossy());
-        let page = page(&mut reader, &shown, first, limit).await?;
-        let content = reader.is_over.then(|| reader.hash.content());
-        let next = page.next;
-        self.seen.page(cx, path, reader.file.metadata(), &Page { first, next, content });
-        page.text
+        let head = reader.beginning().await?;
+        let by_lines = input.offset.is_some() || input.limit.is_some();
+        let kind = Kind::of(head, path, by_lines);
+        if input.pages.is_some() && !kind.has_pages() {
+            let words =
+                format!("`pages` is for PDF, and `{shown}` is none; for text give `offset` and `limit`");
+            return Err(ToolError::new(words));
+        }
+        match kind {
+            Kind::Text => {
+                reader.skip_mark();
+                self.lines(&input, reader, &shown, cx).await
+            }
+            #[cfg(feature = "encodings")]
+            Kind::Encoded => encoding::read(self, &input, reader, &shown, cx).await,
+            #[cfg(feature = "images")]
+            Kind::Picture(format) => {
+                let (metadata, bytes) = all(reader, &shown).await?;
+                let content = Content::of(&bytes);
+                let view = View::titled(&shown);
+                let picture = crate::pictures::read(bytes, format, &shown, cx).await?;
+                self.seen.whole(cx, path, &metadata, content);
+                let words = picture.words.clone();
+                Ok(Output::new(picture.into_blocks(&shown)).with_view(view.summary(words)))
+            }
+            #[cfg(feature = "pdf")]
+            Kind::Pdf => {
+                let (metadata, bytes) = all(reader, &shown).await?;
+                let content = Content::of(&bytes);
+                let output = pdf::read(&input, bytes, &shown).await?;
+                self.seen.whole(cx, path, &metadata, content);
+                Ok(output)
+            }
+            #[cfg(feature = "notebooks")]
+            Kind::Notebook => {
+                let (metadata, bytes) = all(reader, &shown).await?;
+                let content = Content::of(&bytes);
+                let output = notebook::read(bytes, &shown, cx).await?;
+                self.seen.whole(cx, path, &metadata, content);
+                Ok(output)
+            }
+            Kind::Refused(what, advice) => {
+                let len = reader.file.metadata().len;
+                Err(ToolError::new(format!("`{shown}` is {what}, {len} bytes; Read shows {SHOWN}{advice}")))
+            }
+        }
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -119,6 +180,107 @@ impl Tool for Read {
             Stage::Rejected { reason, .. } => view.summary(*reason),
             _ => view,
         })
+    }
+}
+
+impl Read {
+    /// A page of text.
+    async fn lines(
+        &self,
+        input: &ReadInput,
+        mut reader: Reader,
+        shown: &str,
+        cx: &Context,
+    ) -> Result<Output, ToolError> {
+        let first = u64::from(input.offset.unwrap_or(1)).max(1);
+        let limit = input.limit.map_or(LINES, u64::from).max(1);
+        let page = page(&mut reader, shown, first, limit).await?;
+        let content = reader.is_over.then(|| reader.hash.content());
+        let next = page.next;
+        let seen = Page { first, next, content };
+        let changed = self.seen.page(cx, &input.file_path, reader.file.metadata(), &seen);
+        let mut text = page.text?;
+        if changed {
+            text.push_str(CHANGED);
+        }
+        text.into_output()
+    }
+}
+
+/// What is said of a file that is another one than when it was last read.
+const CHANGED: &str = "\n[the file has changed since it was last read in this session]";
+
+/// What this build can show.
+const SHOWN: &str = if cfg!(feature = "pdf") {
+    "text, pictures and PDF"
+} else if cfg!(feature = "images") {
+    "text and pictures"
+} else {
+    "text only"
+};
+
+/// All bytes of a file that is read whole.
+#[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
+async fn all(reader: Reader, shown: &str) -> Result<(haft::files::Metadata, Vec<u8>), ToolError> {
+    let metadata = reader.file.metadata().clone();
+    let too_large = |len: u64| {
+        let max = haft::limits::FILE_BYTES_MAX;
+        ToolError::new(format!("`{shown}` has {len} bytes; files of this kind are read up to {max}"))
+    };
+    if metadata.len > haft::limits::FILE_BYTES_MAX {
+        return Err(too_large(metadata.len));
+    }
+    let bytes = reader.whole().await?;
+    let len = bytes.len() as u64;
+    if len > haft::limits::FILE_BYTES_MAX { Err(too_large(len)) } else { Ok((metadata, bytes)) }
+}
+
+/// The names in a directory.
+async fn listing(path: &Path, cx: &Context) -> Result<Output, ToolError> {
+    let entries = cx.files().list(path).await?;
+    let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+    let mut lines = vec![format!(
+        "[`{shown}` is a directory with {}; LS shows it as a tree]",
+        paths::count(entries.len(), "entry", "entries")
+    )];
+    lines.extend(ls::names(&entries, ENTRIES_MAX));
+    if entries.len() > ENTRIES_MAX {
+        lines.push(format!("[{} more; find files by name with Glob]", entries.len() - ENTRIES_MAX));
+    }
+    lines.extend(paths::unnameable(entries.iter().map(|entry| Path::new(&entry.name))));
+    let view = View::titled(&shown).summary(paths::count(entries.len(), "entry", "entries"));
+    Ok(lines.join("\n").into_output()?.with_view(view))
+}
+
+/// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last page.
+#[derive(Debug, PartialEq)]
+struct Pages(Vec<(usize, Option<usize>)>);
+
+/// Ranges of pages in one call.
+const RANGES_MAX: usize = 100;
+
+impl Pages {
+    fn parse(text: &str) -> Result<Pages, ToolError> {
+        let senseless = || {
+            let shown: String = text.chars().take(60).collect();
+            ToolError::senseless(format!(
+                "`pages` is `{shown}`; give page numbers from 1 and ranges, such as `3`, `1-5`, `7-` or `1-3,8`"
+            ))
+        };
+        let number = |text: &str| match text.trim().parse() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(senseless()),
+        };
+        let range = |range: &str| match range.split_once('-') {
+            None => number(range).map(|page| (page, Some(page))),
+            Some((first, "")) => number(first).map(|first| (first, None)),
+            Some((first, last)) => match (number(first)?, number(last)?) {
+                (first, last) if first <= last => Ok((first, Some(last))),
+                _ => Err(senseless()),
+            },
+        };
+        let ranges: Vec<_> = text.split(',').map(range).collect::<Result<_, _>>()?;
+        if ranges.len() > RANGES_MAX { Err(senseless()) } else { Ok(Pages(ranges)) }
     }
 }
 
@@ -134,327 +296,81 @@ fn summary(text: &str) -> String {
     }
 }
 
-/// Why a page ended.
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    /// The file did.
-    File,
-    /// The lines that were asked for are there.
-    Limit,
-    /// The next line would be too much.
-    Full,
+/// What a file is, as far as its beginning tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// UTF-8, or near enough.
+    Text,
+    /// Text in another encoding.
+    #[cfg(feature = "encodings")]
+    Encoded,
+    #[cfg(feature = "images")]
+    Picture(crate::pictures::Format),
+    #[cfg(feature = "pdf")]
+    Pdf,
+    #[cfg(feature = "notebooks")]
+    Notebook,
+    /// Something that can't be shown, and what to do about it.
+    Refused(&'static str, &'static str),
 }
 
-/// What there is to say of a page, and the number of the line after it.
-struct Shown {
-    /// An error, if nothing is there: that too is known then.
-    text: Result<String, ToolError>,
-    next: u64,
-}
-
-/// Reads one page: `limit` lines from line `first` on.
-async fn page(reader: &mut Reader, path: &str, first: u64, limit: u64) -> Result<Shown, ToolError> {
-    let len = reader.file.metadata().len;
-    reader.fill(CHUNK_BYTES).await?;
-    reader.recognise(path, len)?;
-    if reader.is_at_end().await? {
-        return Ok(Shown { text: Ok(format!("[`{path}` is empty: it has no lines]")), next: 1 });
-    }
-    let skipped = reader.skip_lines(first - 1).await?;
-    if reader.is_at_end().await? {
-        let lines = if skipped == 1 { "1 line" } else { &format!("{skipped} lines") };
-        let words = format!("`{path}` has {lines}; an `offset` of {first} is beyond its end");
-        return Ok(Shown { text: Err(ToolError::new(words)), next: first });
+impl Kind {
+    fn has_pages(self) -> bool {
+        #[cfg(feature = "pdf")]
+        return self == Kind::Pdf;
+        #[cfg(not(feature = "pdf"))]
+        false
     }
 
-    let mut page = String::with_capacity(reader.buffer.len() + reader.buffer.len() / 4);
-    let mut chars = 0;
-    let mut odd = Odd::default();
-    let mut next = first;
-    let begin = reader.position;
-    let mut is_open = false;
-    let end = loop {
-        if next - first == limit {
-            break if reader.is_at_end().await? { End::File } else { End::Limit };
+    fn of(beginning: &[u8], path: &Path, by_lines: bool) -> Kind {
+        let head = &beginning[..beginning.len().min(SNIFF_BYTES)];
+        #[cfg(feature = "images")]
+        if let Some(format) = crate::pictures::Format::of(head) {
+            return Kind::Picture(format);
         }
-        let began = page.len();
-        page.push_str(itoa::Buffer::new().format(next));
-        page.push('\t');
-        let line = match reader.plain_line(&mut page) {
-            true => None,
-            false => match reader.line(begin + PAGE_BYTES_MAX).await? {
-                Some(line) => Some(line),
-                None => {
-                    page.truncate(began);
-                    break End::File;
-                }
-            },
-        };
-        line.iter().for_each(|line| line.show(&mut page));
-        page.push('\n');
-        let shown_chars = page[began..].chars().count();
-        if chars + shown_chars > PAGE_CHARS_MAX && next > first {
-            page.truncate(began);
-            break End::Full;
-        }
-        is_open = line.as_ref().is_some_and(|line| line.is_open);
-        match &line {
-            Some(line) => odd.read(&line.kept),
-            None => odd.chars += shown_chars,
-        }
-        chars += shown_chars;
-        next += 1;
-        if reader.position - begin >= PAGE_BYTES_MAX {
-            break if reader.is_at_end().await? { End::File } else { End::Full };
-        }
-    };
-    if odd.is_too_much() {
-        let words = format!(
-            "`{path}` is not text from line {first} on, although it begins like text ({len} bytes); \
-             Read shows text only"
-        );
-        return Err(ToolError::new(words));
-    }
-    page.push_str(&odd.words());
-    let last = next - 1;
-    match end {
-        End::File => {
-            page.pop();
-        }
-        End::Limit => page.push_str(&format!(
-            "[lines {first} to {last} of a file of {len} bytes; more follow, read on with offset {next}]"
-        )),
-        // Where such a line ends isn't known, so nobody knows whether there is another one.
-        End::Full if is_open => page.push_str(&format!(
-            "[lines {first} to {last} of a file of {len} bytes; this page is full, and the end of line {last} was not \
-             reached; what may follow that line is read with offset {next}]"
-        )),
-        End::Full => page.push_str(&format!(
-            "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
-        )),
-    }
-    Ok(Shown { text: Ok(page), next })
-}
-
-/// An open file, read line by line and no further than needed.
-struct Reader {
-    file: Box<dyn OpenFile>,
-    buffer: Vec<u8>,
-    /// Where in the buffer the next byte is.
-    at: usize,
-    /// Where in the file the next byte is.
-    position: u64,
-    /// Of everything that was read.
-    hash: Hash,
-    /// The end of the file was read.
-    is_over: bool,
-}
-
-impl Reader {
-    fn new(file: Box<dyn OpenFile>) -> Reader {
-        Reader { file, buffer: Vec::new(), at: 0, position: 0, hash: Hash::default(), is_over: false }
-    }
-
-    /// Makes sure that there are bytes to look at, if the file has more.
-    async fn fill(&mut self, bytes: usize) -> Result<&[u8], ToolError> {
-        if self.at == self.buffer.len() {
-            self.buffer = self.file.read(bytes).await?;
-            self.at = 0;
-            self.hash.add(&self.buffer);
-            self.is_over |= self.buffer.is_empty();
-        }
-        Ok(&self.buffer[self.at..])
-    }
-
-    fn take(&mut self, bytes: usize) {
-        self.at += bytes;
-        self.position += bytes as u64;
-    }
-
-    async fn is_at_end(&mut self) -> Result<bool, ToolError> {
-        Ok(self.fill(CHUNK_BYTES).await?.is_empty())
-    }
-
-    /// Refuses what is no text, by its beginning.
-    fn recognise(&mut self, path: &str, len: u64) -> Result<(), ToolError> {
-        let head = &self.buffer[..self.buffer.len().min(SNIFF_BYTES)];
-        let refused = |kind: &str, advice: &str| {
-            Err(ToolError::new(format!("`{path}` is {kind}, {len} bytes; Read shows text only{advice}")))
-        };
         let known = SIGNATURES.iter().find(|(signature, _)| head.starts_with(signature));
-        if let Some((_, kind)) = known.filter(|(signature, _)| head.contains(&0) || !is_plain(signature)) {
-            let advice = if kind.contains("UTF-") { ", encoded as UTF-8; convert it first" } else { "" };
-            return refused(kind, advice);
+        if let Some((signature, what)) =
+            known.filter(|(signature, _)| head.contains(&0) || !is_plain(signature))
+        {
+            return match *signature {
+                #[cfg(feature = "pdf")]
+                PDF => Kind::Pdf,
+                #[cfg(feature = "encodings")]
+                b"\xff\xfe" | b"\xfe\xff" => Kind::Encoded,
+                _ if what.contains("UTF-") => Kind::Refused(what, "; convert it to UTF-8 first"),
+                _ => Kind::Refused(what, ""),
+            };
         }
         if head.contains(&0) {
-            return refused("a binary file", "");
+            return Kind::Refused("a binary file", "");
+        }
+        #[cfg(feature = "notebooks")]
+        if !by_lines
+            && path.extension().is_some_and(|extension| extension == "ipynb")
+            && head.trim_ascii_start().starts_with(b"{")
+        {
+            return Kind::Notebook;
+        }
+        let _ = (path, by_lines);
+        #[cfg(feature = "encodings")]
+        if encoding::is_legacy(beginning) {
+            return Kind::Encoded;
         }
         let mut odd = Odd::default();
         odd.read(head);
-        if odd.is_too_much() {
-            return refused("not UTF-8 text", ", encoded as UTF-8; if it is text, convert it first");
-        }
-        if head.starts_with(BYTE_ORDER_MARK) {
-            self.take(BYTE_ORDER_MARK.len());
-        }
-        Ok(())
-    }
-
-    /// Reads over this many lines; returns how many there were.
-    async fn skip_lines(&mut self, lines: u64) -> Result<u64, ToolError> {
-        let mut skipped = 0;
-        let mut in_line = false;
-        while skipped < lines {
-            let bytes = self.fill(SKIP_BYTES).await?;
-            if bytes.is_empty() {
-                break;
+        match odd.is_too_much() {
+            true => {
+                Kind::Refused("not text that can be decoded", "; if it is text, convert it to UTF-8 first")
             }
-            let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-            in_line = bytes.last() != Some(&b'\n');
-            let taken = if skipped + ends < lines {
-                skipped += ends;
-                bytes.len()
-            } else {
-                let mut left = lines - skipped;
-                let last = bytes.iter().position(|byte| {
-                    left -= u64::from(*byte == b'\n');
-                    left == 0
-                });
-                (skipped, in_line) = (lines, false);
-                last.map_or(bytes.len(), |last| last + 1)
-            };
-            self.take(taken);
+            false => Kind::Text,
         }
-        Ok(skipped + u64::from(in_line))
-    }
-
-    /// Reads a line and shows it, if all of it is there and nothing of it is odd, as it is with nearly all lines.
-    fn plain_line(&mut self, page: &mut String) -> bool {
-        let bytes = &self.buffer[self.at..];
-        let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE_CHARS + 1)]) else { return false };
-        let bytes = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
-        // All bytes are looked at: that is faster than to stop at the first.
-        let controls = bytes.iter().filter(|byte| **byte < b' ' && **byte != b'\t').count();
-        let Ok(text) = str::from_utf8(bytes) else { return false };
-        if controls > 0 {
-            return false;
-        }
-        page.push_str(text);
-        self.take(end + 1);
-        true
-    }
-
-    /// Reads a line; nothing at the end of the file. Its end is looked for up to the position `until`.
-    async fn line(&mut self, until: u64) -> Result<Option<Line>, ToolError> {
-        let mut line = Line::default();
-        let mut any = false;
-        loop {
-            let until = usize::try_from(until.saturating_sub(self.position)).unwrap_or(usize::MAX);
-            let bytes = self.fill(CHUNK_BYTES).await?;
-            if bytes.is_empty() {
-                return Ok(any.then_some(line));
-            }
-            any = true;
-            let bytes = &bytes[..bytes.len().min(until.max(1))];
-            let end = bytes.iter().position(|byte| *byte == b'\n');
-            let text = &bytes[..end.unwrap_or(bytes.len())];
-            line.push(text);
-            let taken = text.len() + usize::from(end.is_some());
-            let stop = until <= taken;
-            self.take(taken);
-            if end.is_some() {
-                return Ok(Some(line));
-            }
-            if stop {
-                line.is_open = true;
-                return Ok(Some(line));
-            }
-        }
-    }
-}
-
-/// As much of a line as is shown, and what is known of the rest.
-#[derive(Default)]
-struct Line {
-    kept: Vec<u8>,
-    /// Characters after what is kept.
-    chars_beyond: usize,
-    /// The end of the line was not reached.
-    is_open: bool,
-}
-
-impl Line {
-    /// Enough for the longest characters, and to see that there are more.
-    const KEPT_BYTES: usize = 4 * (LINE_CHARS + 1);
-
-    fn push(&mut self, bytes: &[u8]) {
-        let room = Line::KEPT_BYTES - self.kept.len();
-        let (kept, beyond) = bytes.split_at(bytes.len().min(room));
-        self.kept.extend_from_slice(kept);
-        // Every byte but the second to fourth of a character.
-        self.chars_beyond += beyond.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
-    }
-
-    /// Writes the line as the model sees it.
-    fn show(&self, page: &mut String) {
-        let whole = self.chars_beyond == 0 && !self.is_open;
-        let bytes = if whole { self.kept.strip_suffix(b"\r").unwrap_or(&self.kept) } else { &self.kept };
-        let mut shown = String::from_utf8_lossy(bytes).replace('\0', "␀");
-        if let Some((cut, _)) = shown.char_indices().nth(LINE_CHARS) {
-            let chars = shown.chars().count() + self.chars_beyond;
-            let more = if self.is_open { "more than " } else { "" };
-            shown.truncate(cut);
-            shown.push_str(&format!("… [line cut: {LINE_CHARS} of {more}{chars} characters]"));
-        }
-        page.push_str(&shown);
-    }
-}
-
-/// What doesn't belong into text.
-#[derive(Default)]
-struct Odd {
-    chars: usize,
-    /// Sequences that are not UTF-8.
-    invalid: usize,
-    /// Control characters that no text file has.
-    controls: usize,
-    nuls: usize,
-}
-
-impl Odd {
-    fn read(&mut self, bytes: &[u8]) {
-        for chunk in bytes.utf8_chunks() {
-            let valid = chunk.valid();
-            self.chars += valid.chars().count();
-            self.nuls += valid.bytes().filter(|byte| *byte == 0).count();
-            // Tab to carriage return, and escape, which begins a colour in a log.
-            let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t'..=b'\r' | 0x1b);
-            self.controls += valid.bytes().filter(control).count();
-            let invalid = usize::from(!chunk.invalid().is_empty());
-            self.invalid += invalid;
-            self.chars += invalid;
-        }
-    }
-
-    /// More than a few, and more than three in ten. (Text in another encoding of Europe has about one in ten.)
-    fn is_too_much(&self) -> bool {
-        let odd = self.invalid + self.controls;
-        odd > 16 && odd * 10 > self.chars * 3
-    }
-
-    fn words(&self) -> String {
-        let mut words = String::new();
-        if self.invalid > 0 {
-            words.push_str("[this page has bytes that are not UTF-8, shown as �]\n");
-        }
-        if self.nuls > 0 {
-            words.push_str("[this page has NUL bytes, shown as ␀]\n");
-        }
-        words
     }
 }
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// How a PDF begins.
+const PDF: &[u8] = b"%PDF-";
 
 /// Formats that are known by their first bytes. Those that a text could begin with are only believed of a file that
 /// has NUL bytes too, but for PDF, which may have none for long.
@@ -463,7 +379,7 @@ const SIGNATURES: &[(&[u8], &str)] = &[
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF87a", "a GIF image"),
     (b"GIF89a", "a GIF image"),
-    (b"%PDF-", "a PDF document"),
+    (PDF, "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive (or an office document)"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"\xfd7zXZ\0", "an xz archive"),
@@ -478,7 +394,7 @@ const SIGNATURES: &[(&[u8], &str)] = &[
 ];
 
 fn is_plain(signature: &[u8]) -> bool {
-    signature != b"%PDF-" && signature.iter().all(|byte| byte.is_ascii_graphic())
+    signature != PDF && signature.iter().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -331,7 +331,6 @@ mod tests {
     use haft::ErrorKind;
     use serde_json::{Value, json};
 
-    use super::*;
     use crate::tests::room::Room;
 
     fn write(room: &Room, path: &str, content: &str) {

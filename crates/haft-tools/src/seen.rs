@@ -130,10 +130,19 @@ impl Seen {
 
     /// The session has seen a page of a file. Pages that follow each other to the end are the whole, if the file stayed
     /// the same; any other page tells nothing about the rest.
-    pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &Metadata, page: &Page) {
+    ///
+    /// Says whether the file is another one than the session saw before, as far as the page can tell.
+    pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &Metadata, page: &Page) -> bool {
         let mut memory = self.lock();
         let key = Key::of(cx, path);
         let mut sight = memory.find(&key, metadata.id).unwrap_or_default();
+        let changed = match (sight.whole, &sight.part) {
+            (_, Some(part)) => {
+                part.then != *metadata && page.content.is_none_or(|now| sight.whole != Some(now))
+            }
+            (Some(seen), None) => page.content.map_or(metadata.len != seen.len, |now| now != seen),
+            (None, None) => false,
+        };
         let before = sight.part.take().filter(|part| part.then == *metadata).map_or(0, |part| part.lines);
         let follows = page.first <= before + 1;
         let lines = if follows { before.max(page.next - 1) } else { before };
@@ -142,6 +151,7 @@ impl Seen {
             _ => Sight { whole: sight.whole, part: Some(Part { then: metadata.clone(), lines }) },
         };
         memory.put(key, metadata.id, sight);
+        changed
     }
 
     /// The session has changed a place in a file that had changed since it was seen. Of the rest it knows no more than

@@ -128,6 +128,8 @@ fn files() -> Vec<AnyTool> {
         built_in(Grep),
         built_in(Ls),
         built_in(MultiEdit::new(&seen)),
+        #[cfg(feature = "notebooks")]
+        built_in(NotebookEdit::new(&seen)),
         built_in(Read::new(&seen)),
         built_in(Rewind::new(&seen)),
         built_in(Sleep),

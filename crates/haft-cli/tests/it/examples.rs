@@ -81,12 +81,12 @@ fn turn() {
     says(
         &shown,
         &[
-            "the model is offered: Edit, Glob, Grep, Read, Write, log, weather, write_file",
+            "Write, log, save_text, weather",
             "1\tThe tide goes out",
             "beside others",
             "no tool named `read_fil`; closest: `read_file` (alias of Read), `Read`",
             "invalid input for Read (2 problems):",
-            "to allow it: --allow write_file",
+            "to allow it: --allow save_text",
             "the whole result is in ",
             "7 results after",
             "done already     weather     Rome",

@@ -23,7 +23,7 @@ pub(super) fn kind(tool: &str) -> Kind {
         "Read" | "Edit" => Kind::Path,
         "WebFetch" => Kind::Host,
         "Agent" | "Skill" => Kind::Called,
-        "Write" | "NotebookEdit" | "MultiEdit" => Kind::PathOf("Edit"),
+        "ApplyPatch" | "MultiEdit" | "NotebookEdit" | "Rewind" | "Write" => Kind::PathOf("Edit"),
         "Grep" | "Glob" | "LSP" => Kind::PathOf("Read"),
         _ => Kind::Other,
     }
@@ -60,7 +60,7 @@ pub(super) fn has_argument(tool: &str, name: &str) -> bool {
             &["command", "timeout", "description", "run_in_background", "dangerouslyDisableSandbox"]
         }
         "Monitor" => &["command", "description", "timeout_ms", "ws", "persistent"],
-        "Read" => &["file_path", "offset", "limit", "pages"],
+        "Read" => &["file_path", "offset", "limit", "pages", "images"],
         "Edit" => &["file_path", "old_string", "new_string", "replace_all"],
         "Agent" => &[
             "description",

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::effects::table::Facts;
-use haft::files::{Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, WriteMode, Written};
+use haft::files::{
+    Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
+};
 use haft::{
     BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::text::{CHUNK_BYTES, LINE_CHARS, SKIP_BYTES};
 use super::*;
 
 /// A folder to read in.
@@ -202,7 +205,10 @@ fn only_files_are_read() {
         let (kind, words) = room.error(json!({"file_path": path}));
         assert_eq!((kind, words.as_str()), (ErrorKind::Failed, expected));
     };
-    check("dir", "`ROOM/dir` is a directory, not a file; list it instead");
+    for path in ["dir", "dir/", "./dir//"] {
+        let listed = room.text(json!({"file_path": path}));
+        assert!(listed.starts_with("[`dir` is a directory with "), "{listed}");
+    }
     check("pipe", "`ROOM/pipe` is a pipe; only regular files can be read");
     assert_eq!(room.text(json!({"file_path": "file"})), "1\tx");
 }
@@ -243,23 +249,23 @@ fn long_lines_are_cut_in_place() {
 
 #[test]
 fn binary_files_are_refused_with_size_and_kind() {
-    refuse(b"ab\0cd", "`f` is a binary file, 5 bytes; Read shows text only");
-    refuse(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "`f` is a PNG image, 16 bytes; Read shows text only");
-    refuse(b"%PDF-1.7\n%text", "`f` is a PDF document, 14 bytes; Read shows text only");
-    refuse(b"GIF89a\x01\0\x01\0", "`f` is a GIF image, 10 bytes; Read shows text only");
+    refuse(b"ab\0cd", "`f` is a binary file, 5 bytes; Read shows text, pictures and PDF");
     refuse(
-        b"\xff\xfea\0b\0",
-        "`f` is text in UTF-16, 6 bytes; Read shows text only, encoded as UTF-8; convert it first",
-    );
-    let koi8: Vec<u8> = (0..200u8).map(|n| 0xC0 + n % 0x3F).collect();
-    refuse(
-        &koi8,
-        "`f` is not UTF-8 text, 200 bytes; Read shows text only, encoded as UTF-8; if it is text, convert it first",
+        b"PK\x03\x04\x14\0",
+        "`f` is a ZIP archive (or an office document), 6 bytes; Read shows text, pictures and PDF",
     );
     refuse(
-        "\u{1}\u{2}".repeat(100),
-        "`f` is not UTF-8 text, 200 bytes; Read shows text only, encoded as UTF-8; if it is text, convert it first",
+        b"\xff\xfe\0\0a\0\0\0",
+        "`f` is text in UTF-32, 8 bytes; Read shows text, pictures and PDF; convert it to UTF-8 first",
     );
+    let noise: Vec<u8> = (1..=255).chain((1..=255).rev()).collect();
+    for bytes in [&noise[..], "\u{1}\u{2}".repeat(255).as_bytes()] {
+        refuse(
+            bytes,
+            "`f` is not text that can be decoded, 510 bytes; Read shows text, pictures and PDF; if it is text, convert it to \
+             UTF-8 first",
+        );
+    }
     check("GIF89a is a format\n", "1\tGIF89a is a format");
     check("\u{1b}[31mred\u{1b}[0m\n", "1\t\u{1b}[31mred\u{1b}[0m");
 }
@@ -267,8 +273,8 @@ fn binary_files_are_refused_with_size_and_kind() {
 #[test]
 fn a_few_wrong_bytes_are_shown_and_said_to_be() {
     check(
-        b"caf\xe9 au lait\nbien s\xfbr\n",
-        "1\tcaf� au lait\n2\tbien s�r\n[this page has bytes that are not UTF-8, shown as �]",
+        b"caf\xc3\xa9 au lait\nbien s\xfbr\n",
+        "1\tcafé au lait\n2\tbien s�r\n[this page has bytes that are not UTF-8, shown as �]",
     );
     let mut late = "text\n".repeat(4_000).into_bytes();
     late.extend(b"a\0b\n");
@@ -461,7 +467,7 @@ fn a_person_sees_the_path_and_what_came_of_it() {
 #[test]
 fn it_is_listed_as_what_its_effects_say() {
     let tool = haft::AnyTool::typed(Read::default()).unwrap();
-    let input = ReadInput { file_path: "f".into(), offset: None, limit: None };
+    let input = ReadInput { file_path: "f".into(), offset: None, limit: None, pages: None, images: None };
     let class = Read::default().effects(&input).judge(&Facts::unresolved()).class;
     assert_eq!(tool.listed_class(), class.into());
     assert_eq!(
@@ -509,7 +515,10 @@ fn utf8_test_cases_are_shown_as_their_authors_expect() {
     }
     assert!(cases > 100, "{cases}");
     let whole = shared("utf8tests/utf8tests.bin").unwrap();
-    refuse(&whole, &format!("`f` is a binary file, {} bytes; Read shows text only", whole.len()));
+    refuse(
+        &whole,
+        &format!("`f` is a binary file, {} bytes; Read shows text, pictures and PDF", whole.len()),
+    );
 }
 
 #[test]

@@ -1,0 +1,325 @@
+//! `NotebookEdit`: one cell of a Jupyter notebook.
+//!
+//! Ids, metadata and layout of everything else stay to the byte; see [`crate::notebook`]. Rules about files that changed since
+//! they were read are those of `Edit`, but for one: a cell is named and not quoted, so a notebook that changed has to be
+//! read again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft::files::WriteMode;
+use haft::view::Part;
+use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::blocking::off_thread;
+use crate::diff::Diff;
+use crate::near;
+use crate::notebook::{CellType, Notebook};
+use crate::paths;
+use crate::read::BYTE_ORDER_MARK;
+use crate::seen::{Content, Seen};
+
+/// Characters that the model sees of a result.
+const RESULT_CHARS: usize = 4_000;
+/// Ids that an error names.
+const IDS_SHOWN: usize = 20;
+
+/// Changes one cell of a Jupyter notebook (`.ipynb`): replaces its source, inserts a new cell, or deletes one.
+///
+/// Read the notebook first: it shows the id of each cell. Replacing a code cell clears its outputs, as they belong to the
+/// old source. Everything else in the notebook stays as it is. A new cell goes after the one that `cell_id` names, or to the
+/// beginning. For other files use Edit.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct NotebookEditInput {
+    /// Path of the notebook: absolute, or relative to the working directory.
+    pub notebook_path: PathBuf,
+    /// The id of the cell as Read shows it; or `cell-N`, its place counted from 0. Left out only to insert at the
+    /// beginning.
+    #[serde(default)]
+    pub cell_id: Option<String>,
+    /// The whole source of the cell. Not used to delete.
+    #[serde(default)]
+    pub new_source: String,
+    /// The type of the cell. Default: to replace, as it was; to insert, `code`.
+    #[serde(default)]
+    pub cell_type: Option<Type>,
+    /// What to do. Default: `replace`.
+    #[serde(default)]
+    pub edit_mode: Option<EditMode>,
+}
+
+/// The type of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Type {
+    /// A program.
+    Code,
+    /// Text.
+    Markdown,
+}
+
+/// What to do with a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EditMode {
+    /// Gives a cell another source.
+    Replace,
+    /// Adds a cell after this one.
+    Insert,
+    /// Removes a cell.
+    Delete,
+}
+
+/// The tool `NotebookEdit`.
+#[derive(Default)]
+pub struct NotebookEdit {
+    seen: Seen,
+}
+
+impl NotebookEdit {
+    /// The tool with the memory of others: what they have read, it knows.
+    pub fn new(seen: &Seen) -> NotebookEdit {
+        NotebookEdit { seen: seen.clone() }
+    }
+}
+
+impl Tool for NotebookEdit {
+    type Input = NotebookEditInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("NotebookEdit")
+            .alias("notebook_edit")
+            .group("files")
+            .feature("notebooks")
+            .listed_class(Class::WriteExclusive)
+            .result_limit(Chars(RESULT_CHARS))
+            .search_hint("jupyter notebook ipynb cell insert replace delete")
+    }
+
+    fn effects(&self, input: &NotebookEditInput) -> Effects {
+        let effects = Effects::reads(&input.notebook_path).and(Effects::writes(&input.notebook_path));
+        // What an insertion changes stands in the call.
+        if input.edit_mode == Some(EditMode::Insert) { effects.recoverable() } else { effects }
+    }
+
+    async fn check(&self, input: &NotebookEditInput, _: &Context) -> Result<(), ToolError> {
+        paths::check("file_path", &input.notebook_path)
+            .map_err(|error| ToolError::senseless(error.message().replace("file_path", "notebook_path")))?;
+        if input.notebook_path.extension().is_none_or(|extension| extension != "ipynb") {
+            return Err(ToolError::senseless(
+                "`notebook_path` does not end with `.ipynb`; for other files use Edit",
+            ));
+        }
+        let mode = input.edit_mode.unwrap_or(EditMode::Replace);
+        if input.cell_id.is_none() && mode != EditMode::Insert {
+            return Err(ToolError::senseless(
+                "`cell_id` is missing; give the id of the cell, as Read shows it",
+            ));
+        }
+        Ok(())
+    }
+
+    async fn call(&self, input: NotebookEditInput, cx: &Context) -> Result<Output, ToolError> {
+        let path = input.notebook_path.clone();
+        let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
+        let before = match cx.files().metadata(&path).await {
+            Ok(metadata) => metadata,
+            Err(error) => return Err(near::explain(error, &path, cx).await),
+        };
+        let old = cx.files().read(&path).await?;
+        let size = old.len();
+        let name = shown.clone();
+        let (old, content, plan) = off_thread(size, move || {
+            let (content, plan) = (Content::of(&old), plan(&old, &input, &name));
+            (old, content, plan)
+        })
+        .await?;
+        if self.seen.has_changed(cx, &path, &before, Some(content)) {
+            return Err(ToolError::new(format!(
+                "`{shown}` has changed on disk since it was read, and was not edited; read it again, then edit"
+            )));
+        }
+        let Plan { new, done, diff } = plan?;
+        cx.files().write(&path, &new, WriteMode::Replace).await?;
+        self.seen.checkpoints().record(cx, "NotebookEdit", &path, Some(&old), Some(new.clone()));
+        if let Ok(now) = cx.files().metadata(&path).await {
+            self.seen.whole(cx, &path, &now, Content::of(&new));
+        }
+        let counts = diff.counts();
+        let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
+        Ok(format!("`{shown}`: {done}").into_output()?.with_view(view))
+    }
+
+    async fn preview(&self, input: &NotebookEditInput, cx: &Context) -> Option<View> {
+        let old = cx.files().read(&input.notebook_path).await.ok()?;
+        let shown = paths::shown(&paths::tidy(&input.notebook_path, cx), cx.cwd());
+        let Plan { diff, .. } = plan(&old, input, &shown).ok()?;
+        Some(View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown)))
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let path = stage.text("notebook_path")?;
+        let view = View::titled(path.strip_prefix("./").unwrap_or(path));
+        Some(match stage {
+            Stage::Use { .. } => {
+                let mode = stage.text("edit_mode").unwrap_or("replace");
+                let cell = stage.text("cell_id").map(|id| format!(" {id}")).unwrap_or_default();
+                let text = stage.text("new_source").unwrap_or_default().to_owned();
+                view.summary(format!("{mode} cell{cell}")).with(Part::Code { language: None, text })
+            }
+            Stage::Error { error, .. } => view.summary(error.message()),
+            Stage::Rejected { reason, .. } => view.summary(*reason),
+            _ => view,
+        })
+    }
+}
+
+/// What to write, and what to say of it.
+struct Plan {
+    new: Arc<[u8]>,
+    done: String,
+    /// The change of the cell's source.
+    diff: Diff,
+}
+
+fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, ToolError> {
+    let fails = |why: String| ToolError::new(format!("`{shown}` can't be edited as a notebook: {why}"));
+    let (mark, text) = match old.strip_prefix(BYTE_ORDER_MARK) {
+        Some(text) => (BYTE_ORDER_MARK, text),
+        None => (&b""[..], old),
+    };
+    let text = str::from_utf8(text).map_err(|_| fails("it is not UTF-8".to_owned()))?;
+    let notebook = Notebook::parse(text).map_err(fails)?;
+    let mode = input.edit_mode.unwrap_or(EditMode::Replace);
+    let kind = input.cell_type.map(|kind| match kind {
+        Type::Code => CellType::Code,
+        Type::Markdown => CellType::Markdown,
+    });
+    let at = match &input.cell_id {
+        Some(id) => Some(notebook.find(id).ok_or_else(|| unknown(id, &notebook, shown))?),
+        None => None,
+    };
+    let source = &input.new_source;
+    let was = at.map(|at| notebook.cells[at].source()).unwrap_or_default();
+    let name = |at: usize| notebook.cells[at].id().unwrap_or_else(|| format!("cell-{at}"));
+    let (new, done, diff) = match (mode, at) {
+        (EditMode::Insert, at) => {
+            let place = at.map_or(0, |at| at + 1);
+            let (new, id) = notebook.inserted(place, source, kind.unwrap_or(CellType::Code));
+            let id = id.unwrap_or_else(|| format!("cell-{place}"));
+            let after = at.map_or("at the beginning".to_owned(), |at| format!("after {}", name(at)));
+            (new, format!("cell {id} inserted {after}"), Diff::of(b"", source.as_bytes()))
+        }
+        (EditMode::Replace, Some(at)) => {
+            let diff = Diff::of(was.as_bytes(), source.as_bytes());
+            let changes_type = kind.is_some_and(|kind| kind != notebook.cells[at].kind());
+            if was == *source && !changes_type {
+                let words =
+                    format!("cell {} of `{shown}` has this source already; nothing was changed", name(at));
+                return Err(ToolError::new(words));
+            }
+            let done = format!("cell {} replaced ({})", name(at), diff.counts());
+            (notebook.replaced(at, source, kind), done, diff)
+        }
+        (EditMode::Delete, Some(at)) => {
+            (notebook.without(at), format!("cell {} deleted", name(at)), Diff::of(was.as_bytes(), b""))
+        }
+        (_, None) => return Err(fails("no cell was named".to_owned())),
+    };
+    Ok(Plan { new: [mark, new.as_bytes()].concat().into(), done, diff })
+}
+
+fn unknown(id: &str, notebook: &Notebook<'_>, shown: &str) -> ToolError {
+    let ids: Vec<String> = notebook
+        .cells
+        .iter()
+        .enumerate()
+        .take(IDS_SHOWN)
+        .map(|(at, cell)| format!("`{}`", cell.id().unwrap_or_else(|| format!("cell-{at}"))))
+        .collect();
+    let more = if notebook.cells.len() > IDS_SHOWN { " and more" } else { "" };
+    let there =
+        if ids.is_empty() { "it has none".to_owned() } else { format!("it has {}{more}", ids.join(", ")) };
+    let id: String = id.chars().take(80).collect();
+    ToolError::new(format!("`{shown}` has no cell `{id}`; {there}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use haft::ErrorKind;
+    use serde_json::{Value, json};
+
+    use crate::notebook::tests::SAMPLE;
+    use crate::tests::room::Room;
+
+    fn edit(fields: Value) -> Value {
+        let mut input = json!({"notebook_path": "n.ipynb"});
+        input.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        input
+    }
+
+    #[test]
+    fn cells_are_replaced_inserted_and_deleted() {
+        let room = Room::with(&[("n.ipynb", SAMPLE)]);
+        assert_eq!(
+            room.text("NotebookEdit", edit(json!({"cell_id": "calc", "new_source": "print(43)"}))),
+            "`n.ipynb`: cell calc replaced (+1 −1)"
+        );
+        assert!(room.content("n.ipynb").contains("print(43)") && room.content("n.ipynb").contains("1.50"));
+        let said = room.text(
+            "notebook_edit",
+            edit(json!({"cell_id": "intro", "new_source": "x", "edit_mode": "insert", "cell_type": "markdown"})),
+        );
+        let id = said.strip_prefix("`n.ipynb`: cell ").unwrap().split(' ').next().unwrap().to_owned();
+        assert!(said.ends_with("inserted after intro"), "{said}");
+        room.text("NotebookEdit", edit(json!({"new_source": "first", "edit_mode": "insert"})));
+        let read = room.text("Read", json!({"file_path": "n.ipynb"}));
+        let order: Vec<usize> = ["first", "intro", &id, "calc"].map(|part| read.find(part).unwrap()).into();
+        assert!(order.is_sorted(), "{read}");
+        room.text("NotebookEdit", edit(json!({"cell_id": "cell-0", "edit_mode": "delete"})));
+        room.text("NotebookEdit", edit(json!({"cell_id": id, "edit_mode": "delete", "new_source": ""})));
+        room.text("Rewind", json!({"action": "restore", "to": 1}));
+        assert_eq!(room.content("n.ipynb"), SAMPLE);
+    }
+
+    #[test]
+    fn what_goes_wrong_is_told() {
+        let room = Room::with(&[("n.ipynb", SAMPLE), ("bad.ipynb", "x")]);
+        let check = |input: Value, kind: ErrorKind, words: &str| {
+            assert_eq!(room.error("NotebookEdit", input), (kind, words.to_owned()));
+            assert_eq!(room.content("n.ipynb"), SAMPLE);
+        };
+        check(
+            edit(json!({"cell_id": "nope", "new_source": "x"})),
+            ErrorKind::Failed,
+            "`n.ipynb` has no cell `nope`; it has `intro`, `calc`",
+        );
+        check(
+            edit(json!({"new_source": "x"})),
+            ErrorKind::InvalidInput,
+            "`cell_id` is missing; give the id of the cell, as Read shows it",
+        );
+        check(
+            edit(json!({"cell_id": "calc", "new_source": "print(42)"})),
+            ErrorKind::Failed,
+            "cell calc of `n.ipynb` has this source already; nothing was changed",
+        );
+        check(
+            json!({"notebook_path": "a.py", "cell_id": "1", "new_source": "x"}),
+            ErrorKind::InvalidInput,
+            "`notebook_path` does not end with `.ipynb`; for other files use Edit",
+        );
+        let (_, words) = room.error("NotebookEdit", json!({"notebook_path": "bad.ipynb", "cell_id": "1"}));
+        assert!(
+            words.starts_with("`bad.ipynb` can't be edited as a notebook: it is no valid JSON"),
+            "{words}"
+        );
+        room.text("Read", json!({"file_path": "n.ipynb"}));
+        room.put("n.ipynb", SAMPLE.replace("42", "44"));
+        let (_, words) = room.error("NotebookEdit", edit(json!({"cell_id": "calc", "new_source": "x"})));
+        assert!(words.starts_with("`n.ipynb` has changed on disk since it was read"), "{words}");
+    }
+}

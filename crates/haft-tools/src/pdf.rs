@@ -1,0 +1,352 @@
+//! PDF: the text of pages, and pictures of them.
+//!
+//! The library draws a page on a device; ours draws nothing and keeps the characters with their places. They stay in the order
+//! in which the page draws them, which is the order of reading in nearly all documents, also in columns. A line ends where
+//! the next character stands higher or lower, and a gap as wide as a space is one.
+//!
+//! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as unreadable, and
+//! a scanned page has no text at all. For both there are pictures.
+
+use std::sync::Arc;
+
+use hayro::hayro_interpret::font::{Glyph, GlyphRun};
+use hayro::hayro_interpret::hayro_cmap::BfString;
+use hayro::hayro_interpret::{
+    BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageDrawProps, InterpreterCache,
+    InterpreterSettings, SoftMask, interpret_page,
+};
+use hayro::hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
+use hayro::kurbo::{Affine, BezPath, Point, Rect};
+use hayro::vello_cpu::color::palette::css::WHITE;
+use hayro::{PixmapSettings, RenderCache, RenderSettings};
+
+use crate::pictures::{EDGE_MAX, Picture};
+
+/// Characters that are kept of one page.
+const PAGE_CHARS_MAX: usize = 200_000;
+/// How much a page is enlarged at most, so that small print can be read.
+const SCALE_MAX: f32 = 2.0;
+
+/// A document.
+pub(crate) struct Document {
+    pdf: Pdf,
+}
+
+/// The text of a page.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct PageText {
+    pub(crate) text: String,
+    /// Characters of which the file doesn't say what they are.
+    pub(crate) unreadable: usize,
+    /// Whether pictures are drawn on it.
+    pub(crate) has_pictures: bool,
+}
+
+impl Document {
+    /// Opens a document.
+    ///
+    /// # Errors
+    /// In words: why it can't be opened.
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Document, String> {
+        let pdf = Pdf::new(Arc::new(bytes)).map_err(|error| match error {
+            LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
+                "it is encrypted, and can't be opened without its password; decrypt it first".to_owned()
+            }
+            LoadPdfError::Decryption(DecryptionError::UnsupportedAlgorithm) => {
+                "it is encrypted in a way that is not supported; decrypt it first".to_owned()
+            }
+            LoadPdfError::Decryption(_) => "it is encrypted, and its encryption is damaged".to_owned(),
+            LoadPdfError::Invalid => "it is damaged: its structure can't be read".to_owned(),
+        })?;
+        if pdf.pages().is_empty() {
+            return Err("it has no pages".to_owned());
+        }
+        Ok(Document { pdf })
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.pdf.pages().len()
+    }
+
+    /// The text of pages, counted from 0, as long as `more` wants them. What pages have in common is read once.
+    pub(crate) fn texts(
+        &self,
+        pages: impl Iterator<Item = usize>,
+        mut more: impl FnMut(usize, PageText) -> bool,
+    ) {
+        let cache = InterpreterCache::new();
+        for at in pages {
+            let Some(page) = self.pdf.pages().get(at) else { return };
+            let turned = page.initial_transform(true);
+            let [a, b, c, d, e, f] = turned.as_coeffs();
+            let turned = Affine::new([a, b, c, d, e, f]);
+            let everything = Rect::new(-1e6, -1e6, 1e6, 1e6);
+            let settings = InterpreterSettings::default();
+            let mut context = Context::new(turned, everything, &cache, self.pdf.xref(), settings);
+            let mut reader = Reader::default();
+            interpret_page(page, &mut context, &mut reader);
+            if !more(at, reader.finish()) {
+                return;
+            }
+        }
+    }
+
+    /// A picture of a page, counted from 0.
+    ///
+    /// # Errors
+    /// In words: why there is none.
+    pub(crate) fn picture(&self, at: usize) -> Result<Picture, String> {
+        let page = self.pdf.pages().get(at).ok_or("there is no such page")?;
+        let (width, height) = page.render_dimensions();
+        let longer = width.max(height);
+        if !(longer.is_finite() && width >= 1.0 && height >= 1.0) {
+            return Err(format!("its size of {width}×{height} points can't be drawn"));
+        }
+        let scale = (EDGE_MAX as f32 / longer).min(SCALE_MAX);
+        let pixmap = hayro::render(
+            page,
+            &RenderCache::new(),
+            &InterpreterSettings::default(),
+            &RenderSettings::default(),
+            &PixmapSettings { x_scale: scale, y_scale: scale, bg_color: WHITE },
+        );
+        let (width, height) = (u32::from(pixmap.width()), u32::from(pixmap.height()));
+        Picture::of_pixels(width, height, pixmap.data_as_u8_slice().to_vec())
+    }
+}
+
+/// A device that keeps characters.
+#[derive(Default)]
+struct Reader {
+    page: PageText,
+    chars: usize,
+    last: Option<Last>,
+    /// Where the last run began, to know one that is only drawn again.
+    run: Option<Point>,
+}
+
+/// Where the last character ended.
+struct Last {
+    end: Point,
+    /// Along the line, of length 1.
+    along: (f64, f64),
+    size: f64,
+}
+
+impl Reader {
+    fn finish(mut self) -> PageText {
+        let lines: Vec<&str> = self.page.text.lines().map(str::trim_end).collect();
+        self.page.text = lines.join("\n").trim().to_owned();
+        self.page
+    }
+
+    fn glyph(&mut self, glyph: &Glyph<'_>, place: Affine) {
+        let begin = place * Point::ZERO;
+        let width = match glyph {
+            Glyph::Outline(outline) => outline.advance_width(),
+            Glyph::Type3(drawn) => drawn.advance_width(),
+        };
+        let end = place * Point::new(f64::from(width.unwrap_or(500.0)), 0.0);
+        let up = place * Point::new(0.0, 1_000.0) - begin;
+        let size = up.hypot().max(0.01);
+        let advance = end - begin;
+        let along = match advance.hypot() {
+            len if len > 1e-9 => (advance.x / len, advance.y / len),
+            _ => (1.0, 0.0),
+        };
+        let text = match glyph.as_unicode() {
+            Some(BfString::Char(c)) => c.to_string(),
+            Some(BfString::String(text)) => text,
+            None => {
+                self.page.unreadable += 1;
+                "\u{fffd}".to_owned()
+            }
+        };
+        self.break_before(begin, along, size);
+        for c in text.chars() {
+            self.push(match c {
+                '\u{a0}' => ' ',
+                c if c.is_control() => continue,
+                c => c,
+            });
+        }
+        self.last = Some(Last { end, along, size });
+    }
+
+    /// A space or an end of the line, if there is one before this place.
+    fn break_before(&mut self, begin: Point, along: (f64, f64), size: f64) {
+        let Some(last) = &self.last else { return };
+        let gap = begin - last.end;
+        let em = size.max(last.size);
+        let ahead = gap.x * last.along.0 + gap.y * last.along.1;
+        let aside = gap.x * -last.along.1 + gap.y * last.along.0;
+        let turned = along.0 * last.along.0 + along.1 * last.along.1 < 0.9;
+        if turned || aside.abs() > em * 0.5 || ahead < -em * 1.5 {
+            // Lines of a paragraph stand closer than one and a half.
+            let far = turned || aside.abs() > em * 1.9;
+            self.end_line(far);
+        } else if ahead > em * 0.15 && !self.page.text.ends_with([' ', '\n']) {
+            self.push(' ');
+        }
+    }
+
+    fn end_line(&mut self, far: bool) {
+        let text = &mut self.page.text;
+        text.truncate(text.trim_end_matches(' ').len());
+        if !text.is_empty() && !text.ends_with('\n') {
+            self.push('\n');
+        }
+        if far && !self.page.text.is_empty() && !self.page.text.ends_with("\n\n") {
+            self.push('\n');
+        }
+    }
+
+    fn push(&mut self, c: char) {
+        if self.chars < PAGE_CHARS_MAX {
+            self.page.text.push(c);
+            self.chars += 1;
+        }
+    }
+}
+
+impl<'a> Device<'a> for Reader {
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
+        let Some(first) = run.glyphs().first() else { return };
+        let begin = props.transform * first.transform() * Point::ZERO;
+        // Filled and outlined letters are drawn twice.
+        if matches!(mode, DrawMode::Stroke(_)) && self.run == Some(begin) {
+            return;
+        }
+        self.run = Some(begin);
+        for glyph in run.glyphs() {
+            self.glyph(glyph, props.transform * glyph.transform());
+        }
+    }
+
+    fn draw_image(&mut self, _: Image<'a, '_>, _: ImageDrawProps<'a>) {
+        self.page.has_pictures = true;
+    }
+
+    fn draw_path(&mut self, _: &BezPath, _: DrawProps<'a>, _: &DrawMode) {}
+    fn push_clip_path(&mut self, _: &ClipPath) {}
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {}
+    fn pop_clip(&mut self) {}
+    fn pop_transparency_group(&mut self) {}
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A document of these pages, each a stream of drawing instructions; fonts `F1` (Helvetica) and `F2` (Times).
+    pub(crate) fn sample(pages: &[&str]) -> Vec<u8> {
+        let mut objects: Vec<String> = Vec::new();
+        let kids: Vec<String> = (0..pages.len()).map(|at| format!("{} 0 R", 5 + 2 * at)).collect();
+        objects.push("<< /Type /Catalog /Pages 2 0 R >>".to_owned());
+        objects.push(format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), pages.len()));
+        for font in ["Helvetica", "Times-Roman"] {
+            objects.push(format!(
+                "<< /Type /Font /Subtype /Type1 /BaseFont /{font} /Encoding /WinAnsiEncoding >>"
+            ));
+        }
+        for (at, page) in pages.iter().enumerate() {
+            objects.push(format!(
+                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents {} 0 R \
+                 /Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>",
+                6 + 2 * at
+            ));
+            objects.push(format!("<< /Length {} >>\nstream\n{page}\nendstream", page.len()));
+        }
+        let mut text = "%PDF-1.7\n".to_owned();
+        let mut places = Vec::new();
+        for (at, object) in objects.iter().enumerate() {
+            places.push(text.len());
+            text.push_str(&format!("{} 0 obj\n{object}\nendobj\n", at + 1));
+        }
+        let table = text.len();
+        text.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
+        places.iter().for_each(|place| text.push_str(&format!("{place:010} 00000 n \n")));
+        text.push_str(&format!(
+            "trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n",
+            objects.len() + 1
+        ));
+        text.into_bytes()
+    }
+
+    fn texts(bytes: Vec<u8>) -> Vec<PageText> {
+        let document = Document::open(bytes).unwrap();
+        let mut texts = Vec::new();
+        document.texts(0..document.pages(), |_, text| {
+            texts.push(text);
+            true
+        });
+        texts
+    }
+
+    #[track_caller]
+    fn check(page: &str, expected: &str) {
+        assert_eq!(texts(sample(&[page]))[0].text, expected);
+    }
+
+    #[test]
+    fn characters_become_words_lines_and_paragraphs() {
+        check("BT /F1 12 Tf 20 150 Td (Hello, world) Tj ET", "Hello, world");
+        check(
+            "BT /F1 12 Tf 20 150 Td (one) Tj 0 -14 Td (two) Tj 0 -40 Td (three) Tj ET",
+            "one\ntwo\n\nthree",
+        );
+        check("BT /F1 12 Tf 20 150 Td [(sp) -20 (lit) -600 (word)] TJ ET", "split word");
+        check("BT /F2 10 Tf 20 150 Td (caf\\351 \\223quoted\\224) Tj ET", "café \u{201c}quoted\u{201d}");
+        check("BT /F1 12 Tf 20 150 Td (left) Tj 150 0 Td (right) Tj ET", "left right");
+        check("q 0 1 -1 0 100 20 cm BT /F1 12 Tf 0 0 Td (up) Tj (ward) Tj ET Q", "upward");
+        check("BT /F1 12 Tf 2 Tr 20 150 Td (bold) Tj ET", "bold");
+        check("BT /F1 12 Tf 3 Tr 20 150 Td (hidden) Tj ET", "hidden");
+        check("", "");
+    }
+
+    #[test]
+    fn a_page_can_be_drawn() {
+        let document = Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"])).unwrap();
+        let picture = document.picture(0).unwrap();
+        assert_eq!((picture.media_type, picture.words.as_str()), ("image/png", "600×400"));
+        let pixels = image::load_from_memory(&picture.bytes).unwrap().into_luma8();
+        let dark = pixels.pixels().filter(|pixel| pixel.0[0] < 128).count();
+        assert!(dark > 500 && dark < 60_000, "{dark}");
+    }
+
+    #[test]
+    fn what_can_not_be_opened_is_told_why() {
+        let why = |bytes: &[u8]| Document::open(bytes.to_vec()).err().unwrap();
+        assert_eq!(why(b"%PDF-1.7\nnothing"), "it is damaged: its structure can't be read");
+        let text = String::from_utf8(sample(&[""])).unwrap();
+        let none = text.replace("/Kids [5 0 R] /Count 1", "/Kids [      ] /Count 0");
+        assert!(
+            ["it has no pages", "it is damaged: its structure can't be read"]
+                .contains(&&*why(none.as_bytes()))
+        );
+        let encrypted = text.replace(
+            "/Root 1 0 R >>",
+            "/Root 1 0 R /ID [<00112233445566778899aabbccddeeff> <00112233445566778899aabbccddeeff>] /Encrypt << /Filter \
+             /Standard /V 2 /R 3 /Length 128 /P -4 /O <0101010101010101010101010101010101010101010101010101010101010101> /U \
+             <0202020202020202020202020202020202020202020202020202020202020202> >> >>",
+        );
+        assert!(why(encrypted.as_bytes()).starts_with("it is encrypted"), "{}", why(encrypted.as_bytes()));
+    }
+
+    /// Every cut and many broken bytes: an error or some text, never a panic that gets out.
+    #[test]
+    fn damage_ends_no_program() {
+        let whole = sample(&["BT /F1 12 Tf 20 150 Td (Hello) Tj ET", "BT /F2 9 Tf 1 1 Td (x) Tj ET"]);
+        for cut in (0..whole.len()).step_by(37) {
+            let bytes = whole[..cut].to_vec();
+            let _ = std::panic::catch_unwind(|| Document::open(bytes).map(|document| document.pages()));
+        }
+        for at in (0..whole.len()).step_by(11) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x15;
+            let _ = std::panic::catch_unwind(|| {
+                Document::open(bytes).map(|document| document.texts(0..document.pages(), |_, _| true))
+            });
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Pictures as models take them: one of four formats, not too large.
+//!
+//! Every picture is decoded, so that one which is damaged is an error here and not at the provider. One that fits is passed
+//! on as it is, to the byte; another is turned as its camera said, scaled and written anew. Of an animation that is too
+//! large the first frame is left.
+
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use haft::{Content, Context, ToolError};
+use image::codecs::jpeg::JpegEncoder;
+use image::imageops::FilterType;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits};
+
+use crate::parsing::parsing;
+
+/// The longer side of a picture, in pixels; providers scale larger ones down themselves.
+pub(crate) const EDGE_MAX: u32 = 1_568;
+/// The bytes of a picture: 5 MB in base64.
+pub(crate) const BYTES_MAX: usize = 3_750_000;
+/// The largest picture that is decoded, in pixels.
+const PIXELS_MAX: u64 = 100_000_000;
+/// Memory for decoding, in bytes.
+const DECODE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// The quality of JPEG, out of 100.
+const QUALITY: u8 = 85;
+/// How often a picture that has too many bytes is made smaller.
+const TRIES: usize = 6;
+
+/// A format that models take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Png,
+    Jpeg,
+    Gif,
+    WebP,
+}
+
+impl Format {
+    /// By the first bytes. `GIF87a` could begin a text, so a picture has to look like one.
+    pub(crate) fn of(head: &[u8]) -> Option<Format> {
+        match head {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Format::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] if head.contains(&0) => Some(Format::Gif),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
+            _ => None,
+        }
+    }
+
+    /// By a media type.
+    #[cfg(feature = "notebooks")]
+    pub(crate) fn of_type(media_type: &str) -> Option<Format> {
+        let all = [Format::Png, Format::Jpeg, Format::Gif, Format::WebP];
+        all.into_iter().find(|format| format.media_type() == media_type)
+    }
+
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Format::Png => "image/png",
+            Format::Jpeg => "image/jpeg",
+            Format::Gif => "image/gif",
+            Format::WebP => "image/webp",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Format::Png => "PNG",
+            Format::Jpeg => "JPEG",
+            Format::Gif => "GIF",
+            Format::WebP => "WebP",
+        }
+    }
+
+    fn codec(self) -> ImageFormat {
+        match self {
+            Format::Png => ImageFormat::Png,
+            Format::Jpeg => ImageFormat::Jpeg,
+            Format::Gif => ImageFormat::Gif,
+            Format::WebP => ImageFormat::WebP,
+        }
+    }
+}
+
+/// A picture that a model can be given.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    pub(crate) media_type: &'static str,
+    pub(crate) bytes: Arc<[u8]>,
+    /// `PNG, 640×480`.
+    pub(crate) words: String,
+}
+
+impl Picture {
+    /// The picture, and a line that says what it is, for who can't see it.
+    pub(crate) fn into_blocks(self, shown: &str) -> Vec<Content> {
+        vec![
+            Content::text(format!("[`{shown}`: {}]", self.words)),
+            Content::image(self.media_type, self.bytes),
+        ]
+    }
+
+    /// A picture of pixels, red, green, blue and opacity each a byte.
+    #[cfg(feature = "pdf")]
+    pub(crate) fn of_pixels(width: u32, height: u32, pixels: Vec<u8>) -> Result<Picture, String> {
+        let image = image::RgbaImage::from_raw(width, height, pixels).ok_or("its size is wrong")?;
+        let image = DynamicImage::ImageRgb8(DynamicImage::ImageRgba8(image).into_rgb8());
+        written(image, Format::Png, format!("{width}×{height}"))
+    }
+}
+
+/// A picture from a file.
+pub(crate) async fn read(
+    bytes: Vec<u8>,
+    format: Format,
+    shown: &str,
+    _: &Context,
+) -> Result<Picture, ToolError> {
+    let what = format!("`{shown}`, a {} image,", format.name());
+    let words = what.clone();
+    let work = move |_: &AtomicBool| {
+        fit(bytes, format).map_err(|reason| ToolError::new(format!("{words} can't be shown: {reason}")))
+    };
+    parsing(&what, work).await
+}
+
+/// Makes a picture fit.
+///
+/// # Errors
+/// In words: why it can't be shown.
+pub(crate) fn fit(bytes: Vec<u8>, format: Format) -> Result<Picture, String> {
+    let damaged = |error: image::ImageError| match error {
+        image::ImageError::Limits(_) => format!("it has more than {PIXELS_MAX} pixels"),
+        error => format!("it is damaged ({error})"),
+    };
+    let mut reader = ImageReader::with_format(Cursor::new(&bytes), format.codec());
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(DECODE_BYTES_MAX);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(damaged)?;
+    let (width, height) = decoder.dimensions();
+    if u64::from(width) * u64::from(height) > PIXELS_MAX {
+        return Err(format!("it has {width}×{height} pixels, more than {PIXELS_MAX}"));
+    }
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut image = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+    let words = format!("{}, {width}×{height}", format.name());
+    let fits = width.max(height) <= EDGE_MAX && bytes.len() <= BYTES_MAX;
+    if fits && orientation == Orientation::NoTransforms {
+        return Ok(Picture { media_type: format.media_type(), bytes: bytes.into(), words });
+    }
+    image.apply_orientation(orientation);
+    written(image, format, words)
+}
+
+/// A picture written anew, as small as it has to be.
+fn written(mut image: DynamicImage, format: Format, mut words: String) -> Result<Picture, String> {
+    let before = (image.width(), image.height());
+    let mut edge = EDGE_MAX;
+    // Drawings stay sharp; photographs stay small.
+    let mut lossless = format != Format::Jpeg;
+    for _ in 0..TRIES {
+        if image.width().max(image.height()) > edge {
+            image = image.resize(edge, edge, FilterType::Triangle);
+        }
+        let mut bytes = Vec::new();
+        let (media_type, done) = match lossless {
+            true => ("image/png", image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)),
+            false => {
+                let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
+                ("image/jpeg", image.to_rgb8().write_with_encoder(encoder))
+            }
+        };
+        done.map_err(|error| format!("it can't be written anew ({error})"))?;
+        if bytes.len() <= BYTES_MAX {
+            let now = (image.width(), image.height());
+            if now != before {
+                words.push_str(&format!(", shown as {}×{}", now.0, now.1));
+            }
+            return Ok(Picture { media_type, bytes: bytes.into(), words });
+        }
+        match lossless {
+            true => lossless = false,
+            false => edge = image.width().max(image.height()) * 3 / 4,
+        }
+    }
+    Err(format!("it can't be made smaller than {BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use haft::Content;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::room::Room;
+
+    /// A picture of this size, each pixel another colour.
+    pub(crate) fn sample(width: u32, height: u32, format: Format) -> Vec<u8> {
+        let image = image::RgbImage::from_fn(width, height, |x, y| {
+            image::Rgb([(x * 7) as u8, (y * 5) as u8, (x ^ y) as u8])
+        });
+        let mut bytes = Vec::new();
+        DynamicImage::ImageRgb8(image).write_to(&mut Cursor::new(&mut bytes), format.codec()).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_picture_that_fits_is_passed_on_to_the_byte() {
+        let room = Room::new();
+        for (name, format) in [
+            ("a.png", Format::Png),
+            ("b.jpg", Format::Jpeg),
+            ("c.gif", Format::Gif),
+            ("d.webp", Format::WebP),
+        ] {
+            let bytes = sample(40, 30, format);
+            room.put(name, &bytes);
+            let result = room.call("Read", json!({"file_path": name}));
+            let blocks = result.outcome().unwrap().blocks();
+            let expected = [
+                Content::text(format!("[`{name}`: {}, 40×30]", format.name())),
+                Content::image(format.media_type(), bytes),
+            ];
+            assert_eq!(blocks, expected);
+            assert_eq!(result.view().summary.unwrap(), format!("{}, 40×30", format.name()));
+        }
+    }
+
+    #[test]
+    fn a_large_picture_is_scaled_and_keeps_its_shape() {
+        for format in [Format::Png, Format::Jpeg] {
+            let picture = fit(sample(3_000, 1_000, format), format).unwrap();
+            assert_eq!(picture.words, format!("{}, 3000×1000, shown as 1568×523", format.name()));
+            assert!(picture.bytes.len() <= BYTES_MAX);
+            let again = image::load_from_memory(&picture.bytes).unwrap();
+            assert_eq!((again.width(), again.height()), (1_568, 523));
+        }
+    }
+
+    #[test]
+    fn a_picture_that_is_cut_off_or_no_picture_is_an_error_with_words() {
+        let room = Room::new();
+        for (name, format) in [
+            ("a.png", Format::Png),
+            ("b.jpg", Format::Jpeg),
+            ("c.gif", Format::Gif),
+            ("d.webp", Format::WebP),
+        ] {
+            let bytes = sample(40, 30, format);
+            for cut in [12, bytes.len() / 2] {
+                room.put(name, &bytes[..cut.max(20).min(bytes.len() - 1)]);
+                let (_, words) = room.error("Read", json!({"file_path": name}));
+                assert!(words.starts_with(&format!("`{name}`, a {} image,", format.name())), "{words}");
+            }
+        }
+        // A PNG that says that it is gigantic.
+        let mut bomb = sample(1, 1, Format::Png);
+        bomb[16..24].copy_from_slice(&[0, 1, 0x86, 0xa0, 0, 1, 0x86, 0xa0]);
+        let words = fit(bomb, Format::Png).unwrap_err();
+        assert!(words.contains("pixels") || words.contains("damaged"), "{words}");
+    }
+}

@@ -1,0 +1,209 @@
+//! A PDF as a model reads it: the text of its pages, or pictures of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft::{Content, IntoOutput as _, Output, ToolError, View};
+
+use super::text::PAGE_CHARS_MAX;
+use super::{Pages, ReadInput};
+use crate::parsing::parsing;
+use crate::paths::count;
+use crate::pdf::Document;
+
+/// Pages whose text one call returns.
+const TEXT_PAGES_MAX: usize = 100;
+/// Pages of which one call returns pictures.
+const PICTURE_PAGES_MAX: usize = 10;
+
+/// The blocks of a document.
+pub(super) async fn read(input: &ReadInput, bytes: Vec<u8>, shown: &str) -> Result<Output, ToolError> {
+    let wanted = input.pages.as_deref().map(Pages::parse).transpose()?;
+    let (name, as_pictures) = (shown.to_owned(), input.images.unwrap_or(false));
+    parsing(&format!("`{shown}`, a PDF document,"), move |stop| {
+        let fails = |why: String| ToolError::new(format!("`{name}`, a PDF document, can't be read: {why}"));
+        let document = Document::open(bytes).map_err(fails)?;
+        let total = document.pages();
+        let pages = match wanted {
+            Some(wanted) => wanted.of(total).map_err(|page| {
+                let pages = count(total, "page", "pages");
+                ToolError::new(format!("`{name}` has {pages}; there is no page {page}"))
+            })?,
+            None => (0..total).collect(),
+        };
+        let work = Work { document, name, total, pages, stop };
+        if as_pictures { work.pictures() } else { work.text() }
+    })
+    .await
+}
+
+impl Pages {
+    /// The pages, counted from 0, in the order in which they were named; or one that there isn't.
+    fn of(&self, total: usize) -> Result<Vec<usize>, usize> {
+        let mut pages = Vec::new();
+        for (first, last) in &self.0 {
+            // A range may go beyond the end, as long as it begins before.
+            if *first > total {
+                return Err(*first);
+            }
+            pages.extend(first - 1..last.unwrap_or(total).min(total));
+        }
+        Ok(pages)
+    }
+}
+
+struct Work<'a> {
+    document: Document,
+    name: String,
+    total: usize,
+    pages: Vec<usize>,
+    stop: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    fn head(&self) -> String {
+        format!("[PDF `{}`: {}]", self.name, count(self.total, "page", "pages"))
+    }
+
+    fn view(&self) -> View {
+        View::titled(&self.name).summary(match self.pages.len() {
+            shown if shown == self.total => count(shown, "page", "pages"),
+            shown => format!("{shown} of {} pages", self.total),
+        })
+    }
+
+    fn text(self) -> Result<Output, ToolError> {
+        let mut text = self.head();
+        let mut chars = 0;
+        let (mut shown, mut unreadable, mut letters) = (0, 0, 0);
+        let pages = self.pages.iter().copied().take(TEXT_PAGES_MAX);
+        self.document.texts(pages, |at, page| {
+            let len = page.text.chars().count();
+            if chars + len > PAGE_CHARS_MAX && shown > 0 || self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            text.push_str(&format!("\n\n--- page {}\n", at + 1));
+            match (page.text.is_empty(), page.has_pictures) {
+                (true, true) => text.push_str("[no text, but pictures; set `images` to see the page]"),
+                (true, false) => text.push_str("[no text]"),
+                _ => text.push_str(&page.text),
+            }
+            (chars, shown) = (chars + len, shown + 1);
+            (unreadable, letters) = (unreadable + page.unreadable, letters + len);
+            true
+        });
+        if unreadable > 0 {
+            let much = if unreadable * 2 > letters { "; set `images` to see the pages" } else { "" };
+            text.push_str(&format!(
+                "\n\n[{}, shown as �: the file does not say what they are{much}]",
+                count(unreadable, "character is unreadable", "characters are unreadable")
+            ));
+        }
+        if let Some(rest) = self.rest(shown) {
+            text.push_str(&format!("\n\n[{rest}]"));
+        }
+        Ok(text.into_output()?.with_view(self.view()))
+    }
+
+    fn pictures(self) -> Result<Output, ToolError> {
+        let mut blocks = vec![Content::text(self.head())];
+        let mut shown = 0;
+        for at in self.pages.iter().copied().take(PICTURE_PAGES_MAX) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match self.document.picture(at) {
+                Ok(picture) => {
+                    blocks.push(Content::text(format!("--- page {}", at + 1)));
+                    blocks.push(Content::image(picture.media_type, picture.bytes));
+                }
+                Err(why) => {
+                    blocks.push(Content::text(format!("--- page {}\n[can't be drawn: {why}]", at + 1)))
+                }
+            }
+            shown += 1;
+        }
+        blocks.extend(self.rest(shown).map(|rest| Content::text(format!("[{rest}]"))));
+        Ok(Output::new(blocks).with_view(self.view()))
+    }
+
+    /// How to read on, if there is more.
+    fn rest(&self, shown: usize) -> Option<String> {
+        let next = self.pages.get(shown)? + 1;
+        let left = count(self.pages.len() - shown, "page more", "pages more");
+        Some(format!("{left}; read on with `pages` \"{next}-\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pdf::tests::sample;
+    use crate::tests::room::Room;
+
+    fn room(pages: usize) -> Room {
+        let pages: Vec<String> =
+            (1..=pages).map(|page| format!("BT /F1 12 Tf 20 150 Td (This is page {page}.) Tj ET")).collect();
+        let room = Room::new();
+        room.put("d.pdf", sample(&pages.iter().map(String::as_str).collect::<Vec<_>>()));
+        room
+    }
+
+    #[test]
+    fn pages_are_read_all_or_some() {
+        let room = room(3);
+        assert_eq!(
+            room.text("Read", json!({"file_path": "d.pdf"})),
+            "[PDF `d.pdf`: 3 pages]\n\n--- page 1\nThis is page 1.\n\n--- page 2\nThis is page 2.\n\n--- page 3\nThis is page 3."
+        );
+        assert_eq!(
+            room.text("Read", json!({"file_path": "d.pdf", "pages": "3,1-1"})),
+            "[PDF `d.pdf`: 3 pages]\n\n--- page 3\nThis is page 3.\n\n--- page 1\nThis is page 1."
+        );
+        let view = room.view("Read", json!({"file_path": "d.pdf", "pages": "2-"}));
+        assert_eq!(view.summary.as_deref(), Some("2 of 3 pages"));
+        let (_, words) = room.error("Read", json!({"file_path": "d.pdf", "pages": "4"}));
+        assert_eq!(words, "`d.pdf` has 3 pages; there is no page 4");
+        for pages in ["0", "x", "3-1", "", "1,,2", "-5"] {
+            let (kind, words) = room.error("Read", json!({"file_path": "d.pdf", "pages": pages}));
+            assert_eq!(kind, haft::ErrorKind::InvalidInput, "{words}");
+        }
+        room.put("t.txt", "x");
+        let (_, words) = room.error("Read", json!({"file_path": "t.txt", "pages": "1"}));
+        assert_eq!(words, "`pages` is for PDF, and `t.txt` is none; for text give `offset` and `limit`");
+    }
+
+    #[test]
+    fn many_pages_are_read_in_parts() {
+        let room = room(130);
+        let text = room.text("Read", json!({"file_path": "d.pdf"}));
+        assert!(
+            text.ends_with(
+                "--- page 100\nThis is page 100.\n\n[30 pages more; read on with `pages` \"101-\"]"
+            ),
+            "{text}"
+        );
+        let text = room.text("Read", json!({"file_path": "d.pdf", "pages": "101-"}));
+        assert!(text.ends_with("This is page 130."), "{text}");
+    }
+
+    #[test]
+    fn pages_can_be_seen() {
+        let room = room(2);
+        let result = room.call("Read", json!({"file_path": "d.pdf", "images": true}));
+        let blocks = result.outcome().unwrap().blocks();
+        assert_eq!(blocks.len(), 5);
+        assert!(matches!(&blocks[2], Content::Image(blob) if &*blob.media_type == "image/png"));
+    }
+
+    #[test]
+    fn a_damaged_document_is_an_error_with_words() {
+        let room = Room::new();
+        room.put("d.pdf", "%PDF-1.7\nnothing");
+        assert_eq!(
+            room.error("Read", json!({"file_path": "d.pdf"})).1,
+            "`d.pdf`, a PDF document, can't be read: it is damaged: its structure can't be read"
+        );
+    }
+}

@@ -1,0 +1,349 @@
+//! Text by pages: lines with their numbers, as many as fit.
+//!
+//! Lines before a page are read through, because nobody knows where line 5,000 begins; nothing after the page is read, but for
+//! the rest of one chunk.
+
+use haft::ToolError;
+use haft::files::OpenFile;
+use memchr::memchr;
+
+use super::BYTE_ORDER_MARK;
+use crate::seen::Hash;
+
+/// Characters of one line that are shown.
+pub(super) const LINE_CHARS: usize = 2_000;
+/// Characters of one page, line numbers included. Within what all results of a turn may have together.
+pub(super) const PAGE_CHARS_MAX: usize = 390_000;
+/// Bytes that are read for one page, from its first line on. Only very long lines get there.
+const PAGE_BYTES_MAX: u64 = 768 * 1024;
+/// Bytes that are read at once for a page.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes that are read at once on the way to a page. More than what is read on the calling task, so a long way
+/// leaves room for others and can be cancelled.
+pub(super) const SKIP_BYTES: usize = 2 * haft::limits::INLINE_IO_BYTES;
+
+/// Why a page ended.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// The file did.
+    File,
+    /// The lines that were asked for are there.
+    Limit,
+    /// The next line would be too much.
+    Full,
+}
+
+/// What there is to say of a page, and the number of the line after it.
+pub(super) struct Shown {
+    /// An error, if nothing is there: that too is known then.
+    pub(super) text: Result<String, ToolError>,
+    pub(super) next: u64,
+}
+
+/// Reads one page: `limit` lines from line `first` on.
+pub(super) async fn page(
+    reader: &mut Reader,
+    path: &str,
+    first: u64,
+    limit: u64,
+) -> Result<Shown, ToolError> {
+    let len = reader.file.metadata().len;
+    if reader.is_at_end().await? {
+        return Ok(Shown { text: Ok(format!("[`{path}` is empty: it has no lines]")), next: 1 });
+    }
+    let skipped = reader.skip_lines(first - 1).await?;
+    if reader.is_at_end().await? {
+        let lines = if skipped == 1 { "1 line" } else { &format!("{skipped} lines") };
+        let words = format!("`{path}` has {lines}; an `offset` of {first} is beyond its end");
+        return Ok(Shown { text: Err(ToolError::new(words)), next: first });
+    }
+
+    let mut page = String::with_capacity(reader.buffer.len() + reader.buffer.len() / 4);
+    let mut chars = 0;
+    let mut odd = Odd::default();
+    let mut next = first;
+    let begin = reader.position;
+    let mut is_open = false;
+    let end = loop {
+        if next - first == limit {
+            break if reader.is_at_end().await? { End::File } else { End::Limit };
+        }
+        let began = page.len();
+        page.push_str(itoa::Buffer::new().format(next));
+        page.push('\t');
+        let line = match reader.plain_line(&mut page) {
+            true => None,
+            false => match reader.line(begin + PAGE_BYTES_MAX).await? {
+                Some(line) => Some(line),
+                None => {
+                    page.truncate(began);
+                    break End::File;
+                }
+            },
+        };
+        line.iter().for_each(|line| line.show(&mut page));
+        page.push('\n');
+        let shown_chars = page[began..].chars().count();
+        if chars + shown_chars > PAGE_CHARS_MAX && next > first {
+            page.truncate(began);
+            break End::Full;
+        }
+        is_open = line.as_ref().is_some_and(|line| line.is_open);
+        match &line {
+            Some(line) => odd.read(&line.kept),
+            None => odd.chars += shown_chars,
+        }
+        chars += shown_chars;
+        next += 1;
+        if reader.position - begin >= PAGE_BYTES_MAX {
+            break if reader.is_at_end().await? { End::File } else { End::Full };
+        }
+    };
+    if odd.is_too_much() {
+        let words = format!(
+            "`{path}` is not text from line {first} on, although it begins like text ({len} bytes); \
+             Read shows text only"
+        );
+        return Err(ToolError::new(words));
+    }
+    page.push_str(&odd.words());
+    let last = next - 1;
+    match end {
+        End::File => {
+            page.pop();
+        }
+        End::Limit => page.push_str(&format!(
+            "[lines {first} to {last} of a file of {len} bytes; more follow, read on with offset {next}]"
+        )),
+        // Where such a line ends isn't known, so nobody knows whether there is another one.
+        End::Full if is_open => page.push_str(&format!(
+            "[lines {first} to {last} of a file of {len} bytes; this page is full, and the end of line {last} was not \
+             reached; what may follow that line is read with offset {next}]"
+        )),
+        End::Full => page.push_str(&format!(
+            "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
+        )),
+    }
+    Ok(Shown { text: Ok(page), next })
+}
+
+/// An open file, read line by line and no further than needed.
+pub(super) struct Reader {
+    pub(super) file: Box<dyn OpenFile>,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next byte is.
+    at: usize,
+    /// Where in the file the next byte is.
+    position: u64,
+    /// Of everything that was read.
+    pub(super) hash: Hash,
+    /// The end of the file was read.
+    pub(super) is_over: bool,
+}
+
+impl Reader {
+    pub(super) fn new(file: Box<dyn OpenFile>) -> Reader {
+        Reader { file, buffer: Vec::new(), at: 0, position: 0, hash: Hash::default(), is_over: false }
+    }
+
+    /// Makes sure that there are bytes to look at, if the file has more.
+    async fn fill(&mut self, bytes: usize) -> Result<&[u8], ToolError> {
+        if self.at == self.buffer.len() {
+            self.buffer = self.file.read(bytes).await?;
+            self.at = 0;
+            self.hash.add(&self.buffer);
+            self.is_over |= self.buffer.is_empty();
+        }
+        Ok(&self.buffer[self.at..])
+    }
+
+    /// The beginning, as much as is read at once.
+    pub(super) async fn beginning(&mut self) -> Result<&[u8], ToolError> {
+        self.fill(CHUNK_BYTES).await
+    }
+
+    /// Passes over a byte order mark.
+    pub(super) fn skip_mark(&mut self) {
+        if self.position == 0 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.take(BYTE_ORDER_MARK.len());
+        }
+    }
+
+    /// All of the file, of which only the beginning was read.
+    #[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
+    pub(super) async fn whole(mut self) -> Result<Vec<u8>, ToolError> {
+        let mut bytes = std::mem::take(&mut self.buffer);
+        // One byte more than was said: a file that grows meanwhile is read to the end all the same, up to the bound.
+        let max = haft::limits::FILE_BYTES_MAX as usize + 1;
+        loop {
+            let more = self.file.read(SKIP_BYTES.max(self.file.metadata().len as usize).min(max)).await?;
+            if more.is_empty() || bytes.len() >= max {
+                bytes.truncate(max);
+                return Ok(bytes);
+            }
+            bytes.extend(more);
+        }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.position += bytes as u64;
+    }
+
+    async fn is_at_end(&mut self) -> Result<bool, ToolError> {
+        Ok(self.fill(CHUNK_BYTES).await?.is_empty())
+    }
+
+    /// Reads over this many lines; returns how many there were.
+    async fn skip_lines(&mut self, lines: u64) -> Result<u64, ToolError> {
+        let mut skipped = 0;
+        let mut in_line = false;
+        while skipped < lines {
+            let bytes = self.fill(SKIP_BYTES).await?;
+            if bytes.is_empty() {
+                break;
+            }
+            let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+            in_line = bytes.last() != Some(&b'\n');
+            let taken = if skipped + ends < lines {
+                skipped += ends;
+                bytes.len()
+            } else {
+                let mut left = lines - skipped;
+                let last = bytes.iter().position(|byte| {
+                    left -= u64::from(*byte == b'\n');
+                    left == 0
+                });
+                (skipped, in_line) = (lines, false);
+                last.map_or(bytes.len(), |last| last + 1)
+            };
+            self.take(taken);
+        }
+        Ok(skipped + u64::from(in_line))
+    }
+
+    /// Reads a line and shows it, if all of it is there and nothing of it is odd, as it is with nearly all lines.
+    fn plain_line(&mut self, page: &mut String) -> bool {
+        let bytes = &self.buffer[self.at..];
+        let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE_CHARS + 1)]) else { return false };
+        let bytes = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
+        // All bytes are looked at: that is faster than to stop at the first.
+        let controls = bytes.iter().filter(|byte| **byte < b' ' && **byte != b'\t').count();
+        let Ok(text) = str::from_utf8(bytes) else { return false };
+        if controls > 0 {
+            return false;
+        }
+        page.push_str(text);
+        self.take(end + 1);
+        true
+    }
+
+    /// Reads a line; nothing at the end of the file. Its end is looked for up to the position `until`.
+    async fn line(&mut self, until: u64) -> Result<Option<Line>, ToolError> {
+        let mut line = Line::default();
+        let mut any = false;
+        loop {
+            let until = usize::try_from(until.saturating_sub(self.position)).unwrap_or(usize::MAX);
+            let bytes = self.fill(CHUNK_BYTES).await?;
+            if bytes.is_empty() {
+                return Ok(any.then_some(line));
+            }
+            any = true;
+            let bytes = &bytes[..bytes.len().min(until.max(1))];
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let text = &bytes[..end.unwrap_or(bytes.len())];
+            line.push(text);
+            let taken = text.len() + usize::from(end.is_some());
+            let stop = until <= taken;
+            self.take(taken);
+            if end.is_some() {
+                return Ok(Some(line));
+            }
+            if stop {
+                line.is_open = true;
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+/// As much of a line as is shown, and what is known of the rest.
+#[derive(Default)]
+struct Line {
+    kept: Vec<u8>,
+    /// Characters after what is kept.
+    chars_beyond: usize,
+    /// The end of the line was not reached.
+    is_open: bool,
+}
+
+impl Line {
+    /// Enough for the longest characters, and to see that there are more.
+    const KEPT_BYTES: usize = 4 * (LINE_CHARS + 1);
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = Line::KEPT_BYTES - self.kept.len();
+        let (kept, beyond) = bytes.split_at(bytes.len().min(room));
+        self.kept.extend_from_slice(kept);
+        // Every byte but the second to fourth of a character.
+        self.chars_beyond += beyond.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+    }
+
+    /// Writes the line as the model sees it.
+    fn show(&self, page: &mut String) {
+        let whole = self.chars_beyond == 0 && !self.is_open;
+        let bytes = if whole { self.kept.strip_suffix(b"\r").unwrap_or(&self.kept) } else { &self.kept };
+        let mut shown = String::from_utf8_lossy(bytes).replace('\0', "␀");
+        if let Some((cut, _)) = shown.char_indices().nth(LINE_CHARS) {
+            let chars = shown.chars().count() + self.chars_beyond;
+            let more = if self.is_open { "more than " } else { "" };
+            shown.truncate(cut);
+            shown.push_str(&format!("… [line cut: {LINE_CHARS} of {more}{chars} characters]"));
+        }
+        page.push_str(&shown);
+    }
+}
+
+/// What doesn't belong into text.
+#[derive(Default)]
+pub(super) struct Odd {
+    chars: usize,
+    /// Sequences that are not UTF-8.
+    invalid: usize,
+    /// Control characters that no text file has.
+    controls: usize,
+    nuls: usize,
+}
+
+impl Odd {
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        for chunk in bytes.utf8_chunks() {
+            let valid = chunk.valid();
+            self.chars += valid.chars().count();
+            self.nuls += valid.bytes().filter(|byte| *byte == 0).count();
+            // Tab to carriage return, and escape, which begins a colour in a log.
+            let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t'..=b'\r' | 0x1b);
+            self.controls += valid.bytes().filter(control).count();
+            let invalid = usize::from(!chunk.invalid().is_empty());
+            self.invalid += invalid;
+            self.chars += invalid;
+        }
+    }
+
+    /// More than a few, and more than three in ten. (Text in another encoding of Europe has about one in ten.)
+    pub(super) fn is_too_much(&self) -> bool {
+        let odd = self.invalid + self.controls;
+        odd > 16 && odd * 10 > self.chars * 3
+    }
+
+    fn words(&self) -> String {
+        let mut words = String::new();
+        if self.invalid > 0 {
+            words.push_str("[this page has bytes that are not UTF-8, shown as �]\n");
+        }
+        if self.nuls > 0 {
+            words.push_str("[this page has NUL bytes, shown as ␀]\n");
+        }
+        words
+    }
+}
