@@ -283,11 +283,9 @@ impl<'b> Reader<'b> {
                     self.out.text(" ");
                 }
             }
-            Caption => {
-                if self.in_table() {
-                    self.out.begin_cell();
-                    self.enter(name, Open::Caption);
-                }
+            Caption if self.in_table() => {
+                self.out.begin_cell();
+                self.enter(name, Open::Caption);
             }
             Main => self.region(name, |start| Open::Main { start }),
             Article => self.region(name, |start| Open::Article { start }),
