@@ -167,7 +167,8 @@ impl Tool for WebSearch {
     fn effects(&self, _: &WebSearchInput) -> Effects {
         match &self.backend {
             Some(backend) => Effects::observes(backend.target().host().to_string()),
-            None => Effects::unknown(),
+            // Not offered, and looked at all the same by who asks what would become of a call.
+            None => Effects::observes("search"),
         }
     }
 

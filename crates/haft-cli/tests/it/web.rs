@@ -76,23 +76,25 @@ fn a_bare_rule_opens_no_inner_address() {
     }
 }
 
+/// What is allowed gets as far as the fetcher, which is told to go nowhere.
 #[test]
 fn known_hosts_are_not_asked_about() {
     let room = Room::new();
-    let check = |url: &str| room.say(&["check", "WebFetch", &json!({"url": url}).to_string()]).code;
-    assert_eq!(check("https://docs.python.org/3/"), Some(0));
-    assert_eq!(check("https://docs.python.org.evil.example/"), Some(10));
-    assert_eq!(check("https://house.example/"), Some(10));
-    room.write(
-        "home/.config/haft/settings.json",
-        r#"{"web": {"preapproved": ["house.example"], "usualPreapproved": false}}"#,
-    );
-    assert_eq!((check("https://house.example/"), check("https://docs.python.org/3/")), (Some(0), Some(10)));
-    room.write(
-        "home/.config/haft/settings.json",
-        r#"{"permissions": {"ask": ["WebFetch(domain:docs.python.org)"]}}"#,
-    );
-    assert_eq!(check("https://docs.python.org/3/"), Some(10));
+    let asks = |web: &str, url: &str| {
+        let network = r#""sandbox": {"network": {"deniedDomains": ["docs.python.org", "house.example"]}}"#;
+        room.write("home/.config/haft/settings.json", &format!("{{{network}{web}}}"));
+        let ran = fetch(&room, json!({"url": url}), &[]);
+        let stopped = ran.stderr.contains("can't be fetched: the rule");
+        assert!(ran.code == Some(1) && (stopped || ran.stderr.contains("needs a yes")), "{ran:?}");
+        !stopped
+    };
+    let (python, house) = ("https://docs.python.org/3/", "https://house.example/");
+    assert!(!asks("", python) && asks("", house));
+    assert!(asks("", "https://docs.python.org:8443/") && asks("", "https://docs.python.org.evil.example/"));
+    let own = r#", "web": {"preapproved": ["house.example"], "usualPreapproved": false}"#;
+    assert!(asks(own, python) && !asks(own, house));
+    let careful = r#", "permissions": {"ask": ["WebFetch(domain:docs.python.org)"]}"#;
+    assert!(asks(careful, python));
 }
 
 #[test]
@@ -132,7 +134,8 @@ fn no_project_says_who_searches() {
     let ran = room.say(&["tools", "--format", "json"]);
     assert!(!ran.stdout.contains("\"WebSearch\""), "{ran:?}");
     assert!(ran.stderr.contains("`web` counts in your own settings only"), "{ran:?}");
-    assert_eq!(room.say(&["check", "WebFetch", r#"{"url": "https://evil.example/"}"#]).code, Some(10));
+    let asked = fetch(&room, json!({"url": "https://evil.example/"}), &[]);
+    assert!(asked.code == Some(1) && asked.stderr.contains("needs a yes"), "{asked:?}");
 }
 
 #[test]

@@ -4,5 +4,6 @@
 mod addresses;
 mod faults;
 mod fetch;
+mod tls;
 mod urls;
 mod world;

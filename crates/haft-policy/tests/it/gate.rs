@@ -119,7 +119,12 @@ impl With {
         let user = User::saying(Answer::Once);
         let (rules, asker) = (policy.clone(), user.clone());
         let caller = Caller::new()
-            .tool(haft_tools::core().into_iter().filter(|tool| tool.group() != "shell").collect::<Vec<_>>())
+            .tool(
+                haft_tools::core()
+                    .into_iter()
+                    .filter(|tool| !["shell", "web"].contains(&tool.group()))
+                    .collect::<Vec<_>>(),
+            )
             .tool(shell("Bash"))
             .tool(stand_in("WebFetch", |input| {
                 match input["url"].as_str().and_then(haft::effects::template::host) {

@@ -24,6 +24,23 @@ const TABLES_MAX: usize = 4;
 const LINK_BYTES_MAX: usize = 2_000;
 /// What counts as content, in bytes.
 const CONTENT_BYTES_MIN: usize = 200;
+/// Languages that code is marked with by their name alone.
+const LANGUAGES: [&str; 14] = [
+    "bash",
+    "c",
+    "cpp",
+    "css",
+    "go",
+    "html",
+    "java",
+    "javascript",
+    "json",
+    "python",
+    "ruby",
+    "rust",
+    "sql",
+    "typescript",
+];
 /// The longest title, in characters.
 const TITLE_CHARS_MAX: usize = 300;
 
@@ -266,11 +283,9 @@ impl<'b> Reader<'b> {
                     self.out.text(" ");
                 }
             }
-            Caption => {
-                if self.in_table() {
-                    self.out.begin_cell();
-                    self.enter(name, Open::Caption);
-                }
+            Caption if self.in_table() => {
+                self.out.begin_cell();
+                self.enter(name, Open::Caption);
             }
             Main => self.region(name, |start| Open::Main { start }),
             Article => self.region(name, |start| Open::Article { start }),
@@ -379,6 +394,9 @@ impl<'b> Reader<'b> {
             P | Li | Td | Th | Tr | Tbody | Thead | Tfoot | Dt | Dd | Body | Head | Br | Hr | Img | Input
             | Meta | Base | Main | Article | Other => return false,
             _ => {}
+        }
+        if tag.name == A && is_anchor(tag) {
+            return true;
         }
         let is_hidden = tag.attribute("hidden").is_some()
             || tag.attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true"))
@@ -536,6 +554,14 @@ impl<'b> Reader<'b> {
     }
 }
 
+/// A sign beside a heading that leads to it.
+fn is_anchor(tag: &Tag<'_>) -> bool {
+    let class = tag.attribute("class").unwrap_or_default();
+    let mut classes = class.split_ascii_whitespace();
+    tag.attribute("href").is_some_and(|href| href.starts_with('#'))
+        && classes.any(|class| ["anchor", "headerlink", "header-anchor", "hash-link"].contains(&class))
+}
+
 fn is_main(tag: &Tag<'_>) -> bool {
     tag.name == Name::Div && tag.attribute("role") == Some("main")
 }
@@ -549,6 +575,9 @@ fn is_invisible(style: &str) -> bool {
 fn language(tag: &Tag<'_>) -> Option<String> {
     let class = tag.attribute("class")?;
     let mut found = class.split_ascii_whitespace().filter_map(|class| {
+        if LANGUAGES.contains(&class) {
+            return Some(class.to_owned());
+        }
         let name =
             ["language-", "lang-", "highlight-source-"].iter().find_map(|start| class.strip_prefix(start))?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+-#._".contains(&byte);

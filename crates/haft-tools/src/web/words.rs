@@ -48,7 +48,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let odd = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe1 | 0xe2 | 0xef | 0xf3);
     let first = text.bytes().position(|byte| odd(&byte) && !matches!(byte, b'\n' | b'\t'));
     let Some(first) = first else { return Cow::Borrowed(text) };
-    if !text[text.floor_char_boundary(first)..].chars().any(is_unseen) {
+    if !text.get(first..).unwrap_or(text).chars().any(is_unseen) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.chars().filter(|c| !is_unseen(*c)).collect())

@@ -247,3 +247,25 @@ async fn known_hosts_need_no_question_and_others_do() {
     let results = engine.turn().run([call]).await;
     assert_eq!(results[0].outcome().unwrap_err().kind(), haft::ErrorKind::Failed);
 }
+
+/// Strings that break programs, in every field and as every kind of page.
+#[tokio::test]
+async fn odd_strings_are_refused_or_read() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/blns/blns.json");
+    let Ok(text) = std::fs::read_to_string(data) else {
+        return eprintln!("skipped: ../shared/data/blns is not here");
+    };
+    let strings: Vec<String> = serde_json::from_str(&text).unwrap();
+    let nowhere = Fetcher::new().with_denied(["*".parse().unwrap()]);
+    let tool = WebFetch::new().fetcher(nowhere);
+    for odd in &strings {
+        for url in [odd.clone(), format!("https://{odd}/"), format!("https://example.com/{odd}")] {
+            let words = fetch(&tool, json!({"url": url, "prompt": odd})).await.unwrap_err();
+            assert!(words.contains("can't be fetched") || words.contains("characters"), "{words}");
+        }
+        let page =
+            crate::web::html::read(&format!("<h1>{odd}</h1><a href='{odd}'>{odd}</a><pre>{odd}"), None);
+        let marked = words::foreign(odd, &words::visible(&page.markdown));
+        assert_eq!(marked.matches("</web_content").count(), 1);
+    }
+}

@@ -73,6 +73,8 @@ fn code_stays_as_it_is() {
     check("<pre>a<pre>b</pre>", "```\na\n```\n\n```\nb\n```");
     check("<kbd>a<pre>b</pre>", "`a`\n\n```\nb\n```");
     check("<pre class=highlight-source-toml>a = 1</pre>", "```toml\na = 1\n```");
+    check("<pre class='rust example'><code>a</code></pre>", "```rust\na\n```");
+    check("<h2><a class=anchor href=#x>§</a>Examples</h2>", "## Examples");
 }
 
 #[test]
@@ -146,5 +148,72 @@ fn no_page_is_too_odd_or_too_slow() {
     ] {
         let page = read(&html, None);
         assert!(page.markdown.len() < 60 * html.len(), "{}", &html[..20]);
+    }
+}
+
+/// Pages that nobody would write, made of pieces of those that people do.
+#[test]
+fn any_mixture_of_tags_is_read() {
+    const PIECES: [&str; 48] = [
+        "<p>",
+        "</p>",
+        "<b>",
+        "</b>",
+        "<i>",
+        "</i>",
+        "<a href=x>",
+        "</a>",
+        "<ul>",
+        "</ul>",
+        "<ol>",
+        "</ol>",
+        "<li>",
+        "</li>",
+        "<table>",
+        "</table>",
+        "<tr>",
+        "</tr>",
+        "<td>",
+        "</td>",
+        "<caption>",
+        "</caption>",
+        "<pre>",
+        "</pre>",
+        "<code>",
+        "</code>",
+        "<h1>",
+        "</h2>",
+        "<h3>",
+        "<blockquote>",
+        "</blockquote>",
+        "<br>",
+        "<hr>",
+        "<main>",
+        "</main>",
+        "<article>",
+        "</article>",
+        "<nav>",
+        "</nav>",
+        "<div hidden>",
+        "</div>",
+        "<title>",
+        "</title>",
+        "é\u{a0}",
+        " text ",
+        "&amp;&#x;",
+        "<img alt=a src=b>",
+        "`|\n",
+    ];
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..3_000 {
+        let html: String = (0..random(60)).map(|_| PIECES[random(PIECES.len())]).collect();
+        let page = read(&html, None);
+        assert!(!page.markdown.contains("<main>") && page.markdown.trim() == page.markdown, "{html}");
+        let words = |text: &str| text.matches("text").count();
+        assert!(words(&page.markdown) <= words(&html), "{html}");
     }
 }

@@ -81,18 +81,12 @@ struct Table {
     has_blocks: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Writer {
     frame: Frame,
     /// Those around it, innermost last.
     outer: Vec<Frame>,
     tables: Vec<Table>,
-}
-
-impl Default for Writer {
-    fn default() -> Writer {
-        Writer { frame: Frame::default(), outer: Vec::new(), tables: Vec::new() }
-    }
 }
 
 impl Frame {
