@@ -256,14 +256,7 @@ impl Book {
         match &*event.method {
             "Target.attachedToTarget" => self.attach(params, session.as_deref(), &mut acts),
             "Target.detachedFromTarget" => self.detach(text("sessionId")),
-            "Target.targetInfoChanged" => {
-                let info = &params["targetInfo"];
-                let (url, title) = (info["url"].as_str(), info["title"].as_str());
-                if let Some(tab) = info["targetId"].as_str().and_then(|target| self.tab_mut(target)) {
-                    tab.url = bounded(url.unwrap_or_default(), NOTE_CHARS_MAX * 4);
-                    tab.title = bounded(title.unwrap_or_default(), NOTE_CHARS_MAX);
-                }
-            }
+            "Target.targetInfoChanged" => self.informed(&params["targetInfo"]),
             "Target.targetCrashed" => self.crash(text("targetId")),
             "Browser.downloadWillBegin" => {
                 let (guid, url) = (text("guid").to_owned(), bounded(text("url"), NOTE_CHARS_MAX));
@@ -307,6 +300,16 @@ impl Book {
             }
         }
         acts
+    }
+
+    /// Takes in what the browser says of a tab. One without a title has its address for one.
+    pub(super) fn informed(&mut self, info: &Value) {
+        let text = |name: &str| info[name].as_str().unwrap_or_default();
+        let (url, title) = (text("url"), text("title"));
+        if let Some(tab) = info["targetId"].as_str().and_then(|target| self.tab_mut(target)) {
+            tab.url = bounded(url, NOTE_CHARS_MAX * 4);
+            tab.title = if url.ends_with(title) { String::new() } else { bounded(title, NOTE_CHARS_MAX) };
+        }
     }
 
     /// A tab, a frame or a worker that is new: it waits until everything is set up.
@@ -559,6 +562,18 @@ pub(super) fn exception(details: &Value) -> String {
 
 /// A value of a page, as a console shows it.
 fn shown(value: &Value) -> String {
+    if let Some(parts) = value["preview"]["properties"].as_array() {
+        let list = value["subtype"] == "array";
+        let parts = parts.iter().map(|part| {
+            let (name, text) =
+                (part["name"].as_str().unwrap_or_default(), part["value"].as_str().unwrap_or_default());
+            if list { text.to_owned() } else { format!("{name}: {text}") }
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let more = if value["preview"]["overflow"] == true { ", …" } else { "" };
+        let (open, close) = if list { ('[', ']') } else { ('{', '}') };
+        return bounded(&format!("{open}{parts}{more}{close}"), CONSOLE_CHARS_MAX);
+    }
     match (&value["value"], value["unserializableValue"].as_str(), value["description"].as_str()) {
         (Value::String(text), ..) => bounded(text, CONSOLE_CHARS_MAX),
         (Value::Null, Some(text), _) | (Value::Null, None, Some(text)) => bounded(text, CONSOLE_CHARS_MAX),

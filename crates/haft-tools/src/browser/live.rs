@@ -77,6 +77,11 @@ impl Live {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(super) fn folder(&self) -> &str {
+        &self.folder
+    }
+
     /// Whether it can't be used any more.
     pub(super) fn is_over(&self) -> bool {
         self.wire.is_closed()
@@ -160,6 +165,15 @@ impl Live {
 
     /// Waits until a tab has loaded and nothing is under way any more; says whether it still loads.
     pub(super) async fn settle(&self, target: &str) -> bool {
+        let loading = self.settled(target).await;
+        // A new title is told late or never.
+        if let Ok(info) = self.browser("Target.getTargetInfo", json!({"targetId": target})).await {
+            self.book().informed(&info["targetInfo"]);
+        }
+        loading
+    }
+
+    async fn settled(&self, target: &str) -> bool {
         let (load, mut settle) = (Instant::now() + LOAD_LIMIT, Instant::now() + SETTLE_LIMIT);
         let (mut quiet, mut news) = (Instant::now() + QUIET, self.news());
         loop {

@@ -120,6 +120,13 @@ impl Tool for BrowserEvaluate {
             }
         };
         let answer = match answer {
+            Ok(answer) if answer["result"]["subtype"] == "promise" => {
+                let params = json!({"promiseObjectId": answer["result"]["objectId"]});
+                turn.page_within(&session, "Runtime.awaitPromise", params, patience).await
+            }
+            answer => answer,
+        };
+        let answer = match answer {
             Err(crate::browser::wire::Failure::TimedOut(_)) => {
                 // One that goes on for ever would hold up everything that comes after it.
                 let _ = turn.page(&session, "Runtime.terminateExecution", json!({})).await;
