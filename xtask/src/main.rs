@@ -21,6 +21,7 @@ mod lint;
 mod prove;
 
 mod cargo;
+mod chromium;
 mod features;
 mod node;
 mod picture;

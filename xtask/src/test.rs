@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::cargo::{cargo, metadata};
 use crate::steps::Steps;
-use crate::{Done, deny, docs, features, lint, node, python, repository};
+use crate::{Done, chromium, deny, docs, features, lint, node, python, repository};
 
 pub(crate) fn run() -> Done {
     let mut steps = Steps::new();
@@ -20,9 +20,12 @@ pub(crate) fn run() -> Done {
     steps.run("python", || python::interpreter().map(|made| python = made))?;
     let mut modules = PathBuf::new();
     steps.run("node", || node::modules().map(|made| modules = made))?;
+    let mut browser = PathBuf::new();
+    steps.run("chromium", || chromium::browser().map(|found| browser = found))?;
     steps.run("test", || {
         let tests = cargo(["test", "--workspace", "--all-features"]);
         let tests = tests.with_env(python::VARIABLE, &python.to_string_lossy());
+        let tests = tests.with_env(chromium::VARIABLE, &browser.to_string_lossy());
         tests.with_env(node::VARIABLE, &modules.to_string_lossy()).run()
     })?;
     steps.run("map order", map_order)?;

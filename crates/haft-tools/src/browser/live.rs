@@ -173,6 +173,14 @@ impl Live {
         loading
     }
 
+    /// Asks for addresses and titles of all tabs.
+    pub(super) async fn look_around(&self) {
+        if let Ok(found) = self.browser("Target.getTargets", json!({})).await {
+            let mut book = self.book();
+            found["targetInfos"].as_array().into_iter().flatten().for_each(|info| book.informed(info));
+        }
+    }
+
     async fn settled(&self, target: &str) -> bool {
         let (load, mut settle) = (Instant::now() + LOAD_LIMIT, Instant::now() + SETTLE_LIMIT);
         let (mut quiet, mut news) = (Instant::now() + QUIET, self.news());

@@ -296,7 +296,17 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
         }
         self.lines.push(line);
         // What is typed into a field is its value.
-        let typed = matches!(&*node.role, "textbox" | "searchbox" | "spinbutton");
+        let typed = matches!(
+            &*node.role,
+            "textbox"
+                | "searchbox"
+                | "spinbutton"
+                | "slider"
+                | "Date"
+                | "DateTime"
+                | "InputTime"
+                | "ColorWell"
+        );
         if within.is_none() && !typed {
             self.children(node, depth + 1, levels);
             self.flush();

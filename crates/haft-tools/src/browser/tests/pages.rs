@@ -62,7 +62,7 @@ async fn a_form_is_seen_filled_in_and_sent() {
     let said = scene.says("Click", json!({"selector": "#nowhere"})).await;
     has(&said, &["no element of the page matches the selector `#nowhere`"]);
     scene.says("Click", json!({"ref": named(&seen, "Inside")})).await;
-    has(&scene.sees().await, &["- iframe\n  - button \"1\" [ref=e"]);
+    has(&scene.sees().await, &["- iframe\n  - button \"1\" [focused] [ref=e"]);
 
     let said = scene.says("Click", json!({"ref": named(&seen, "Send"), "snapshot": true})).await;
     has(
@@ -211,7 +211,7 @@ fn size(png: &[u8]) -> (u32, u32) {
 
 #[tokio::test]
 async fn pictures_are_of_a_size_that_models_take() {
-    let page = "<body style='margin:0'><div style='height:4000px;background:linear-gradient(red,blue)'></div>\
+    let page = "<!doctype html><body style='margin:0'><div style='height:4000px;background:linear-gradient(red,blue)'></div>\
                 <button style='position:absolute;top:3000px;left:50px;width:200px;height:100px'>B</button>";
     let site = Site::new(&[("/", page)]);
     let Some(scene) = Scene::new(&site) else { return };

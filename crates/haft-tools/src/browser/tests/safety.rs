@@ -25,10 +25,7 @@ async fn a_page_reaches_no_port_that_was_not_opened() {
     site.put("/away", &format!("302 Found\r\nLocation: {}", other.url("/moved")), "");
     let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/").await;
-    let script = CALLS
-        .replace("BASE", &format!("'{}'", other.url("")).replace("''", "'"))
-        .replace("${'", "${\"")
-        .replace("'}", "\"}");
+    let script = format!("const BASE='{}';{CALLS}", other.url(""));
     let said = scene.says("Evaluate", json!({"script": script})).await;
     has(&said, &["fetch stopped", "image stopped", "worker stopped"]);
     has(
