@@ -92,17 +92,45 @@ fn a_dev_server_of_the_session_is_reached_and_nothing_else() {
             ("BrowserEvaluate", json!({"script": "1"})),
             ("Bash", json!({"command": "ls -A; ls /tmp"})),
         ],
-        &["--allow", "BrowserNavigate", "--allow", "BrowserClick", "--deny", "WebFetch(domain:denied.example)"],
+        &[
+            "--allow",
+            "BrowserNavigate",
+            "--allow",
+            "BrowserClick",
+            "--deny",
+            "WebFetch(domain:denied.example)",
+        ],
     );
-    has(&said[0], &["page: http://localhost:5173/ · \"App\"", "- heading \"Hello\" [level=1]", "- button \"Press\" [ref=e"]);
-    has(&said[0], &["refused pictures.example:443: no rule allows `pictures.example`; `WebFetch(domain:pictures.example)` would"]);
+    has(
+        &said[0],
+        &[
+            "page: http://localhost:5173/ · \"App\"",
+            "- heading \"Hello\" [level=1]",
+            "- button \"Press\" [ref=e",
+        ],
+    );
+    has(
+        &said[0],
+        &[
+            "refused pictures.example:443: no rule allows `pictures.example`; `WebFetch(domain:pictures.example)` would",
+        ],
+    );
     has(&said[0], &["refused 169.254.169.254:80:", "refused http://localhost:3128/x: port 3128"]);
     has(&said[1], &["clicked `button`", "- button \"pressed\""]);
     has(&said[2], &["error: http://127.0.0.1:9999/ was not opened: net::ERR_CONNECTION_REFUSED"]);
-    has(&said[3], &["error: http://10.1.2.3/ was not opened: `10.1.2.3` is an address, and only a rule that names it opens one"]);
+    has(
+        &said[3],
+        &[
+            "error: http://10.1.2.3/ was not opened: `10.1.2.3` is an address, and only a rule that names it opens one",
+        ],
+    );
     has(&said[4], &["denied by rule `WebFetch(domain:denied.example)`"]);
     has(&said[5], &["error:"]);
-    assert!(!said[6].contains("haft-browser"), "the profile is nowhere in the session's folders: {}", said[6]);
+    assert!(
+        !said[6].contains("haft-browser"),
+        "the profile is nowhere in the session's folders: {}",
+        said[6]
+    );
 }
 
 /// Rules for hosts are rules for the browser: they let it act unasked, and open its hosts to pages.
@@ -148,7 +176,10 @@ fn one_call_starts_a_browser_and_ends_it() {
     has(&format!("{}{}", ran.stdout, ran.stderr), &["net::ERR_CONNECTION_REFUSED", "nobody listens there"]);
     // Without a sandbox this machine is the user's own.
     let ran = room.say(&["call", "BrowserNavigate", &input, "--allow", "BrowserNavigate", "--no-sandbox"]);
-    has(&format!("{}{}", ran.stdout, ran.stderr), &["port 4 of this machine is opened by `localhost:4` in `sandbox.network.allowedDomains`"]);
+    has(
+        &format!("{}{}", ran.stdout, ran.stderr),
+        &["port 4 of this machine is opened by `localhost:4` in `sandbox.network.allowedDomains`"],
+    );
     let asks = room.say(&["check", "BrowserNavigate", &json!({"url": "https://example.com/"}).to_string()]);
     has(&asks.stdout, &["it reaches example.com", "--allow 'WebFetch(domain:example.com)'"]);
     let missing = {
