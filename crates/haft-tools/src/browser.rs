@@ -176,7 +176,9 @@ impl Browser {
         let slot = {
             let mut sessions = self.sessions();
             if !sessions.contains_key(cx.session_id()) {
-                sessions.retain(|_, slot| slot.live().as_ref().is_some_and(|live| !live.is_over()));
+                // One that somebody uses is about to have a browser.
+                let runs = |slot: &Slot| slot.live().as_ref().is_some_and(|live| !live.is_over());
+                sessions.retain(|_, slot| Arc::strong_count(slot) > 1 || runs(slot));
                 if sessions.len() >= BROWSERS_MAX {
                     return Err(ToolError::new(format!(
                         "{BROWSERS_MAX} sessions have a browser already, and no more may; BrowserClose ends one"

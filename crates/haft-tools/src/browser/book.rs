@@ -96,10 +96,6 @@ pub(super) struct Tab {
     pub(super) crashed: bool,
     /// The status of the document.
     pub(super) status: Option<u64>,
-    /// Why the document did not come.
-    pub(super) failure: Option<String>,
-    /// Grows with every document.
-    pub(super) documents: u64,
     requests: HashSet<String>,
     console: VecDeque<Line>,
     console_lost: u64,
@@ -451,8 +447,6 @@ impl Tab {
             loading: false,
             crashed: false,
             status: None,
-            failure: None,
-            documents: 0,
             requests: HashSet::new(),
             console: VecDeque::new(),
             console_lost: 0,
@@ -480,7 +474,6 @@ impl Tab {
             "Page.frameNavigated" if main && own(&params["frame"]["id"]) => {
                 self.url = bounded(params["frame"]["url"].as_str().unwrap_or_default(), NOTE_CHARS_MAX * 4);
                 self.title.clear();
-                self.documents += 1;
                 self.names = Names::default();
                 self.requests.clear();
                 self.crashed = false;
@@ -495,7 +488,7 @@ impl Tab {
             }
             "Network.requestWillBeSent" => {
                 if text("type") == "Document" && own(&params["frameId"]) {
-                    (self.status, self.failure) = (None, None);
+                    self.status = None;
                 }
                 // These stay open as long as the page does.
                 let stays =
@@ -513,14 +506,8 @@ impl Tab {
                     self.requests.remove(text("requestId"));
                 }
             }
-            "Network.loadingFinished" => {
+            "Network.loadingFinished" | "Network.loadingFailed" => {
                 self.requests.remove(text("requestId"));
-            }
-            "Network.loadingFailed" => {
-                self.requests.remove(text("requestId"));
-                if text("type") == "Document" && main {
-                    self.failure = Some(bounded(text("errorText"), NOTE_CHARS_MAX));
-                }
             }
             "Runtime.consoleAPICalled" => {
                 let args = params["args"].as_array().into_iter().flatten().take(20).map(shown);
