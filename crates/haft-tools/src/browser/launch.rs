@@ -78,6 +78,7 @@ const FLAGS: &[&str] = &[
     "--dns-over-https-mode=off",
     "--force-color-profile=srgb",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--hide-scrollbars",
     "--metrics-recording-only",
     "--mute-audio",
     "--password-store=basic",

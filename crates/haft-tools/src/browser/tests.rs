@@ -78,10 +78,6 @@ impl Site {
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://localhost:{}{path}", self.port)
     }
-
-    pub(super) fn was_asked(&self, path: &str) -> bool {
-        self.asked.lock().unwrap().iter().any(|asked| asked == path)
-    }
 }
 
 fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, Page>>, asked: &Mutex<Vec<String>>) {
