@@ -154,6 +154,9 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
             Some(words) => refused(words),
             None => refused(failure),
         })?;
+        if confined {
+            live.greet().await?;
+        }
         Ok(live)
     };
     match tokio::time::timeout(START_LIMIT, begun).await {

@@ -30,6 +30,9 @@ pub const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
 /// Bytes of a download that come in one message.
 const DOWNLOAD_CHUNK: usize = 3 * 1024 * 1024;
 
+/// An address for documents (RFC 5737), at which nobody is.
+const NOWHERE: &str = "http://192.0.2.1/";
+
 /// A browser that runs. Dropped, it ends.
 pub(super) struct Live {
     wire: Arc<Wire>,
@@ -70,6 +73,22 @@ impl Live {
         while self.book().active().is_none() {
             wait(&mut news, until).await.map_err(|()| Failure::TimedOut(COMMAND_LIMIT))?;
         }
+        Ok(())
+    }
+
+    /// Makes the proxy known to the browser. It gives the password for a page that is opened, and not for a picture of another host: what
+    /// a page of the loopback wants would be refused without a word. So one address is opened that no proxy lets through.
+    pub(super) async fn greet(&self) -> Result<(), ToolError> {
+        let made =
+            self.browser("Target.createTarget", json!({"url": "about:blank", "background": true})).await?;
+        let target = made["targetId"].as_str().unwrap_or_default().to_owned();
+        let session = self.session_of(&target).await?;
+        self.page(&session, "Page.navigate", json!({"url": NOWHERE})).await?;
+        self.browser("Target.closeTarget", json!({"targetId": target})).await?;
+        self.gone(&target).await;
+        let mut book = self.book();
+        book.guard.grants.take_refused();
+        book.take_notes();
         Ok(())
     }
 
