@@ -1,3 +1,5 @@
+//! What events make of the book, without a browser.
+
 use haft::ports::HostGrants;
 
 use super::*;
