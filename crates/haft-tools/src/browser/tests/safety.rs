@@ -46,7 +46,8 @@ async fn other_hosts_are_asked_about_where_no_sandbox_is() {
         "/",
         "<img src='http://pictures.example/a.png'><script src='http://10.0.0.1/x.js'></script>",
     )]);
-    let asked: Arc<Mutex<Vec<(String, u16, Vec<String>)>>> = Arc::default();
+    type Asked = (String, u16, Vec<String>);
+    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let heard = asked.clone();
     let browser = Browser::new().program(Some(program)).local_ports([site.port]).check(Arc::new(
         move |host, port, grants| {
