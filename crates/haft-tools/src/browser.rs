@@ -30,7 +30,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft::{AnyTool, Context, Effects, ToolError, ToolSpec};
+use haft::{AnyTool, Context, Effects, Exposure, Interrupt, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
@@ -176,7 +176,9 @@ impl Browser {
         let slot = {
             let mut sessions = self.sessions();
             if !sessions.contains_key(cx.session_id()) {
-                sessions.retain(|_, slot| slot.live().as_ref().is_some_and(|live| !live.is_over()));
+                // One that somebody uses is about to have a browser.
+                let runs = |slot: &Slot| slot.live().as_ref().is_some_and(|live| !live.is_over());
+                sessions.retain(|_, slot| Arc::strong_count(slot) > 1 || runs(slot));
                 if sessions.len() >= BROWSERS_MAX {
                     return Err(ToolError::new(format!(
                         "{BROWSERS_MAX} sessions have a browser already, and no more may; BrowserClose ends one"
@@ -241,13 +243,14 @@ impl Browser {
     /// The same for a call that acts on the page: on the host on which it was judged.
     async fn acting(&self, key: &impl std::fmt::Debug, cx: &Context) -> Result<(Turn, Target), ToolError> {
         let (turn, target) = self.open(cx).await?;
-        let judged = self.judged().remove(&hash(key));
-        match (guard::host_of(&target.url), judged) {
-            (Some(host), Some(judged)) if !judged.contains(&host) => Err(ToolError::new(format!(
-                "the page went on to {host} since this call was judged, so nothing was done; look at it with BrowserSnapshot and call \
-                 again"
+        let Some(host) = guard::host_of(&target.url) else { return Ok((turn, target)) };
+        let judged = self.judged().get(&hash(key)).is_some_and(|judged| judged.contains(&host));
+        match judged {
+            true => Ok((turn, target)),
+            false => Err(ToolError::new(format!(
+                "the page went on to {host} since this call was judged, so nothing was done; look at it with BrowserSnapshot and \
+                 call again"
             ))),
-            _ => Ok((turn, target)),
         }
     }
 
@@ -324,7 +327,12 @@ impl Turn {
 
 /// What all of these tools are.
 fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec::new(name).group("browser").feature("browser").in_child().interrupt(haft::Interrupt::Cancel)
+    ToolSpec::new(name)
+        .group("browser")
+        .feature("browser")
+        .exposure(Exposure::Deferred)
+        .in_child()
+        .interrupt(Interrupt::Cancel)
 }
 
 fn viewport() -> Value {

@@ -96,10 +96,6 @@ pub(super) struct Tab {
     pub(super) crashed: bool,
     /// The status of the document.
     pub(super) status: Option<u64>,
-    /// Why the document did not come.
-    pub(super) failure: Option<String>,
-    /// Grows with every document.
-    pub(super) documents: u64,
     requests: HashSet<String>,
     console: VecDeque<Line>,
     console_lost: u64,
@@ -256,14 +252,7 @@ impl Book {
         match &*event.method {
             "Target.attachedToTarget" => self.attach(params, session.as_deref(), &mut acts),
             "Target.detachedFromTarget" => self.detach(text("sessionId")),
-            "Target.targetInfoChanged" => {
-                let info = &params["targetInfo"];
-                let (url, title) = (info["url"].as_str(), info["title"].as_str());
-                if let Some(tab) = info["targetId"].as_str().and_then(|target| self.tab_mut(target)) {
-                    tab.url = bounded(url.unwrap_or_default(), NOTE_CHARS_MAX * 4);
-                    tab.title = bounded(title.unwrap_or_default(), NOTE_CHARS_MAX);
-                }
-            }
+            "Target.targetInfoChanged" => self.informed(&params["targetInfo"]),
             "Target.targetCrashed" => self.crash(text("targetId")),
             "Browser.downloadWillBegin" => {
                 let (guid, url) = (text("guid").to_owned(), bounded(text("url"), NOTE_CHARS_MAX));
@@ -307,6 +296,16 @@ impl Book {
             }
         }
         acts
+    }
+
+    /// Takes in what the browser says of a tab. One without a title has its address for one.
+    pub(super) fn informed(&mut self, info: &Value) {
+        let text = |name: &str| info[name].as_str().unwrap_or_default();
+        let (url, title) = (text("url"), text("title"));
+        if let Some(tab) = info["targetId"].as_str().and_then(|target| self.tab_mut(target)) {
+            tab.url = bounded(url, NOTE_CHARS_MAX * 4);
+            tab.title = if url.ends_with(title) { String::new() } else { bounded(title, NOTE_CHARS_MAX) };
+        }
     }
 
     /// A tab, a frame or a worker that is new: it waits until everything is set up.
@@ -448,8 +447,6 @@ impl Tab {
             loading: false,
             crashed: false,
             status: None,
-            failure: None,
-            documents: 0,
             requests: HashSet::new(),
             console: VecDeque::new(),
             console_lost: 0,
@@ -477,7 +474,6 @@ impl Tab {
             "Page.frameNavigated" if main && own(&params["frame"]["id"]) => {
                 self.url = bounded(params["frame"]["url"].as_str().unwrap_or_default(), NOTE_CHARS_MAX * 4);
                 self.title.clear();
-                self.documents += 1;
                 self.names = Names::default();
                 self.requests.clear();
                 self.crashed = false;
@@ -492,7 +488,7 @@ impl Tab {
             }
             "Network.requestWillBeSent" => {
                 if text("type") == "Document" && own(&params["frameId"]) {
-                    (self.status, self.failure) = (None, None);
+                    self.status = None;
                 }
                 // These stay open as long as the page does.
                 let stays =
@@ -510,14 +506,8 @@ impl Tab {
                     self.requests.remove(text("requestId"));
                 }
             }
-            "Network.loadingFinished" => {
+            "Network.loadingFinished" | "Network.loadingFailed" => {
                 self.requests.remove(text("requestId"));
-            }
-            "Network.loadingFailed" => {
-                self.requests.remove(text("requestId"));
-                if text("type") == "Document" && main {
-                    self.failure = Some(bounded(text("errorText"), NOTE_CHARS_MAX));
-                }
             }
             "Runtime.consoleAPICalled" => {
                 let args = params["args"].as_array().into_iter().flatten().take(20).map(shown);
@@ -559,6 +549,18 @@ pub(super) fn exception(details: &Value) -> String {
 
 /// A value of a page, as a console shows it.
 fn shown(value: &Value) -> String {
+    if let Some(parts) = value["preview"]["properties"].as_array() {
+        let list = value["subtype"] == "array";
+        let parts = parts.iter().map(|part| {
+            let (name, text) =
+                (part["name"].as_str().unwrap_or_default(), part["value"].as_str().unwrap_or_default());
+            if list { text.to_owned() } else { format!("{name}: {text}") }
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let more = if value["preview"]["overflow"] == true { ", …" } else { "" };
+        let (open, close) = if list { ('[', ']') } else { ('{', '}') };
+        return bounded(&format!("{open}{parts}{more}{close}"), CONSOLE_CHARS_MAX);
+    }
     match (&value["value"], value["unserializableValue"].as_str(), value["description"].as_str()) {
         (Value::String(text), ..) => bounded(text, CONSOLE_CHARS_MAX),
         (Value::Null, Some(text), _) | (Value::Null, None, Some(text)) => bounded(text, CONSOLE_CHARS_MAX),

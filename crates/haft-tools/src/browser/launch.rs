@@ -78,6 +78,7 @@ const FLAGS: &[&str] = &[
     "--dns-over-https-mode=off",
     "--force-color-profile=srgb",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--hide-scrollbars",
     "--metrics-recording-only",
     "--mute-audio",
     "--password-store=basic",
@@ -153,6 +154,9 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
             Some(words) => refused(words),
             None => refused(failure),
         })?;
+        if confined {
+            live.greet().await?;
+        }
         Ok(live)
     };
     match tokio::time::timeout(START_LIMIT, begun).await {

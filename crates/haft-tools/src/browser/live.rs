@@ -30,6 +30,9 @@ pub const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
 /// Bytes of a download that come in one message.
 const DOWNLOAD_CHUNK: usize = 3 * 1024 * 1024;
 
+/// An address for documents (RFC 5737), at which nobody is.
+const NOWHERE: &str = "http://192.0.2.1/";
+
 /// A browser that runs. Dropped, it ends.
 pub(super) struct Live {
     wire: Arc<Wire>,
@@ -73,8 +76,29 @@ impl Live {
         Ok(())
     }
 
+    /// Makes the proxy known to the browser. It gives the password for a page that is opened, and not for a picture of another host: what
+    /// a page of the loopback wants would be refused without a word. So one address is opened that no proxy lets through.
+    pub(super) async fn greet(&self) -> Result<(), ToolError> {
+        let made =
+            self.browser("Target.createTarget", json!({"url": "about:blank", "background": true})).await?;
+        let target = made["targetId"].as_str().unwrap_or_default().to_owned();
+        let session = self.session_of(&target).await?;
+        self.page(&session, "Page.navigate", json!({"url": NOWHERE})).await?;
+        self.browser("Target.closeTarget", json!({"targetId": target})).await?;
+        self.gone(&target).await;
+        let mut book = self.book();
+        book.guard.grants.take_refused();
+        book.take_notes();
+        Ok(())
+    }
+
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn folder(&self) -> &str {
+        &self.folder
     }
 
     /// Whether it can't be used any more.
@@ -160,6 +184,23 @@ impl Live {
 
     /// Waits until a tab has loaded and nothing is under way any more; says whether it still loads.
     pub(super) async fn settle(&self, target: &str) -> bool {
+        let loading = self.settled(target).await;
+        // A new title is told late or never.
+        if let Ok(info) = self.browser("Target.getTargetInfo", json!({"targetId": target})).await {
+            self.book().informed(&info["targetInfo"]);
+        }
+        loading
+    }
+
+    /// Asks for addresses and titles of all tabs.
+    pub(super) async fn look_around(&self) {
+        if let Ok(found) = self.browser("Target.getTargets", json!({})).await {
+            let mut book = self.book();
+            found["targetInfos"].as_array().into_iter().flatten().for_each(|info| book.informed(info));
+        }
+    }
+
+    async fn settled(&self, target: &str) -> bool {
         let (load, mut settle) = (Instant::now() + LOAD_LIMIT, Instant::now() + SETTLE_LIMIT);
         let (mut quiet, mut news) = (Instant::now() + QUIET, self.news());
         loop {

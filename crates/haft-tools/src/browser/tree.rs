@@ -95,6 +95,15 @@ impl Tree {
         out.lines
     }
 
+    /// Whether something in a node has this in its name.
+    fn names(&self, node: &Node, text: &str, levels: usize) -> bool {
+        node.children.iter().map(|at| &self.nodes[*at]).any(|child| match child.kind() {
+            Kind::Thing => child.name.contains(text),
+            Kind::Through => levels > 0 && self.names(child, text, levels - 1),
+            Kind::Text | Kind::Nothing => false,
+        })
+    }
+
     /// All text of a node, if it has nothing but text in it.
     fn only_text(&self, node: &Node, levels: usize) -> Option<String> {
         let mut text = String::new();
@@ -258,6 +267,15 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
                 self.depth = depth;
                 self.text += if node.role == "LineBreak" { " " } else { &node.name };
             }
+            // A label is the name of what it labels; said once is enough.
+            Kind::Through if node.role == "LabelText" => {
+                for child in node.children.iter().copied().filter(|_| levels > 0) {
+                    let text = Some(&self.tree.nodes[child]).filter(|child| child.kind() == Kind::Text);
+                    if !text.is_some_and(|text| self.tree.names(node, text.name.trim(), 8)) {
+                        self.node(child, depth, levels - 1);
+                    }
+                }
+            }
             Kind::Through => self.children(node, depth, levels),
             Kind::Thing => self.thing(node, depth, levels),
         }
@@ -296,7 +314,17 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
         }
         self.lines.push(line);
         // What is typed into a field is its value.
-        let typed = matches!(&*node.role, "textbox" | "searchbox" | "spinbutton");
+        let typed = matches!(
+            &*node.role,
+            "textbox"
+                | "searchbox"
+                | "spinbutton"
+                | "slider"
+                | "Date"
+                | "DateTime"
+                | "InputTime"
+                | "ColorWell"
+        );
         if within.is_none() && !typed {
             self.children(node, depth + 1, levels);
             self.flush();
@@ -405,7 +433,6 @@ mod tests {
             ],
             "- heading \"Sign in\" [level=1]
 - paragraph: Read the small print
-- text: Name
 - textbox \"Name\" [required] [ref=e12]: bob
 - checkbox \"Agree\" [checked=mixed] [ref=e13]
 - button \"Go\" [disabled] [ref=e14]

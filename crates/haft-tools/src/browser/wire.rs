@@ -297,7 +297,9 @@ mod tests {
     async fn who_waits_is_told_of_the_end_and_of_too_long() {
         let (pipes, mut other) = pair();
         let (told, mut events) = mpsc::unbounded_channel();
-        let wire = pipes.open(move |_, event| drop(told.send(event.is_none())));
+        let wire = pipes.open(move |_, event| {
+            let _ = told.send(event.is_none());
+        });
         let late = wire.call(None, "Slow", json!({}), Duration::from_secs(5)).await;
         assert_eq!(late, Err(Failure::TimedOut(Duration::from_secs(5))));
         assert_eq!(other.hear().await["method"], "Slow");

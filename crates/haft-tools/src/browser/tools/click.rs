@@ -98,7 +98,10 @@ impl Tool for BrowserClick {
         let answering = Answering::new(&turn, input.accept_dialogs, input.prompt_text.clone());
         let clicked = turn.click(&on, &element, button, if input.double == Some(true) { 2 } else { 1 }).await;
         turn.release(&element.session);
-        clicked?;
+        if let Err(error) = clicked {
+            turn.downloads(false).await?;
+            return Err(error);
+        }
         turn.settle(&on.target).await;
         let mut done = format!("clicked {}", element.about);
         if let Some(to) = &input.download_to {

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, ErrorKind, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Answering, RESULT_CHARS, check_named, first_line, shown};
 use crate::browser::acts::FOREIGN;
 use crate::browser::book::{bounded, exception};
 use crate::browser::live::LOAD_LIMIT;
+use crate::browser::wire::Failure;
 use crate::browser::{Browser, spec};
 
 /// Characters of a result.
@@ -98,7 +102,7 @@ impl Tool for BrowserEvaluate {
         turn.downloads(false).await?;
         let _answering = Answering::new(&turn, input.accept_dialogs, None);
         // The browser stops a script that doesn't end; we wait a little longer for it to say so.
-        let patience = limit + Duration::from_secs(2);
+        let (started, patience) = (Instant::now(), limit + Duration::from_secs(2));
         let (session, answer) = match &input.element {
             Some(name) => {
                 let element = turn.element(name)?;
@@ -120,15 +124,21 @@ impl Tool for BrowserEvaluate {
             }
         };
         let answer = match answer {
-            Err(crate::browser::wire::Failure::TimedOut(_)) => {
+            Ok(answer) if answer["result"]["subtype"] == "promise" => {
+                let params = json!({"promiseObjectId": answer["result"]["objectId"]});
+                turn.page_within(&session, "Runtime.awaitPromise", params, patience).await
+            }
+            answer => answer,
+        };
+        let answer = match answer {
+            Err(Failure::TimedOut(_)) => {
                 // One that goes on for ever would hold up everything that comes after it.
                 let _ = turn.page(&session, "Runtime.terminateExecution", json!({})).await;
-                return Err(ToolError::new(format!(
-                    "the script did not end within {} ms",
-                    limit.as_millis()
-                )));
+                return Err(too_long(limit));
             }
-            Err(crate::browser::wire::Failure::Refused(words)) if words.contains("navigated or closed") => {
+            // What is stopped by the browser itself has no words.
+            Err(Failure::Refused(_)) if started.elapsed() >= limit => return Err(too_long(limit)),
+            Err(Failure::Refused(words)) if words.contains("navigated or closed") => {
                 json!({"result": {"type": "undefined"}})
             }
             answer => answer?,
@@ -153,6 +163,10 @@ impl Tool for BrowserEvaluate {
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         Some(shown(stage, bounded(&first_line(stage.text("script")?), 80)))
     }
+}
+
+fn too_long(limit: Duration) -> ToolError {
+    ToolError::of(ErrorKind::TimedOut, format!("the script did not end within {} ms", limit.as_millis()))
 }
 
 /// A value that is no object.

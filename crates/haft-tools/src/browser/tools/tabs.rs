@@ -116,6 +116,7 @@ impl Tool for BrowserTabs {
                 let target = at(&turn, number)?;
                 turn.browser("Target.activateTarget", json!({"targetId": target})).await?;
                 turn.book().select(&target);
+                turn.look_around().await;
                 said(turn.told(&format!("tab {number} is selected")))
             }
             (Action::Close, Some(number)) => {
@@ -125,7 +126,10 @@ impl Tool for BrowserTabs {
                 turn.book().take_notes();
                 said(format!("closed tab {number}\n{}", listed(&turn)))
             }
-            _ => said(listed(&turn)),
+            _ => {
+                turn.look_around().await;
+                said(listed(&turn))
+            }
         }
     }
 
