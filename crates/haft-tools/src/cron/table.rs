@@ -6,6 +6,7 @@
 //! by the wrong time is planned anew.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -76,7 +77,7 @@ pub struct CronTable {
     zone: TimeZone,
     clock: Arc<dyn Clock>,
     kept: Option<Kept>,
-    fires: bool,
+    fires: AtomicBool,
     live: Mutex<Live>,
     changed: Notify,
 }
@@ -107,7 +108,7 @@ impl CronTable {
             zone,
             clock: Arc::new(SystemClock),
             kept: None,
-            fires: true,
+            fires: AtomicBool::new(true),
             live: Mutex::default(),
             changed: Notify::new(),
         }
@@ -127,16 +128,17 @@ impl CronTable {
         self
     }
 
-    /// Nobody waits for what is due: only what is kept for later can be planned.
+    /// Nobody waits for what is due before it [begins](CronTable::begin): only what is kept for later can be planned.
     #[must_use]
     pub fn without_firing(mut self) -> CronTable {
-        self.fires = false;
+        self.fires = AtomicBool::new(false);
         self
     }
 
-    /// To be called when a session begins: what comes again and was missed meanwhile waits for its next time; what was to come
-    /// once is still due.
-    pub fn catch_up(&self) {
+    /// To be called when a session begins, and somebody waits for what is due: what comes again and was missed meanwhile waits
+    /// for its next time; what was to come once is still due.
+    pub fn begin(&self) {
+        self.fires.store(true, Ordering::Relaxed);
         let now = self.now();
         let missed = |cron: &KeptCron| cron.recurring && cron.next < now - LATE;
         // Most workspaces have none, and nothing is made for them.
@@ -335,7 +337,7 @@ impl Crons for CronTable {
         if new.prompt.trim().is_empty() || new.prompt.chars().count() > PROMPT_CHARS_MAX {
             return Err(format!("`prompt` has 1 to {PROMPT_CHARS_MAX} characters"));
         }
-        if !new.durable && !self.fires {
+        if !new.durable && !self.fires.load(Ordering::Relaxed) {
             return Err("nobody is there when the time comes: this session ends with this call; set `durable` to keep it \
                         for the next session of `haft run` here"
                 .to_owned());

@@ -325,7 +325,7 @@ async fn what_is_kept_is_told_once_by_whoever_is_first() {
     drop(late);
     clock.put(2 * 60 * 60);
     let next = table();
-    next.catch_up();
+    next.begin();
     assert_eq!(within(&next, 60).await, ["missed 2026-11-16T08:30:00"], "what comes again waits for its next time");
     assert_eq!(next.list()[0].next, "2026-11-16T11:00:00+00:00[UTC]");
     next.delete("kept-1").unwrap().unwrap();
