@@ -58,7 +58,9 @@ fn is_of_session(engine: &Engine, tool: &str) -> bool {
     let changes = ListedClass::Always(Class::WriteExclusive);
     snapshot.find(tool).is_ok_and(|offer| {
         let tool = offer.tool();
-        matches!(tool.group(), "planning" | "tasks") && tool.listed_class() == changes && tool.name() != "AskUserQuestion"
+        matches!(tool.group(), "planning" | "tasks")
+            && tool.listed_class() == changes
+            && tool.name() != "AskUserQuestion"
     })
 }
 

@@ -28,8 +28,8 @@ use crate::output;
 use crate::processes::Starter;
 use crate::terminal::Terminal;
 
-pub(crate) use self::kit::skills_of;
 pub(crate) use self::base::{Base, Ground, Joining, Member};
+pub(crate) use self::kit::skills_of;
 pub(crate) use self::pool::{Lent, Links, Pool, Said};
 pub(crate) use self::said::{Warnings, report_tasks};
 pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};

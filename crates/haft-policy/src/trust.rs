@@ -32,8 +32,8 @@ pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
 pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind, Named};
 pub use kept::{StateFile, replace_file};
 pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
-pub use write::key as workspace_key;
 pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
+pub use write::key as workspace_key;
 
 use std::path::PathBuf;
 

@@ -142,10 +142,8 @@ impl Tool for AskUserQuestion {
             }
         }
         let text: Vec<String> = answered.iter().map(|(question, answer)| said(question, answer)).collect();
-        let lines: Vec<String> = answered
-            .iter()
-            .map(|(question, answer)| format!("{}: {answer}", short(question)))
-            .collect();
+        let lines: Vec<String> =
+            answered.iter().map(|(question, answer)| format!("{}: {answer}", short(question))).collect();
         let summary = match &*answered {
             [(_, answer)] => answer.clone(),
             more => format!("{} answers", more.len()),
@@ -176,7 +174,10 @@ async fn ask(asker: &dyn Asker, question: &Question) -> Option<String> {
     let mut choices: Vec<Choice> = question
         .options
         .iter()
-        .map(|option| Choice { label: option.label.trim().to_owned(), description: option.description.clone() })
+        .map(|option| Choice {
+            label: option.label.trim().to_owned(),
+            description: option.description.clone(),
+        })
         .collect();
     if !choices.is_empty() {
         choices.push(Choice { label: OTHER.to_owned(), description: Some("in your own words".to_owned()) });
@@ -297,7 +298,10 @@ mod tests {
         for (input, words) in [
             (json!({"questions": []}), "1 to 4"),
             (json!({"questions": [{"question": " "}]}), "`questions[0].question` is empty"),
-            (json!({"questions": [{"question": "?", "options": [{"label": "a"}, {"label": "a "}]}]}), "`a` twice"),
+            (
+                json!({"questions": [{"question": "?", "options": [{"label": "a"}, {"label": "a "}]}]}),
+                "`a` twice",
+            ),
             (json!({"questions": [{"question": "?", "multiSelect": true}]}), "needs `options`"),
             (json!({"questions": [{"question": "x".repeat(2_001)}]}), "2001 characters"),
         ] {

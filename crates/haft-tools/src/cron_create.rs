@@ -4,7 +4,9 @@
 //! for later sessions outlives what the user sees now, and asks.
 
 use haft::ports::{NewCron, Port};
-use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -66,7 +68,9 @@ impl Tool for CronCreate {
             return bad(format!("`cron` can't be understood: {why}"));
         }
         match input.prompt.chars().count() {
-            _ if input.prompt.trim().is_empty() => bad("`prompt` is empty; it is what you are told then".into()),
+            _ if input.prompt.trim().is_empty() => {
+                bad("`prompt` is empty; it is what you are told then".into())
+            }
             count if count > PROMPT_CHARS_MAX => {
                 bad(format!("`prompt` has {count} characters; at most {PROMPT_CHARS_MAX} are accepted"))
             }
@@ -83,7 +87,8 @@ impl Tool for CronCreate {
             durable: input.durable.unwrap_or(false),
         };
         let state = crons.create(new).map_err(ToolError::new)?;
-        let view = View::titled(format!("{}  {}", state.cron, state.prompt)).summary(format!("next {}", state.next));
+        let view =
+            View::titled(format!("{}  {}", state.cron, state.prompt)).summary(format!("next {}", state.next));
         Ok(Output::from(Content::text(format!("planned {state}"))).with_view(view))
     }
 

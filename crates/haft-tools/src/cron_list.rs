@@ -1,7 +1,9 @@
 //! `CronList`: what is planned, and when it comes next.
 
 use haft::ports::Port;
-use haft::{Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 
 use crate::cron::STATE;
 

@@ -20,7 +20,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use load::{
-    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, Links, Problem, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile, Skills,
+    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, Links, Problem, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile,
+    Skills,
 };
 
 /// How many characters the model is told of all skills together.
@@ -165,7 +166,11 @@ impl Tool for Skill {
         text.push_str(&grant(skill, cx));
         text.push_str(&format!("\n{}", filled(&body, arguments, skill)));
         let lines = body.lines().count();
-        let view = View::titled(&skill.name).summary(if lines == 1 { "1 line".into() } else { format!("{lines} lines") });
+        let view = View::titled(&skill.name).summary(if lines == 1 {
+            "1 line".into()
+        } else {
+            format!("{lines} lines")
+        });
         Ok(Output::from(Content::text(text)).with_view(view))
     }
 
@@ -204,7 +209,9 @@ fn grant(skill: &SkillFile, cx: &Context) -> String {
     };
     match granted {
         Ok(()) => format!("Until the user speaks again these run without being asked about: {tools}.\n"),
-        Err(why) => format!("It wants these to run unasked, but they are asked about as always ({why}): {tools}.\n"),
+        Err(why) => {
+            format!("It wants these to run unasked, but they are asked about as always ({why}): {tools}.\n")
+        }
     }
 }
 
@@ -221,10 +228,14 @@ fn filled(body: &str, arguments: &str, skill: &SkillFile) -> String {
             used = true;
             text.push_str(arguments);
             more
-        } else if let Some(more) = after.strip_prefix("${CLAUDE_SKILL_DIR}").or(after.strip_prefix("${SKILL_DIR}")) {
+        } else if let Some(more) =
+            after.strip_prefix("${CLAUDE_SKILL_DIR}").or(after.strip_prefix("${SKILL_DIR}"))
+        {
             text.push_str(&dir);
             more
-        } else if let Some(digit) = digit.filter(|_| !after[2..].starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+        } else if let Some(digit) =
+            digit.filter(|_| !after[2..].starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+        {
             used = true;
             text.push_str(words.get(digit as usize - 1).copied().unwrap_or_default());
             &after[2..]

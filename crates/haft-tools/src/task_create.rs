@@ -1,6 +1,8 @@
 //! `TaskCreate`: one more task on the session's list.
 
-use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

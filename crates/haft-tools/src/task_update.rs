@@ -1,6 +1,8 @@
 //! `TaskUpdate`: how far a task is, who does it, what it waits for. All of a call counts, or nothing.
 
-use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,11 +104,7 @@ impl Tool for TaskUpdate {
         if let Some(subject) = &input.subject {
             check_text("subject", subject, SUBJECT_CHARS_MAX)?;
         }
-        check_length(
-            "description",
-            input.description.as_deref().unwrap_or_default(),
-            DESCRIPTION_CHARS_MAX,
-        )?;
+        check_length("description", input.description.as_deref().unwrap_or_default(), DESCRIPTION_CHARS_MAX)?;
         check_length("activeForm", input.active_form.as_deref().unwrap_or_default(), SUBJECT_CHARS_MAX)?;
         check_length("owner", input.owner.as_deref().unwrap_or_default(), OWNER_CHARS_MAX)?;
         self.lists.with(cx, |list| list.named(&input.task_id).map(|_| ()))

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use haft::{Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

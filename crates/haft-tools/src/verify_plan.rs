@@ -70,8 +70,9 @@ impl Tool for VerifyPlan {
     }
 
     async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<Output, ToolError> {
-        let history =
-            cx.history().ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
+        let history = cx
+            .history()
+            .ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
             Some(text) => Approved { text, after: 0 },
@@ -115,7 +116,9 @@ impl Tool for VerifyPlan {
             ));
         }
         if different + missing > 0 {
-            text.push_str("\ndo what is missing, look at what is different, or tell the user why it is not needed");
+            text.push_str(
+                "\ndo what is missing, look at what is different, or tell the user why it is not needed",
+            );
         }
         let text = format!("{} of {} steps: {summary}\n\n{text}", done, steps.len());
         let view = View::titled("plan").summary(summary);

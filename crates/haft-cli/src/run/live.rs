@@ -105,8 +105,16 @@ impl Play {
         desk.remote.footer(model.name());
         let played = runtime.block_on(async {
             let first = fired.start(model.name()).await?;
-            let mut talk =
-                Talk { desk: &desk, model, options, sink, fired: &fired, interrupts, agents: &agents, planned: &planned };
+            let mut talk = Talk {
+                desk: &desk,
+                model,
+                options,
+                sink,
+                fired: &fired,
+                interrupts,
+                agents: &agents,
+                planned: &planned,
+            };
             let mut conversation = Conversation::new(talk.model.wire());
             if let Some(first) = &first {
                 conversation.say(first);

@@ -39,7 +39,11 @@ fn tasks_are_shown_while_they_are_worked_on() {
 fn a_single_call_says_that_it_has_no_memory() {
     let room = Room::new();
     let called = room.say(&["call", "TodoWrite", r#"{"todos": [{"content": "a", "status": "pending"}]}"#]);
-    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "0 of 1 done, 0 in progress\n"), "{called:?}");
+    assert_eq!(
+        (called.code, called.stdout.as_str()),
+        (Some(0), "0 of 1 done, 0 in progress\n"),
+        "{called:?}"
+    );
     assert!(called.stderr.contains("a single call has no memory"), "{called:?}");
     let asked = room.say(&["call", "AskUserQuestion", r#"{"questions": [{"question": "Why?"}]}"#]);
     assert_eq!(asked.code, Some(1), "{asked:?}");
@@ -135,7 +139,10 @@ fn skills_of_a_workspace_count_once_it_is_trusted() {
     room.write("work/.claude/skills/review/SKILL.md", "# Reviews code\n\nRead it twice.\n");
     let call = |room: &Room| room.say(&["call", "Skill", r#"{"name": "review"}"#]);
     let before = call(&room);
-    assert!(before.code == Some(1) && before.stderr.contains("left out: .claude/skills/review/SKILL.md"), "{before:?}");
+    assert!(
+        before.code == Some(1) && before.stderr.contains("left out: .claude/skills/review/SKILL.md"),
+        "{before:?}"
+    );
     assert!(room.say(&["trust"]).stdout.contains("  .claude/skills/review/SKILL.md"));
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
     let after = call(&room);
@@ -154,7 +161,10 @@ fn what_was_kept_is_told_to_the_next_session_once() {
     let asked = room.say(&["call", "CronCreate", plan]);
     assert!(asked.code == Some(1) && asked.stderr.contains("it changes session:cron"), "{asked:?}");
     let planned = room.say(&["call", "CronCreate", plan, "--allow", "CronCreate"]);
-    assert!(planned.stdout.starts_with("planned kept-1  `0 9 * * *`  once, kept for later sessions"), "{planned:?}");
+    assert!(
+        planned.stdout.starts_with("planned kept-1  `0 9 * * *`  once, kept for later sessions"),
+        "{planned:?}"
+    );
     let listed = room.say(&["call", "CronList"]);
     assert!(listed.stdout.contains("look at the build"), "{listed:?}");
     // Its time passes while nobody is there.
@@ -227,7 +237,10 @@ fn a_plan_is_made_and_approved_on_a_terminal() {
     stage.key("Enter");
     let first = stage.see("something else …");
     assert!(first.contains("Colour: Which colour?") && first.contains("▸ 1 red   warm"), "{first}");
-    assert!(first.contains("mode plan") && first.contains("✗ Write") && first.contains("plan was approved"), "{first}");
+    assert!(
+        first.contains("mode plan") && first.contains("✗ Write") && first.contains("plan was approved"),
+        "{first}"
+    );
     stage.key("Down");
     stage.see("▸ 2 blue");
     stage.key("Enter");
@@ -240,13 +253,17 @@ fn a_plan_is_made_and_approved_on_a_terminal() {
     stage.type_("be quick");
     stage.key("Enter");
     let plan = stage.see("y once");
-    assert!(plan.contains("Write `plan.txt` in blue") && plan.contains("the plan needs your approval"), "{plan}");
+    assert!(
+        plan.contains("Write `plan.txt` in blue") && plan.contains("the plan needs your approval"),
+        "{plan}"
+    );
     assert!(!plan.contains("a always"), "a plan is approved each time: {plan}");
     stage.type_("r");
     stage.see("because");
     stage.type_("rather green");
     stage.key("Enter");
-    let again = stage.until("the second plan", |screen| screen.contains("y once") && screen.contains("in green"));
+    let again =
+        stage.until("the second plan", |screen| screen.contains("y once") && screen.contains("in green"));
     assert!(again.contains("mode plan"), "{again}");
     stage.type_("y");
     let done = stage.see("The plan stands.");

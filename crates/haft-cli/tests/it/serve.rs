@@ -211,12 +211,17 @@ fn a_plan_is_approved_through_the_client() {
     assert!(client.call("Write", write_new()).1, "it was not approved");
     let approved = client.call("ExitPlanMode", plan);
     assert!(!approved.1 && approved.0.contains("the mode is `default` now"), "{approved:?}");
-    assert!(client.asked[0]["message"].as_str().unwrap().contains("1. Write `new.txt`"), "{:?}", client.asked);
+    assert!(
+        client.asked[0]["message"].as_str().unwrap().contains("1. Write `new.txt`"),
+        "{:?}",
+        client.asked
+    );
     assert!(!client.call("Write", write_new()).1);
     let verified = client.call("VerifyPlan", json!({}));
     assert!(verified.0.starts_with("1 of 1 steps: 1 done"), "{verified:?}");
     let options = json!([{"label": "red"}, {"label": "blue"}]);
-    let asked = client.call("AskUserQuestion", json!({"questions": [{"question": "Which?", "options": options}]}));
+    let asked =
+        client.call("AskUserQuestion", json!({"questions": [{"question": "Which?", "options": options}]}));
     assert_eq!(asked, ("question: Which?\nanswer: blue".to_owned(), false));
     assert!(!client.tools().iter().any(|name| name.starts_with("Cron")), "nobody would tell what is due");
     let mut other = Stdio1::new(&room, &["--non-interactive"]);

@@ -108,7 +108,8 @@ impl Live {
         surroundings: &Surroundings,
     ) -> (Live, Vec<Lint>) {
         let (sets, lints) = Sets::compile(rules, surroundings);
-        let live = Live { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
+        let live =
+            Live { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
         live.set_mode(mode);
         (live, lints)
     }

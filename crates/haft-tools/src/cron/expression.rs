@@ -110,7 +110,9 @@ impl std::str::FromStr for Expression {
             by_weekday: !weekdays.starts_with('*'),
         };
         if !expression.ever_comes() {
-            return Err(BadExpression(format!("no month of `{months}` has a day `{days}`, so it never comes")));
+            return Err(BadExpression(format!(
+                "no month of `{months}` has a day `{days}`, so it never comes"
+            )));
         }
         Ok(expression)
     }

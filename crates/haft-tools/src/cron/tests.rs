@@ -72,14 +72,20 @@ fn clocks_are_put_back() {
 #[test]
 fn days_and_names() {
     let utc = TimeZone::UTC;
-    assert_eq!(nexts("0 0 29 2 *", &utc, "2026-01-01T00:00:00Z", 2), ["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"]);
+    assert_eq!(
+        nexts("0 0 29 2 *", &utc, "2026-01-01T00:00:00Z", 2),
+        ["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"]
+    );
     assert_eq!(nexts("0 0 29 2 *", &utc, "2096-03-01T00:00:00Z", 1), ["2104-02-29T00:00:00Z"]);
     // The 13th, or a Friday.
     assert_eq!(
         nexts("0 0 13 * fri", &utc, "2026-11-01T00:00:00Z", 3),
         ["2026-11-06T00:00:00Z", "2026-11-13T00:00:00Z", "2026-11-20T00:00:00Z"]
     );
-    assert_eq!(nexts("5/20 6 * JAN-mar 7", &utc, "2026-11-01T00:00:00Z", 2), ["2027-01-03T06:05:00Z", "2027-01-03T06:25:00Z"]);
+    assert_eq!(
+        nexts("5/20 6 * JAN-mar 7", &utc, "2026-11-01T00:00:00Z", 2),
+        ["2027-01-03T06:05:00Z", "2027-01-03T06:25:00Z"]
+    );
 }
 
 #[test]
@@ -122,11 +128,10 @@ impl Fields {
     }
 
     fn fits(&self, time: DateTime) -> bool {
-        let in_set = |set: &Option<BTreeSet<i8>>, value: i8| set.as_ref().is_some_and(|set| set.contains(&value));
-        let (day, weekday) = (
-            in_set(&self.days, time.day()),
-            in_set(&self.weekdays, time.weekday().to_sunday_zero_offset()),
-        );
+        let in_set =
+            |set: &Option<BTreeSet<i8>>, value: i8| set.as_ref().is_some_and(|set| set.contains(&value));
+        let (day, weekday) =
+            (in_set(&self.days, time.day()), in_set(&self.weekdays, time.weekday().to_sunday_zero_offset()));
         let date = match (&self.days, &self.weekdays) {
             (None, None) => true,
             _ => day || weekday,
@@ -136,7 +141,8 @@ impl Fields {
 
     /// All slots of some minutes, by looking at each.
     fn naive(&self, zone: &TimeZone, from: i64, minutes: i64) -> Vec<i64> {
-        let offset = |second: i64| i64::from(zone.to_offset(Timestamp::from_second(second).unwrap()).seconds());
+        let offset =
+            |second: i64| i64::from(zone.to_offset(Timestamp::from_second(second).unwrap()).seconds());
         let shown = |second: i64, offset: i64| {
             TimeZone::UTC.to_datetime(Timestamp::from_second(second + offset).unwrap())
         };
@@ -264,7 +270,12 @@ async fn what_is_planned_is_told_in_time_and_once() {
     table.create(new("*/2 * * * *", "often")).unwrap();
     assert_eq!(
         within(&table, 5 * 60).await,
-        ["once 2026-11-16T07:59:00", "morning 2026-11-16T08:00:00", "often 2026-11-16T08:00:00", "often 2026-11-16T08:02:00"]
+        [
+            "once 2026-11-16T07:59:00",
+            "morning 2026-11-16T08:00:00",
+            "often 2026-11-16T08:00:00",
+            "often 2026-11-16T08:02:00"
+        ]
     );
     let left: Vec<String> = table.list().into_iter().map(|cron| cron.prompt).collect();
     assert_eq!(left, ["often", "morning"]);
@@ -326,7 +337,11 @@ async fn what_is_kept_is_told_once_by_whoever_is_first() {
     clock.put(2 * 60 * 60);
     let next = table();
     next.begin();
-    assert_eq!(within(&next, 60).await, ["missed 2026-11-16T08:30:00"], "what comes again waits for its next time");
+    assert_eq!(
+        within(&next, 60).await,
+        ["missed 2026-11-16T08:30:00"],
+        "what comes again waits for its next time"
+    );
     assert_eq!(next.list()[0].next, "2026-11-16T11:00:00+00:00[UTC]");
     next.delete("kept-1").unwrap().unwrap();
     assert!(table().list().is_empty());
@@ -380,15 +395,22 @@ async fn the_tools_plan_list_and_delete() {
         say(&caller, "CronList", json!({})).await,
         "cron-1  `0 9 * * *`  every time, next 2026-11-16T09:00:00+00:00[UTC]\n    look at the build"
     );
-    assert!(say(&caller, "CronCreate", json!({"cron": "9", "prompt": "x"})).await.contains("five are accepted"));
+    assert!(
+        say(&caller, "CronCreate", json!({"cron": "9", "prompt": "x"})).await.contains("five are accepted")
+    );
     assert_eq!(
         say(&caller, "CronDelete", json!({"id": "cron-2"})).await,
         "! no planned prompt `cron-2`; there are `cron-1`"
     );
-    assert_eq!(say(&caller, "CronDelete", json!({"id": "cron-1"})).await, "deleted cron-1: `0 9 * * *` look at\nthe build");
+    assert_eq!(
+        say(&caller, "CronDelete", json!({"id": "cron-1"})).await,
+        "deleted cron-1: `0 9 * * *` look at\nthe build"
+    );
     // What outlives the session is for the user to allow.
-    let durable = caller.call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x", "durable": true})).await;
+    let durable =
+        caller.call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x", "durable": true})).await;
     assert_eq!(durable.error_kind(), Some(ErrorKind::Denied));
-    let nowhere = Caller::new().tool(CronCreate).call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"})).await;
+    let nowhere =
+        Caller::new().tool(CronCreate).call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"})).await;
     assert!(nowhere.is_error());
 }

@@ -160,7 +160,9 @@ fn command_found(command: &str, calls: &[PastCall]) -> Found {
     let runs = |call: &&PastCall| !call.effects.runs.is_empty();
     let same = calls.iter().rev().filter(runs).find(|call| lines(call).any(|line| holds(&line, command)));
     match same.map(|call| (call, &call.error)) {
-        Some((call, None)) => return Found::Met(format!("`{command}` ran and succeeded ({})", named_call(call))),
+        Some((call, None)) => {
+            return Found::Met(format!("`{command}` ran and succeeded ({})", named_call(call)));
+        }
         Some((call, Some(error))) => {
             return Found::Other(format!(
                 "`{command}` ran and failed ({}): {}",
@@ -207,7 +209,11 @@ fn by_words(step: &Step, calls: &[PastCall]) -> Verdict {
         wanted.iter().filter(|word| has.contains(*word)).count()
     };
     let fits = |call: &&PastCall| call.error.is_none() && (step.intent != Intent::Change || is_change(call));
-    let best = calls.iter().filter(fits).map(|call| (score(call), call)).max_by_key(|(score, call)| (*score, call.number));
+    let best = calls
+        .iter()
+        .filter(fits)
+        .map(|call| (score(call), call))
+        .max_by_key(|(score, call)| (*score, call.number));
     let percent = |score: usize| (score * 100).checked_div(wanted.len()).unwrap_or(0);
     match best {
         Some((score, call)) if percent(score) >= WORDS_DONE => Verdict {
@@ -234,9 +240,9 @@ fn by_words(step: &Step, calls: &[PastCall]) -> Verdict {
 }
 
 const FILLERS: &[&str] = &[
-    "about", "after", "also", "because", "been", "before", "done", "each", "every", "from", "have", "into", "must", "need",
-    "only", "over", "should", "step", "than", "that", "them", "then", "there", "these", "they", "this", "those", "when",
-    "where", "which", "will", "with", "would",
+    "about", "after", "also", "because", "been", "before", "done", "each", "every", "from", "have", "into",
+    "must", "need", "only", "over", "should", "step", "than", "that", "them", "then", "there", "these",
+    "they", "this", "those", "when", "where", "which", "will", "with", "would",
 ];
 
 fn says_something(word: &str) -> bool {
@@ -252,8 +258,10 @@ fn stem(word: String) -> String {
 /// What a call changed, its commands included.
 fn changed(effects: &Effects) -> Vec<&Path> {
     let own = effects.writes.iter().chain(&effects.deletes).map(|set| &*set.path);
-    own.chain(inner(effects).flat_map(|inner| inner.writes.iter().chain(&inner.deletes)).map(|set| &*set.path))
-        .collect()
+    own.chain(
+        inner(effects).flat_map(|inner| inner.writes.iter().chain(&inner.deletes)).map(|set| &*set.path),
+    )
+    .collect()
 }
 
 fn read(effects: &Effects) -> Vec<&Path> {

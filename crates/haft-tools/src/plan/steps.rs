@@ -58,7 +58,10 @@ pub(crate) fn steps(plan: &str) -> Vec<Step> {
     let head = match () {
         () if has(Kind::Numbered) => Kind::Numbered,
         () if has(Kind::Bullet) => Kind::Bullet,
-        () if lines.iter().any(|line| matches!(line.kind, Kind::Heading(level) if level > 1) && !line.explains) => {
+        () if lines
+            .iter()
+            .any(|line| matches!(line.kind, Kind::Heading(level) if level > 1) && !line.explains) =>
+        {
             Kind::Heading(2)
         }
         () => return paragraphs(&lines),
@@ -106,8 +109,18 @@ struct PlanLine<'p> {
 
 /// Words of headings over what is no work.
 const EXPLAINS: &[&str] = &[
-    "context", "background", "note", "risk", "goal", "scope", "question", "assumption", "alternative", "summary",
-    "overview", "finding",
+    "context",
+    "background",
+    "note",
+    "risk",
+    "goal",
+    "scope",
+    "question",
+    "assumption",
+    "alternative",
+    "summary",
+    "overview",
+    "finding",
 ];
 
 fn lines(plan: &str) -> Vec<PlanLine<'_>> {
@@ -169,8 +182,20 @@ fn paragraphs(lines: &[PlanLine<'_>]) -> Vec<Step> {
 }
 
 const LOOKS: &[&str] = &[
-    "read", "look", "inspect", "review", "check", "explore", "understand", "investigate", "find", "search", "study",
-    "examine", "analyse", "analyze",
+    "read",
+    "look",
+    "inspect",
+    "review",
+    "check",
+    "explore",
+    "understand",
+    "investigate",
+    "find",
+    "search",
+    "study",
+    "examine",
+    "analyse",
+    "analyze",
 ];
 const RUNS: &[&str] = &["run", "test", "build", "execute", "verify", "compile", "lint", "benchmark", "rerun"];
 
@@ -192,13 +217,34 @@ fn intent(title: &str) -> Intent {
 }
 
 const CHANGES: &[&str] = &[
-    "add", "change", "create", "write", "edit", "update", "fix", "remove", "delete", "rename", "move", "implement",
-    "refactor", "extract", "replace", "make", "document", "wire", "extend", "introduce", "migrate",
+    "add",
+    "change",
+    "create",
+    "write",
+    "edit",
+    "update",
+    "fix",
+    "remove",
+    "delete",
+    "rename",
+    "move",
+    "implement",
+    "refactor",
+    "extract",
+    "replace",
+    "make",
+    "document",
+    "wire",
+    "extend",
+    "introduce",
+    "migrate",
 ];
 
 /// The words of a text, in lower case.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).map(str::to_lowercase)
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
 }
 
 fn targets(text: &str, intent: Intent) -> Vec<Target> {
@@ -224,15 +270,42 @@ fn targets(text: &str, intent: Intent) -> Vec<Target> {
 
 /// Words that begin code, and no command line.
 const KEYWORDS: &[&str] = &[
-    "async", "class", "const", "def", "enum", "fn", "for", "from", "func", "function", "if", "impl", "import", "interface",
-    "let", "mod", "pub", "return", "static", "struct", "trait", "type", "use", "var", "while",
+    "async",
+    "class",
+    "const",
+    "def",
+    "enum",
+    "fn",
+    "for",
+    "from",
+    "func",
+    "function",
+    "if",
+    "impl",
+    "import",
+    "interface",
+    "let",
+    "mod",
+    "pub",
+    "return",
+    "static",
+    "struct",
+    "trait",
+    "type",
+    "use",
+    "var",
+    "while",
 ];
 
 fn quoted(span: &str, intent: Intent) -> Target {
     let program = span.split_whitespace().next().unwrap_or_default();
     let programish = program.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     match () {
-        () if span.contains(' ') && programish && !KEYWORDS.contains(&program) && program.starts_with(|c: char| c.is_ascii_lowercase() || c == '.') => {
+        () if span.contains(' ')
+            && programish
+            && !KEYWORDS.contains(&program)
+            && program.starts_with(|c: char| c.is_ascii_lowercase() || c == '.') =>
+        {
             Target::Command(span.split_whitespace().collect::<Vec<_>>().join(" "))
         }
         () if is_path(span, true) => Target::Path(tidy(span)),
@@ -243,18 +316,16 @@ fn quoted(span: &str, intent: Intent) -> Target {
 
 fn bare_paths(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split_whitespace()
-        .map(|word| {
-            word.trim_matches(|c: char| "()[]{}<>,;:!?\"'*".contains(c)).trim_end_matches('.')
-        })
+        .map(|word| word.trim_matches(|c: char| "()[]{}<>,;:!?\"'*".contains(c)).trim_end_matches('.'))
         .filter(|word| is_path(word, false))
         .map(tidy)
 }
 
 /// Ends of names that make a bare word a file.
 const ENDS: &[&str] = &[
-    "c", "cc", "cfg", "conf", "cpp", "css", "csv", "go", "h", "hpp", "html", "ini", "java", "js", "json", "jsx", "kt",
-    "lock", "lua", "md", "php", "proto", "py", "rb", "rs", "rst", "scss", "sh", "sql", "svelte", "swift", "toml", "ts",
-    "tsx", "txt", "vue", "xml", "yaml", "yml",
+    "c", "cc", "cfg", "conf", "cpp", "css", "csv", "go", "h", "hpp", "html", "ini", "java", "js", "json",
+    "jsx", "kt", "lock", "lua", "md", "php", "proto", "py", "rb", "rs", "rst", "scss", "sh", "sql", "svelte",
+    "swift", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml",
 ];
 
 fn is_path(word: &str, quoted: bool) -> bool {

@@ -73,9 +73,14 @@ async fn a_plan_is_sent_back_and_then_approved() {
     assert!(sent_back.contains("no cache, please"), "{sent_back}");
     assert_eq!(mode.changes(), [PermissionMode::Plan], "nothing changes by a no");
     let approval = &asker.approvals()[0];
-    assert!(matches!(&approval.view.body[..], [haft::view::Part::Text { text }] if text.contains("src/cache.rs")));
+    assert!(
+        matches!(&approval.view.body[..], [haft::view::Part::Text { text }] if text.contains("src/cache.rs"))
+    );
     let approved = say(&caller, "ExitPlanMode", json!({"plan": PLAN})).await;
-    assert!(approved.contains("mode is `acceptEdits` now") && approved.ends_with("1. Edit `a.rs`"), "{approved}");
+    assert!(
+        approved.contains("mode is `acceptEdits` now") && approved.ends_with("1. Edit `a.rs`"),
+        "{approved}"
+    );
     assert_eq!(mode.changes(), [PermissionMode::Plan, PermissionMode::AcceptEdits]);
     let verified = say(&caller, "VerifyPlan", json!({})).await;
     assert!(verified.starts_with("0 of 1 steps: 0 done, 0 different, 1 missing"), "{verified}");
@@ -129,7 +134,12 @@ async fn steps_are_done_missing_or_different() {
     );
     say(&caller, "Write", json!({"file_path": "src/main.rs"})).await;
     say(&caller, "Bash", json!({"command": "cargo test"})).await;
-    say(&caller, "Write", json!({"file_path": "./README.md", "content": "explain the speed for readers of documents"})).await;
+    say(
+        &caller,
+        "Write",
+        json!({"file_path": "./README.md", "content": "explain the speed for readers of documents"}),
+    )
+    .await;
     let done = say(&caller, "VerifyPlan", json!({})).await;
     assert!(done.starts_with("5 of 5 steps: 5 done, 0 different, 0 missing"), "{done}");
     assert!(done.contains("by its words it is call"), "{done}");
@@ -141,7 +151,8 @@ async fn nothing_to_hold_the_work_against() {
     let caller = session(&ScriptedAsker::new(), &mode);
     assert!(say(&caller, "VerifyPlan", json!({})).await.contains("no plan was approved"));
     say(&caller, "Bash", json!({"command": "npm test -- --all"})).await;
-    let given = say(&caller, "VerifyPlan", json!({"plan": "- run `npm test`\n- run `npm test -- --one`"})).await;
+    let given =
+        say(&caller, "VerifyPlan", json!({"plan": "- run `npm test`\n- run `npm test -- --one`"})).await;
     assert!(given.contains("1 done: run `npm test`"), "{given}");
     assert!(given.contains("2 different: ") && given.contains("`npm test -- --all` was"), "{given}");
 }
@@ -165,7 +176,13 @@ fn plans_have_steps_whatever_they_look_like() {
         |text: &str| Target::Symbol(text.into()),
     );
     assert_eq!(of("- Read ./a/b.py, then c.txt."), (Intent::Look, vec![path("a/b.py"), path("c.txt")]));
-    assert_eq!(of("- Run `make` and `cargo  test -q`"), (Intent::Run, vec![command("make"), command("cargo test -q")]));
-    assert_eq!(of("- Add `Parser::next()` to `src/x`"), (Intent::Change, vec![symbol("Parser::next"), path("src/x")]));
+    assert_eq!(
+        of("- Run `make` and `cargo  test -q`"),
+        (Intent::Run, vec![command("make"), command("cargo test -q")])
+    );
+    assert_eq!(
+        of("- Add `Parser::next()` to `src/x`"),
+        (Intent::Change, vec![symbol("Parser::next"), path("src/x")])
+    );
     assert_eq!(of("- See https://a.b/c.html, e.g. v1.2 etc."), (Intent::Change, Vec::new()));
 }

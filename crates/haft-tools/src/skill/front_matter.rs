@@ -12,7 +12,9 @@ pub type Head = BTreeMap<String, Vec<String>>;
 /// The head of a text, and what comes after it. A text without a head is all body.
 pub fn split(text: &str) -> (Head, &str) {
     let text = text.trim_start_matches('\u{feff}');
-    let Some(rest) = text.strip_prefix("---").and_then(|rest| rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n'))
+    let Some(rest) = text
+        .strip_prefix("---")
+        .and_then(|rest| rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n'))
     else {
         return (Head::new(), text);
     };

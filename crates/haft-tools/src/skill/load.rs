@@ -100,7 +100,8 @@ impl Skills {
             match load(&path, dir, links) {
                 Ok(skill) => match self.find(&skill.name) {
                     Some(first) => {
-                        let reason = format!("the name `{}` is taken by `{}`", skill.name, first.path.display());
+                        let reason =
+                            format!("the name `{}` is taken by `{}`", skill.name, first.path.display());
                         self.problems.push(Problem { path, reason });
                     }
                     None => self.skills.push(skill),
@@ -170,7 +171,8 @@ fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
             name.chars().take(80).collect::<String>()
         ));
     }
-    let first = body.lines().map(|line| line.trim().trim_start_matches('#').trim()).find(|line| !line.is_empty());
+    let first =
+        body.lines().map(|line| line.trim().trim_start_matches('#').trim()).find(|line| !line.is_empty());
     let description = front_matter::text(&head, "description").or(first).unwrap_or_default();
     let when = front_matter::text(&head, "when_to_use").or(front_matter::text(&head, "when-to-use"));
     let description = match when {
@@ -184,7 +186,8 @@ fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
             allowed_tools.len()
         ));
     }
-    let yes = |key: &str| front_matter::text(&head, key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    let yes =
+        |key: &str| front_matter::text(&head, key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
     Ok(SkillFile {
         name,
         description: one_line(&description).chars().take(DESCRIPTION_CHARS_MAX).collect(),
@@ -219,7 +222,9 @@ fn read(path: &Path, base: &Path, links: Links) -> Result<String, String> {
     let read = file.take(SKILL_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("it can't be read: {error}"))?;
     if bytes.len() as u64 > SKILL_BYTES_MAX {
-        return Err(format!("it has more than {SKILL_BYTES_MAX} bytes; put what is long into files beside it"));
+        return Err(format!(
+            "it has more than {SKILL_BYTES_MAX} bytes; put what is long into files beside it"
+        ));
     }
     String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }

@@ -37,11 +37,16 @@ async fn call(skills: Skills, grants: &MemoryGrants, input: Value) -> haft::Tool
 
 #[tokio::test]
 async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
-    let temp = folder(&[("commit", COMMIT), ("review", PLAIN), ("secret", "---\ndisable-model-invocation: true\n---\nx")]);
+    let temp = folder(&[
+        ("commit", COMMIT),
+        ("review", PLAIN),
+        ("secret", "---\ndisable-model-invocation: true\n---\nx"),
+    ]);
     let skills = || Skills::new().with(temp.path(), Links::Inside);
     let description = haft::AnyTool::typed(Skill::new(skills())).unwrap().description().to_owned();
     assert!(
-        description.ends_with("Skills:\n- commit [message]: Commits what was changed.\n- review: Reviews code"),
+        description
+            .ends_with("Skills:\n- commit [message]: Commits what was changed.\n- review: Reviews code"),
         "{description}"
     );
     assert!(!description.contains("git add") && !description.contains("Read it twice"), "{description}");
@@ -101,7 +106,8 @@ fn skills_that_can_not_be_used_are_told() {
     std::os::unix::fs::symlink(outside.path().join("other"), temp.path().join("linked")).unwrap();
     fs::create_dir(temp.path().join("dir")).unwrap();
     fs::create_dir(temp.path().join("dir").join(FILE)).unwrap();
-    let skills = Skills::new().with(temp.path(), Links::Inside).with(&temp.path().join("none"), Links::Inside);
+    let skills =
+        Skills::new().with(temp.path(), Links::Inside).with(&temp.path().join("none"), Links::Inside);
     let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
     assert_eq!(names, ["good"]);
     let problems: Vec<String> = skills.problems().iter().map(|problem| problem.reason.clone()).collect();
@@ -126,6 +132,9 @@ fn many_skills_are_told_in_little_room() {
     let tool = Skill::new(Skills::new().with(temp.path(), Links::Inside));
     let listed = tool.listed();
     assert!(listed.chars().count() <= LISTED_CHARS_MAX, "{}", listed.len());
-    assert!(listed.contains("skill-000") && listed.contains("skill-099") && listed.contains("words"), "{listed}");
+    assert!(
+        listed.contains("skill-000") && listed.contains("skill-099") && listed.contains("words"),
+        "{listed}"
+    );
     assert!(!Skill::new(Skills::new()).enabled());
 }

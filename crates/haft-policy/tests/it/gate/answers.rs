@@ -195,7 +195,9 @@ async fn what_is_allowed_for_a_turn_ends_with_it() {
     };
     allow(&["Bash(make *)", "Bash(npm *)", "Bash(ls)"]).unwrap();
     session
-        .holds("allow Bash make x\nallow Bash npm test\nallow Bash ls\ndeny Bash npm publish\nask Write src/x")
+        .holds(
+            "allow Bash make x\nallow Bash npm test\nallow Bash ls\ndeny Bash npm publish\nask Write src/x",
+        )
         .await;
     assert!(allow(&["Bash(touch *)", "Bash(("]).is_err(), "all of them or none");
     session.holds("ask Bash touch y").await;
@@ -212,7 +214,10 @@ async fn where_only_the_owner_allows_a_turn_allows_nothing() {
     use haft::ports::Grants as _;
 
     let room = crate::room::Room::new();
-    room.write("etc/settings.json", &json!({"permissions": {"allowManagedPermissionRulesOnly": true}}).to_string());
+    room.write(
+        "etc/settings.json",
+        &json!({"permissions": {"allowManagedPermissionRulesOnly": true}}).to_string(),
+    );
     let session = with(json!({})).open_in(room, |setup| setup);
     let said = session.policy.allow_for_turn(&["Bash(make)".into()]);
     assert!(said.unwrap_err().contains("machine's owner"));
