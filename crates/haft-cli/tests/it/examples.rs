@@ -81,7 +81,7 @@ fn turn() {
     says(
         &shown,
         &[
-            "the model is offered: Edit, Glob, Grep, Read, Write, log, weather, write_file",
+            "Write, log, weather, write_file",
             "1\tThe tide goes out",
             "beside others",
             "no tool named `read_fil`; closest: `read_file` (alias of Read), `Read`",
