@@ -133,6 +133,26 @@ fn a_skill_of_the_user_lets_its_tools_run_until_the_end_of_the_turn() {
     assert!(!room.path("work/late.txt").exists());
 }
 
+/// What a skill of the user is made of can be read, and nothing else outside.
+#[test]
+fn files_beside_a_skill_can_be_read() {
+    let read = |path: &std::path::Path| json!({"name": "Read", "input": {"file_path": path}});
+    let room = Room::new();
+    let (list, other) = (room.path("home/.config/haft/skills/plain/list.md"), room.path("beside/other.txt"));
+    room.write("home/.config/haft/skills/plain/SKILL.md", "# Goes by the list\n\nRead list.md.\n");
+    room.write("home/.config/haft/skills/plain/list.md", "first, second\n");
+    let script = json!({"turns": [
+        {"tool_calls": [read(&list)]},
+        {"tool_calls": [{"name": "Skill", "input": {"name": "plain"}}]},
+        {"tool_calls": [read(&list), read(&other)]},
+        {"text": "ok"},
+    ]});
+    room.write("script.json", &script.to_string());
+    let said = results(&play(&room, &["go", "--output", "json"]));
+    assert!(said[0].starts_with("! Read was denied") && said[3].starts_with("! Read was denied"), "{said:?}");
+    assert!(said[2].contains("first, second"), "{said:?}");
+}
+
 #[test]
 fn skills_of_a_workspace_count_once_it_is_trusted() {
     let room = Room::new();
