@@ -255,7 +255,8 @@ fn a_plan_is_made_and_approved_on_a_terminal() {
     stage.see("mode default");
     stage.type_("plan it");
     stage.key("Enter");
-    let first = stage.see("something else …");
+    // Keys count once the question was seen, and then it says which.
+    let first = stage.see("or a number; escape answers nothing");
     assert!(first.contains("Colour: Which colour?") && first.contains("▸ 1 red   warm"), "{first}");
     assert!(
         first.contains("mode plan") && first.contains("⊘ Write") && first.contains("denied by mode `plan`"),
@@ -264,12 +265,14 @@ fn a_plan_is_made_and_approved_on_a_terminal() {
     stage.key("Down");
     stage.see("▸ 2 blue");
     stage.key("Enter");
-    stage.see("☐ 3 Friday");
+    let second = stage.see("space choose, enter sends");
+    assert!(second.contains("☐ 3 Friday"), "{second}");
     stage.type_("1");
     stage.type_("3");
     stage.see("☑ 3 Friday");
     stage.key("Enter");
-    stage.see("? Anything else?");
+    let third = stage.see("enter sends it, escape answers nothing");
+    assert!(third.contains("? Anything else?"), "{third}");
     stage.type_("be quick");
     stage.key("Enter");
     let plan = stage.see("y once");
