@@ -7,7 +7,7 @@ use haft::ports::{Mode as _, Setting, SettingsView};
 use haft_policy::gate::Policy;
 use haft_policy::settings::Places;
 use haft_policy::trust::workspace_key;
-use haft_tools::cron::{CronTable, TimeZone};
+use haft_tools::cron::CronTable;
 use haft_tools::skill::{FILE, Links, Skills};
 use serde_json::json;
 
@@ -63,7 +63,7 @@ pub(crate) fn skills_of(places: &Places) -> Vec<PathBuf> {
 
 /// Planned prompts, by the clock and zone of the machine. Nobody waits for them before [`CronTable::begin`].
 pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
-    let table = CronTable::new(TimeZone::system()).without_firing();
+    let table = CronTable::of_system().without_firing();
     Arc::new(match state {
         Some(state) => table.kept_in(&state.join(CRONS).join(format!("{}.json", workspace_key(cwd)))),
         None => table,

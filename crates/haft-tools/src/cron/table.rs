@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use haft::ports::{CronState, Crons, NewCron};
@@ -74,7 +74,8 @@ impl Due {
 /// // And in the loop: `while let due = table.due().await { … }`
 /// ```
 pub struct CronTable {
-    zone: TimeZone,
+    /// Read from the system when it is first needed, if it wasn't given.
+    zone: OnceLock<TimeZone>,
     clock: Arc<dyn Clock>,
     kept: Option<Kept>,
     fires: AtomicBool,
@@ -102,10 +103,15 @@ struct Cron {
 }
 
 impl CronTable {
-    /// A table of this session, by the clock of the machine.
+    /// A table of this session, by the clock of the machine, in this zone.
     pub fn new(zone: TimeZone) -> CronTable {
+        CronTable { zone: OnceLock::from(zone), ..CronTable::of_system() }
+    }
+
+    /// A table of this session, by the clock and the zone of the machine.
+    pub fn of_system() -> CronTable {
         CronTable {
-            zone,
+            zone: OnceLock::new(),
             clock: Arc::new(SystemClock),
             kept: None,
             fires: AtomicBool::new(true),
@@ -276,7 +282,7 @@ impl CronTable {
     }
 
     fn after(&self, expression: &Expression, now: i64) -> Option<i64> {
-        let next = expression.next_after(Timestamp::from_second(now).ok()?, &self.zone)?;
+        let next = expression.next_after(Timestamp::from_second(now).ok()?, self.zone())?;
         Some(next.as_second())
     }
 
@@ -285,8 +291,12 @@ impl CronTable {
     }
 
     fn shown(&self, seconds: i64) -> String {
-        let time = Timestamp::from_second(seconds).map(|time| time.to_zoned(self.zone.clone()));
+        let time = Timestamp::from_second(seconds).map(|time| time.to_zoned(self.zone().clone()));
         time.map(|time| time.to_string()).unwrap_or_default()
+    }
+
+    fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(TimeZone::system)
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
