@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 
 use haft::schema::not_json;
-use haft::{ToolCall, ToolResult};
+use haft::{Class, Engine, ListedClass, ToolCall, ToolResult};
 use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
@@ -33,6 +33,9 @@ pub(crate) fn carry_out(
     let call = ToolCall::new("call-1", tool, input);
     let result = turn::run(&engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
     session::report_tasks(&tasks);
+    if !result.is_error() && is_of_session(&engine, tool) {
+        output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
+    }
     hooks::report(&hooks);
     if !result.is_error() {
         hooks::ended(std::slice::from_ref(&result));
@@ -46,6 +49,18 @@ pub(crate) fn carry_out(
         Err(exit) => exit,
         Ok(()) if result.is_error() => Exit::Failed,
         Ok(()) => Exit::Done,
+    })
+}
+
+/// Whether a tool only changes what a session remembers.
+fn is_of_session(engine: &Engine, tool: &str) -> bool {
+    let snapshot = engine.snapshot();
+    let changes = ListedClass::Always(Class::WriteExclusive);
+    snapshot.find(tool).is_ok_and(|offer| {
+        let tool = offer.tool();
+        matches!(tool.group(), "planning" | "tasks")
+            && tool.listed_class() == changes
+            && tool.name() != "AskUserQuestion"
     })
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod args;
 mod hooks;
 mod live;
 pub(crate) mod memory;
+mod planned;
 mod prompt;
 pub(crate) mod provider;
 pub(crate) mod proxy;
@@ -33,6 +34,7 @@ use tokio::runtime::Runtime;
 
 use self::args::{RunArgs, RunForm};
 use self::hooks::{Fired, Notifying};
+use self::planned::Planned;
 pub(crate) use self::prompt::surroundings;
 use self::provider::Others;
 use self::show::{Facts, Show};
@@ -329,7 +331,8 @@ impl Play {
             prompt => prompt,
         };
         let Play { session, model, provider, others, kinds, options, form, mut kept, .. } = self;
-        let Session { engine, policy, hooks, tasks, workspace, id, links, .. } = session;
+        let Session { engine, policy, hooks, tasks, crons, workspace, id, links, .. } = session;
+        let planned = Arc::new(Planned::begin(crons));
         let agents = Agents::new(kinds);
         let handle = Handle::new();
         let show = Show::pick(form, workspace.cwd(), &handle);
@@ -362,7 +365,8 @@ impl Play {
         });
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Arc::new(Fired::new(hooks.clone(), pool).waiting_for(&tasks));
+        let fired = Fired::new(hooks.clone(), pool).waiting_for(&tasks).ending_grants_of(&policy);
+        let (fired, due) = (Arc::new(fired), planned.clone());
         let (sink, told, working) = (show.sink(), interrupts.clone(), agents.clone());
         let outcome = on_worker(&runtime, async move {
             let first = match fired.start(model.name()).await {
@@ -383,7 +387,8 @@ impl Play {
                 .handle(handle.clone());
             let agent = kept.keeps(agent);
             told.tell_run(Some(handle.clone()));
-            let outcome = kept.play(&agent, &handle, &mut conversation, prompt.as_deref()).await;
+            let played = kept.play(&agent, &handle, &mut conversation, prompt.as_deref());
+            let outcome = due.beside(&handle, played).await;
             fired.end().await;
             kept.ended(&outcome.ended);
             Ok(outcome)
@@ -393,6 +398,7 @@ impl Play {
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
         session::report_tasks(&tasks);
+        planned.report();
         crate::hooks::report(&hooks);
         match outcome {
             Ok(outcome) => {

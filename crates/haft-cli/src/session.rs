@@ -3,6 +3,7 @@
 mod base;
 mod browser;
 mod confine;
+mod kit;
 mod pool;
 mod said;
 mod servers;
@@ -18,6 +19,7 @@ use haft::ports::Asker;
 use haft::{Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
+use haft_tools::cron::CronTable;
 
 use self::tools::{core, warn_of_clashes};
 use crate::Usage;
@@ -29,6 +31,7 @@ use crate::processes::Starter;
 use crate::terminal::Terminal;
 
 pub(crate) use self::base::{Base, Ground, Joining, Member};
+pub(crate) use self::kit::skills_of;
 pub(crate) use self::pool::{Lent, Links, Pool, Said};
 pub(crate) use self::said::{Warnings, report_tasks};
 pub(crate) use self::servers::{NotUsed, Planned, PlannedServer};
@@ -57,6 +60,8 @@ pub(crate) struct Session {
     pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
     pub(crate) tasks: Arc<TaskTable>,
+    /// Prompts that are planned for later.
+    pub(crate) crons: Arc<CronTable>,
     /// Whether children can do no more than they are granted.
     pub(crate) confined: bool,
     /// What was said about settings, rules and trust.
@@ -152,11 +157,17 @@ fn assemble(
         results: base.ground.results().zip(base.ground.results()),
     };
     let Member { engine, bare, hooks, tasks, servers } = base.join(joining)?;
+    let crons = kit::crons(base.ground.state.as_deref(), base.ground.workspace.cwd());
+    let engine = engine.ports(|ports| {
+        ports.crons = Some(crons.clone());
+        // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
+        ports.grants = Some(Arc::new(policy.clone()));
+    });
     let links = base.links(&policy, asker, bare, search.enabled != Some(false), &servers);
     let confined = base.processes.confines();
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;
-    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, confined, warnings, links })
+    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, crons, confined, warnings, links })
 }
 
 /// What is doubtful about settings, rules, trust and hooks, in words.

@@ -8,6 +8,7 @@ mod rows;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use haft::ports::Setting;
 use haft_policy::settings::schema;
 use haft_policy::source::Scope;
 use serde::Serialize;
@@ -47,6 +48,20 @@ pub(crate) fn permissions(given: &Given) -> String {
     let mut shown = Shown::of(given, Vec::new());
     shown.settings.retain(|row| row.key.starts_with("permissions"));
     shown.text(given)
+}
+
+/// Every value that counts, with its place, for whoever asks in a session. Secrets are hidden.
+pub(crate) fn in_force(given: &Given) -> Vec<Setting> {
+    let place = |row: &Row| match (&row.file, row.line) {
+        (Some(file), Some(line)) => format!("{}:{line}", given.places.show(Path::new(file))),
+        (Some(file), None) => given.places.show(Path::new(file)),
+        (None, _) => row.scope.word().to_owned(),
+    };
+    let setting = |row: Row| {
+        let from = place(&row);
+        Setting { key: row.key, value: row.value, from, left_out: row.left_out }
+    };
+    rows::of(&given.loaded).into_iter().map(setting).collect()
 }
 
 /// What `haft settings show --output json` prints.

@@ -16,7 +16,7 @@ use crate::args::{Common, Form, TrustArgs};
 use crate::mcp::approvals;
 use crate::output::{self, Reader, one_line};
 use crate::run::memory;
-use crate::{Exit, Usage, given, terminal};
+use crate::{Exit, Usage, given, session, terminal};
 
 /// How wide the column with what an item says is at most; what is longer moves its place to the right.
 const TEXT_WIDTH_MAX: usize = 60;
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
     let store = store(&places)?;
     understood(&places, common)?;
     let inventory = trust::inspect(&places).map_err(|error| Usage(error.to_string()))?;
-    let memory: Vec<String> = memory::of_project(&places).iter().map(|file| places.show(file)).collect();
+    let memory = memory::of_project(&places).into_iter().chain(session::skills_of(&places));
+    let memory: Vec<String> = memory.map(|file| places.show(&file)).collect();
     let mut judgement = match store.judge(&places.cwd, &inventory) {
         // What is there is for models to read, which needs a yes as well.
         Judgement::Nothing if !memory.is_empty() => match store.changed_since(&places.cwd, &inventory) {

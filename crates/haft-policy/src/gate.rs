@@ -242,6 +242,19 @@ impl Policy {
         if lasting { inner.keep(rules, list) } else { Ok(()) }
     }
 
+    /// The rules that were added while the session runs, and those that were kept from answers: the name of the list, and
+    /// the rule.
+    pub fn session_rules(&self) -> Vec<(&'static str, String)> {
+        let sets = self.0.live.sets();
+        let list = |rule: &Rule| match rule.list() {
+            List::Deny => "deny",
+            List::Ask => "ask",
+            List::Allow => "allow",
+        };
+        let added = sets.rules.rules().filter(|(_, rule)| rule.source().scope == Scope::Session);
+        added.map(|(_, rule)| (list(rule), rule.to_string())).collect()
+    }
+
     /// Ends what was [allowed for a turn](Grants::allow_for_turn): to be called when the user speaks again.
     pub fn end_turn(&self) {
         self.0.live.end_turn(&self.0.surroundings);

@@ -33,6 +33,7 @@ pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind, Named};
 pub use kept::{StateFile, replace_file};
 pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
 pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
+pub use write::key as workspace_key;
 
 use std::path::PathBuf;
 

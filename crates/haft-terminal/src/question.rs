@@ -371,7 +371,11 @@ impl Panel {
                 if let Some(description) = &choice.description {
                     line.push(&format!("   {description}"), Style::DIM);
                 }
-                lines.push(line.cut(columns));
+                // Of the one that would be chosen all is shown.
+                match place == *at {
+                    true => lines.extend(line.wrap(columns, 6)),
+                    false => lines.push(line.cut(columns)),
+                }
             }
         }
         lines

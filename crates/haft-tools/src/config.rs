@@ -16,8 +16,8 @@ const VALUE_CHARS_MAX: usize = 600;
 /// Says which settings are in force in this session and where each comes from: a file and its line, a flag, an answer of the
 /// user.
 ///
-/// Use it to explain why a call was asked about or denied, or what would have to be changed for the user. It changes nothing;
-/// secrets are masked.
+/// Use it to explain why a call was asked about or denied, or what would have to be changed for the user. It changes nothing,
+/// and keys and passwords are masked.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ConfigInput {
     /// Only settings whose key begins with this, as in `permissions` or `permissions.allow`; all if left out.

@@ -197,8 +197,15 @@ impl Tool for Skill {
     }
 }
 
-/// Lets its tools run unasked, and says so; nothing if it has none.
+/// Lets its tools run unasked, and says so; nothing if it has none. What is beside the user's own skills can be read: it was
+/// put there to be.
 fn grant(skill: &SkillFile, cx: &Context) -> String {
+    if let Some(grants) = cx.grants()
+        && let Some(rule) = own_files(skill, cx)
+    {
+        // Without it they ask, which is no reason to fail.
+        let _ = grants.allow_for_turn(&[rule]);
+    }
     if skill.allowed_tools.is_empty() {
         return String::new();
     }
@@ -213,6 +220,15 @@ fn grant(skill: &SkillFile, cx: &Context) -> String {
             format!("It wants these to run unasked, but they are asked about as always ({why}): {tools}.\n")
         }
     }
+}
+
+/// The rule that lets files beside a skill be read that lies outside of the working directory.
+fn own_files(skill: &SkillFile, cx: &Context) -> Option<String> {
+    let dir = skill.dir();
+    let name = dir.to_str()?;
+    // What means something in a rule would have to be escaped; such names are rare, and ask.
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    (plain && dir.is_absolute() && !dir.starts_with(cx.cwd())).then(|| format!("Read(/{name}/**)"))
 }
 
 /// The words with the arguments where they belong, or after them.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
 use haft::{BoxFuture, TaskTable, ToolResult};
+use haft_policy::gate::Policy;
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
 use haft_provider::run::{PromptVerdict, Session};
 
@@ -20,11 +21,19 @@ pub(super) struct Fired {
     waiting: Mutex<Vec<String>>,
     /// Agents in the background, if somebody is to be told of them.
     behind: Option<Behind>,
+    /// Whose permissions of a turn end when the user speaks.
+    policy: Option<Policy>,
 }
 
 impl Fired {
     pub(super) fn new(hooks: Hooks, pool: Option<Arc<Pool>>) -> Fired {
-        Fired { hooks, pool, waiting: Mutex::new(Vec::new()), behind: None }
+        Fired { hooks, pool, waiting: Mutex::new(Vec::new()), behind: None, policy: None }
+    }
+
+    /// What skills let run ends when the user speaks again.
+    pub(super) fn ending_grants_of(mut self, policy: &Policy) -> Fired {
+        self.policy = Some(policy.clone());
+        self
     }
 
     /// The model is told of agents in the background that have ended.
@@ -74,6 +83,7 @@ impl Fired {
 impl Session for Fired {
     fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
         Box::pin(async move {
+            self.policy.iter().for_each(Policy::end_turn);
             let prompt = self.hooks.user_prompt_submit(text).await;
             let stop = prompt.outcome.stop.clone();
             let context = said(prompt.outcome);

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft::ports::{Mode as _, PermissionMode};
+use haft::ports::{Mode, PermissionMode};
 use haft::{Engine, Workspace};
 use haft_policy::gate::Policy;
 use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
@@ -16,6 +16,7 @@ use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
 use super::hooks::Fired;
+use super::planned::Planned;
 use super::{Kept, Play, ended_by_hook, exit, notifying, pool, runtime};
 use crate::agents::{Agents, Setup};
 use crate::args::Common;
@@ -57,13 +58,15 @@ impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
         let Play { session, model, others, kinds, options, prompt, kept, .. } = self;
-        let Session { engine, policy, given, hooks, tasks, workspace, confined, links, .. } = session;
+        let Session { engine, policy, given, hooks, tasks, crons, workspace, confined, links, .. } = session;
+        let planned = Planned::begin(crons);
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
         let asker = notifying(Some(Arc::new(screen.asker())), &hooks);
         let engine = engine.events(ToolEvents::new(sink.clone()));
         let agents = Agents::new(kinds);
         let engine = engine.ports(|ports| {
             ports.asker = asker.clone();
+            ports.mode = Some(Arc::new(ShownMode { policy: policy.clone(), remote: screen.remote() }));
             ports.sub_agents = Some(agents.clone());
         });
         agents.open(Setup {
@@ -82,7 +85,7 @@ impl Play {
         let _ = engine.clean_results(session::RESULTS_KEPT);
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Fired::new(hooks.clone(), pool);
+        let fired = Fired::new(hooks.clone(), pool).ending_grants_of(&policy);
         // In a conversation the user has the word meanwhile.
         let fired = Arc::new(match prompt {
             Some(_) => fired.waiting_for(&tasks),
@@ -103,8 +106,17 @@ impl Play {
         let played = runtime.block_on(async {
             let first = fired.start(model.name()).await?;
             let mut conversation = kept.conversation(&*model, first.as_deref());
-            let mut talk =
-                Talk { desk: &desk, model, options, sink, fired: &fired, interrupts, agents: &agents, kept };
+            let mut talk = Talk {
+                desk: &desk,
+                model,
+                options,
+                sink,
+                fired: &fired,
+                interrupts,
+                agents: &agents,
+                planned: &planned,
+                kept,
+            };
             let outcome = match &prompt {
                 Some(prompt) => {
                     talk.kept.said(prompt);
@@ -126,6 +138,7 @@ impl Play {
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
         session::report_tasks(&tasks);
+        planned.report();
         crate::hooks::report(&hooks);
         Ok(match played {
             Ok(Some(outcome)) => exit(&outcome.ended, Ok(()), interrupts),
@@ -146,6 +159,7 @@ struct Talk<'a> {
     interrupts: &'a Interrupts,
     agents: &'a Agents,
     kept: Kept,
+    planned: &'a Planned,
 }
 
 impl Talk<'_> {
@@ -159,7 +173,12 @@ impl Talk<'_> {
                 return;
             }
         }
-        while let Some(typed) = screen.next().await {
+        loop {
+            let typed = tokio::select! {
+                typed = screen.next() => typed,
+                words = self.planned.next() => Some(Typed::Words(words)),
+            };
+            let Some(typed) = typed else { return };
             let words = match typed {
                 Typed::Words(words) => words,
                 Typed::Leave => return,
@@ -223,9 +242,27 @@ impl Talk<'_> {
             typed => desk.other(typed, spent),
         };
         let played = self.kept.play(&agent, &handle, conversation, words);
+        let played = self.planned.beside(&handle, played);
         let outcome = screen.during(&handle, played, other).await;
         self.interrupts.tell_run(None);
         (outcome, leaves)
+    }
+}
+
+/// The mode of the session, for tools that change it: the screen shows it at once.
+struct ShownMode {
+    policy: Policy,
+    remote: Remote,
+}
+
+impl Mode for ShownMode {
+    fn current(&self) -> PermissionMode {
+        self.policy.current()
+    }
+
+    fn set(&self, mode: PermissionMode) {
+        self.policy.set(mode);
+        self.remote.mode(self.policy.current().to_string());
     }
 }
 

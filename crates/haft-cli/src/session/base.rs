@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
-use haft::{Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
+use haft::{CallLog, Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 
 use super::confine::{children, surroundings};
+use super::kit::InForce;
 use super::servers::{self, Planned};
 use super::tools::{readers, with_scripts};
 use super::workspace::{real, with_directories, workspace};
@@ -189,6 +190,7 @@ impl Base {
         let Joining { id, policy, asker, events, gates, results } = joining;
         let Ground { common, given, workspace, registry, max_concurrency, .. } = &self.ground;
         let tasks = Arc::new(TaskTable::new());
+        let calls = CallLog::new();
         let mut engine = Engine::new(registry.clone())
             .workspace(workspace.clone())
             .permissions(policy.clone())
@@ -199,6 +201,8 @@ impl Base {
             ports.mode = Some(Arc::new(policy.clone()));
             ports.tasks = Some(tasks.clone());
             ports.asker = asker;
+            ports.history = Some(Arc::new(calls.clone()));
+            ports.settings = Some(Arc::new(InForce { given: given.clone(), policy: policy.clone() }));
         });
         if let Some(calls) = max_concurrency {
             engine = engine.max_concurrency(calls.get());
@@ -213,7 +217,7 @@ impl Base {
         let bare = engine.clone();
         let servers = ServerSlot::default();
         let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
-        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()));
+        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls));
         Ok(Member { engine, bare, hooks, tasks, servers })
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::results::Readers;
 use haft::{Registry, Snapshot};
-use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, scripts};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Skill, scripts};
 
 use super::workspace::{real, reason};
-use super::{browser, web};
+use super::{browser, kit, web};
 use crate::Usage;
 use crate::agents::kinds::Kinds;
 use crate::args::Common;
@@ -38,6 +38,7 @@ pub(super) fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result
         .agent(Agent::new(Kinds::load(given, common).told()))
         .bash(bash(lookup, given)?)
         .browser(browser::browser(lookup, given))
+        .skill(Skill::new(kit::skills(given, common)))
         .web(fetch, search)
         .worktrees(EnterWorktree::of(&given.places.cwd))
         .tools();

@@ -20,6 +20,7 @@ mod python;
 mod room;
 mod run;
 mod run_http;
+mod run_planning;
 mod run_screen;
 mod run_session;
 mod run_tour;

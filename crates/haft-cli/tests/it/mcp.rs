@@ -588,7 +588,7 @@ fn a_long_call_goes_on_in_the_background() {
 fn many_tools_are_found_by_searching() {
     let room = one("dozens");
     let listed = say(&room, &["tools"]);
-    assert!(listed.stdout.contains("f          71 tools, found by search  (mcp, "), "{listed:?}");
+    assert!(listed.stdout.contains("71 tools, found by search  (mcp, "), "{listed:?}");
     assert!(
         listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(", 71 by ToolSearch"),
         "{listed:?}"

@@ -13,7 +13,7 @@ fn tools_of_the_settings_and_of_flags_are_there() {
     room.script("one", "single", "echo one", "");
     let listed =
         room.say(&["tools", "--tools-dir", "../tools", "--tools-dir", "../one", "--tools-dir", "../tools/."]);
-    let expected = "scripts    given !  mine ≡  single !\n";
+    let expected = "given !  mine ≡  single !\n";
     assert!(
         listed.code == Some(0) && listed.stdout.contains(expected) && listed.stderr.is_empty(),
         "{listed:?}"

@@ -191,6 +191,43 @@ fn all_tools_are_offered_and_the_end_of_input_is_the_end() {
     assert_eq!(client.leave(), Some(0));
 }
 
+/// Each client has a mode, a plan and a list of tasks of its own.
+#[test]
+fn a_plan_is_approved_through_the_client() {
+    let room = Room::new();
+    let mut client = Stdio1::new(&room, &["--allow", "Write"]);
+    assert!(!client.call("EnterPlanMode", json!({})).1);
+    let denied = client.call("Write", write_new());
+    assert!(denied.1 && denied.0.contains("before the plan was approved"), "{denied:?}");
+    let said = |content: Value| json!({"action": "accept", "content": content});
+    client.answers = vec![
+        said(json!({"decision": "deny", "reason": "smaller, please"})),
+        said(json!({"decision": "allow once"})),
+        said(json!({"answer": "blue"})),
+    ];
+    let plan = json!({"plan": "1. Write `new.txt`"});
+    let back = client.call("ExitPlanMode", plan.clone());
+    assert!(back.1 && back.0.contains("smaller, please"), "{back:?}");
+    assert!(client.call("Write", write_new()).1, "it was not approved");
+    let approved = client.call("ExitPlanMode", plan);
+    assert!(!approved.1 && approved.0.contains("the mode is `default` now"), "{approved:?}");
+    assert!(
+        client.asked[0]["message"].as_str().unwrap().contains("1. Write `new.txt`"),
+        "{:?}",
+        client.asked
+    );
+    assert!(!client.call("Write", write_new()).1);
+    let verified = client.call("VerifyPlan", json!({}));
+    assert!(verified.0.starts_with("1 of 1 steps: 1 done"), "{verified:?}");
+    let options = json!([{"label": "red"}, {"label": "blue"}]);
+    let asked =
+        client.call("AskUserQuestion", json!({"questions": [{"question": "Which?", "options": options}]}));
+    assert_eq!(asked, ("question: Which?\nanswer: blue".to_owned(), false));
+    assert!(!client.tools().iter().any(|name| name.starts_with("Cron")), "nobody would tell what is due");
+    let mut other = Stdio1::new(&room, &["--non-interactive"]);
+    assert!(!other.tools().iter().any(|name| name == "ExitPlanMode" || name == "AskUserQuestion"));
+}
+
 #[test]
 fn what_is_denied_stays_denied() {
     let room = Room::new();

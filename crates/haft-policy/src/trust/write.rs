@@ -15,7 +15,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The name of a workspace's file in a store: a hash of its real path.
-pub(crate) fn key(workspace: &Path) -> Digest {
+pub fn key(workspace: &Path) -> Digest {
     Digest::of([b"workspace".as_slice(), workspace.as_os_str().as_encoded_bytes()])
 }
 

@@ -182,6 +182,27 @@ fn questions_of_tools_are_chosen_or_typed() {
 }
 
 #[test]
+fn all_of_the_choice_under_the_cursor_is_shown() {
+    let choice = |label: &str| Choice { label: label.into(), description: Some("many words ".repeat(10)) };
+    let (send, _answer) = oneshot::channel();
+    let question =
+        UserQuestion { text: "Which?".into(), choices: vec![choice("a"), choice("b")], several: false };
+    let mut panel = Panel::new(Ask { id: 1, what: Asked::Question(question, send) });
+    let words = |panel: &Panel| {
+        shown(panel, 40, 20).iter().map(|line| line.matches("many").count()).collect::<Vec<_>>()
+    };
+    let first = words(&panel);
+    assert_eq!(first.iter().sum::<usize>(), 10 + first[first.len() - 2], "all of the first: {first:?}");
+    panel.key(&Key::Down, false);
+    let second = words(&panel);
+    assert!(second.iter().sum::<usize>() > 10 && second[1] < 10, "{second:?}");
+    assert!(
+        shown(&panel, 40, 4).iter().any(|line| line.contains("▸ 2 b")),
+        "what would be chosen is always seen"
+    );
+}
+
+#[test]
 fn what_is_hidden_is_counted_once() {
     let content: String = (1..=60).map(|n| format!("line {n}\n")).collect();
     let (panel, _answer) = panel(|approval| {

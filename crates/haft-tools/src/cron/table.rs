@@ -6,7 +6,8 @@
 //! by the wrong time is planned anew.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use haft::ports::{CronState, Crons, NewCron};
@@ -73,10 +74,11 @@ impl Due {
 /// // And in the loop: `while let due = table.due().await { … }`
 /// ```
 pub struct CronTable {
-    zone: TimeZone,
+    /// Read from the system when it is first needed, if it wasn't given.
+    zone: OnceLock<TimeZone>,
     clock: Arc<dyn Clock>,
     kept: Option<Kept>,
-    fires: bool,
+    fires: AtomicBool,
     live: Mutex<Live>,
     changed: Notify,
 }
@@ -101,13 +103,18 @@ struct Cron {
 }
 
 impl CronTable {
-    /// A table of this session, by the clock of the machine.
+    /// A table of this session, by the clock of the machine, in this zone.
     pub fn new(zone: TimeZone) -> CronTable {
+        CronTable { zone: OnceLock::from(zone), ..CronTable::of_system() }
+    }
+
+    /// A table of this session, by the clock and the zone of the machine.
+    pub fn of_system() -> CronTable {
         CronTable {
-            zone,
+            zone: OnceLock::new(),
             clock: Arc::new(SystemClock),
             kept: None,
-            fires: true,
+            fires: AtomicBool::new(true),
             live: Mutex::default(),
             changed: Notify::new(),
         }
@@ -127,16 +134,17 @@ impl CronTable {
         self
     }
 
-    /// Nobody waits for what is due: only what is kept for later can be planned.
+    /// Nobody waits for what is due before it [begins](CronTable::begin): only what is kept for later can be planned.
     #[must_use]
     pub fn without_firing(mut self) -> CronTable {
-        self.fires = false;
+        self.fires = AtomicBool::new(false);
         self
     }
 
-    /// To be called when a session begins: what comes again and was missed meanwhile waits for its next time; what was to come
-    /// once is still due.
-    pub fn catch_up(&self) {
+    /// To be called when a session begins, and somebody waits for what is due: what comes again and was missed meanwhile waits
+    /// for its next time; what was to come once is still due.
+    pub fn begin(&self) {
+        self.fires.store(true, Ordering::Relaxed);
         let now = self.now();
         let missed = |cron: &KeptCron| cron.recurring && cron.next < now - LATE;
         // Most workspaces have none, and nothing is made for them.
@@ -274,7 +282,7 @@ impl CronTable {
     }
 
     fn after(&self, expression: &Expression, now: i64) -> Option<i64> {
-        let next = expression.next_after(Timestamp::from_second(now).ok()?, &self.zone)?;
+        let next = expression.next_after(Timestamp::from_second(now).ok()?, self.zone())?;
         Some(next.as_second())
     }
 
@@ -283,8 +291,12 @@ impl CronTable {
     }
 
     fn shown(&self, seconds: i64) -> String {
-        let time = Timestamp::from_second(seconds).map(|time| time.to_zoned(self.zone.clone()));
+        let time = Timestamp::from_second(seconds).map(|time| time.to_zoned(self.zone().clone()));
         time.map(|time| time.to_string()).unwrap_or_default()
+    }
+
+    fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(TimeZone::system)
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -335,7 +347,7 @@ impl Crons for CronTable {
         if new.prompt.trim().is_empty() || new.prompt.chars().count() > PROMPT_CHARS_MAX {
             return Err(format!("`prompt` has 1 to {PROMPT_CHARS_MAX} characters"));
         }
-        if !new.durable && !self.fires {
+        if !new.durable && !self.fires.load(Ordering::Relaxed) {
             return Err("nobody is there when the time comes: this session ends with this call; set `durable` to keep it \
                         for the next session of `haft run` here"
                 .to_owned());

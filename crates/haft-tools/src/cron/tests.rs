@@ -336,7 +336,7 @@ async fn what_is_kept_is_told_once_by_whoever_is_first() {
     drop(late);
     clock.put(2 * 60 * 60);
     let next = table();
-    next.catch_up();
+    next.begin();
     assert_eq!(
         within(&next, 60).await,
         ["missed 2026-11-16T08:30:00"],

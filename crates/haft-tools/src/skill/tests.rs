@@ -62,7 +62,8 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
             dir.display()
         )
     );
-    assert_eq!(grants.rules(), ["Bash(git add *)", "Read"]);
+    let own = format!("Read(/{}/**)", dir.display());
+    assert_eq!(grants.rules(), [own.as_str(), "Bash(git add *)", "Read"]);
     let plain = call(skills(), &grants, json!({"name": "review", "arguments": "a.rs"})).await;
     let text = plain.outcome().map(Output::to_text).unwrap();
     assert!(text.ends_with("# Reviews code\n\nRead it twice.\n\nArguments: a.rs"), "{text}");
@@ -82,7 +83,7 @@ async fn what_was_trusted_counts_and_what_is_said_is_new() {
     let grants = MemoryGrants::default();
     let loaded = call(skills.clone(), &grants, json!({"name": "commit"})).await;
     assert!(loaded.outcome().unwrap().to_text().contains("Shout"));
-    assert_eq!(grants.rules(), ["Bash(git add *)", "Read"]);
+    assert_eq!(grants.rules()[1..], ["Bash(git add *)", "Read"]);
     fs::remove_dir_all(temp.path().join("commit")).unwrap();
     let gone = call(skills, &grants, json!({"name": "commit"})).await;
     assert!(gone.error().unwrap().message().contains("the skill `commit` can't be used"));

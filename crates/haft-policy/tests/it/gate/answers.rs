@@ -184,3 +184,41 @@ async fn rules_that_a_program_adds_count_like_answers() {
     session.holds("ask Write new.txt\nask Bash run 1").await;
     assert_eq!(session.room.load().remembered.len(), 1);
 }
+
+#[tokio::test]
+async fn what_is_allowed_for_a_turn_ends_with_it() {
+    use haft::ports::Grants as _;
+
+    let session = with(rules("-Bash(npm publish);+Bash(ls)")).open();
+    let allow = |rules: &[&str]| {
+        session.policy.allow_for_turn(&rules.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    allow(&["Bash(make *)", "Bash(npm *)", "Bash(ls)"]).unwrap();
+    session
+        .holds(
+            "allow Bash make x\nallow Bash npm test\nallow Bash ls\ndeny Bash npm publish\nask Write src/x",
+        )
+        .await;
+    assert!(allow(&["Bash(touch *)", "Bash(("]).is_err(), "all of them or none");
+    session.holds("ask Bash touch y").await;
+    // What the user says meanwhile stays, and so does what held before.
+    session.policy.add_rules(&["Bash(npm *)".into()], List::Allow, false).unwrap();
+    session.policy.end_turn();
+    session.holds("ask Bash make x\nallow Bash npm test\nallow Bash ls").await;
+    session.policy.end_turn();
+    session.holds("allow Bash ls").await;
+}
+
+#[tokio::test]
+async fn where_only_the_owner_allows_a_turn_allows_nothing() {
+    use haft::ports::Grants as _;
+
+    let room = crate::room::Room::new();
+    room.write(
+        "etc/settings.json",
+        &json!({"permissions": {"allowManagedPermissionRulesOnly": true}}).to_string(),
+    );
+    let session = with(json!({})).open_in(room, |setup| setup);
+    let said = session.policy.allow_for_turn(&["Bash(make)".into()]);
+    assert!(said.unwrap_err().contains("machine's owner"));
+}
