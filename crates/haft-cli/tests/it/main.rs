@@ -1,6 +1,7 @@
 //! The command line from outside: what it prints, where, and with which exit code.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
 
+mod agents;
 mod check;
 mod commands;
 mod dispatch;
@@ -31,3 +32,4 @@ mod settings;
 mod stage;
 mod terminal;
 mod trust;
+mod worktrees;

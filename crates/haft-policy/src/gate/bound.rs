@@ -6,9 +6,8 @@
 use haft::AnyTool;
 use haft::ports::{Authorizer, Because, PermissionMode, Request, Ruling};
 
-use super::case::Case;
-use super::verdict::{self, Outcome};
 use super::Policy;
+use super::verdict::Outcome;
 
 /// A policy in a mode of its own.
 #[derive(Clone)]
@@ -26,9 +25,7 @@ impl Policy {
 
 impl Authorizer for InMode {
     fn judge(&self, request: &Request<'_>) -> Ruling {
-        let inner = &*self.policy.0;
-        let case = Case::of(request, &inner.surroundings);
-        match verdict::judge(inner, &inner.live.sets(), self.mode, &case, false).outcome {
+        match self.policy.0.outcome(request, self.mode) {
             Outcome::Deny(because) => Ruling::Deny(because),
             Outcome::Ask(because) => Ruling::Ask(because),
             Outcome::Undecided(because) => Ruling::Undecided(because),
