@@ -124,7 +124,9 @@ impl Agents {
     }
 
     fn setup(&self) -> Result<Arc<Setup>, ToolError> {
-        locked(&self.setup).clone().ok_or_else(|| ToolError::new("the session is about to end; no agent is started"))
+        locked(&self.setup)
+            .clone()
+            .ok_or_else(|| ToolError::new("the session is about to end; no agent is started"))
     }
 
     /// The kind that is asked for.
@@ -217,7 +219,11 @@ impl Agents {
         let agent = Loop::new(engine, model.model.clone())
             .options(options(&setup.options, kind, &model, &workspace))
             .events(sink)
-            .session(Arc::new(Stops { hooks: setup.hooks.clone(), agent: name.clone(), kind: kind.name.clone() }))
+            .session(Arc::new(Stops {
+                hooks: setup.hooks.clone(),
+                agent: name.clone(),
+                kind: kind.name.clone(),
+            }))
             .handle(handle)
             .account(account.clone());
         let mut conversation = Conversation::new(model.model.wire());
@@ -390,7 +396,10 @@ impl Apart {
             Ok(losses) if losses.is_empty() => match self.worktree.remove(&losses, false, cx).await {
                 Ok(()) => "its worktree was removed: nothing was changed in it".to_owned(),
                 Err(error) => {
-                    format!("its worktree `{path}` (branch `{branch}`) was {kept} it can't be removed: {}", error.message())
+                    format!(
+                        "its worktree `{path}` (branch `{branch}`) was {kept} it can't be removed: {}",
+                        error.message()
+                    )
                 }
             },
             Ok(losses) => {
@@ -435,7 +444,8 @@ fn answer(
     account: &Account,
     worktree: Option<String>,
 ) -> Result<Output, ToolError> {
-    let many = |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
+    let many =
+        |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     let work = format!("{}, {}", many(outcome.turns, "turn"), many(outcome.calls.len() as u64, "call"));
     let text = outcome.text.trim();
     let worktree = worktree.map(|words| format!("\n\n[{words}]")).unwrap_or_default();
@@ -457,7 +467,9 @@ fn answer(
     };
     let last: String = text.chars().take(LAST_WORDS_CHARS_MAX).collect();
     let last = if last.is_empty() { String::new() } else { format!("\nits last words: {last}") };
-    Err(ToolError::new(format!("the agent `{name}` did not finish: {why}; it came as far as {work}{last}{worktree}")))
+    Err(ToolError::new(format!(
+        "the agent `{name}` did not finish: {why}; it came as far as {work}{last}{worktree}"
+    )))
 }
 
 fn say(request: &AgentRequest, line: &str) {
@@ -471,7 +483,9 @@ fn gone() -> ToolError {
 }
 
 fn too_deep() -> ToolError {
-    ToolError::senseless(format!("agents give tasks to agents at most {DEPTH_MAX} deep; do this one yourself"))
+    ToolError::senseless(format!(
+        "agents give tasks to agents at most {DEPTH_MAX} deep; do this one yourself"
+    ))
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

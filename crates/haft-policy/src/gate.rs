@@ -46,8 +46,8 @@ pub use explain::{
 };
 use live::Live;
 pub use meaning::Meaning;
-pub use unasked::IsFull;
 use twin::Twin;
+pub use unasked::IsFull;
 use unasked::Unasked;
 use verdict::Outcome;
 pub use verdict::{Misses, Open};

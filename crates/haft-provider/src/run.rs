@@ -339,7 +339,9 @@ impl Run<'_> {
         match () {
             () if over(options.max_turns, self.turns) => Some(Limit::Turns),
             () if over(options.max_tokens, spent.usage.total_tokens()) => Some(Limit::Tokens),
-            () if options.max_cost.zip(spent.cost).is_some_and(|(most, now)| now >= most) => Some(Limit::Cost),
+            () if options.max_cost.zip(spent.cost).is_some_and(|(most, now)| now >= most) => {
+                Some(Limit::Cost)
+            }
             () if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Some(Limit::Time),
             () => None,
         }

@@ -93,7 +93,8 @@ impl Default for Agent {
 
 /// The kinds that are always there.
 pub fn built_in_kinds() -> Vec<AgentKind> {
-    let kind = |name: &str, description: &str| AgentKind { name: name.into(), description: description.into() };
+    let kind =
+        |name: &str, description: &str| AgentKind { name: name.into(), description: description.into() };
     vec![
         kind(USUAL_KIND, "has all tools; for any task"),
         kind("explore", "only looks: finds files, code and facts, and says where they are"),

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft::ports::Port;
 use haft::{
-    Chars, Class, Content, Context, Effects, GuardDenied, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, Effects, GuardDenied, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
+    View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -110,7 +111,8 @@ impl Tool for EnterWorktree {
         cx.enter(&worktree.path).map_err(ToolError::new)?;
         let (path, branch) = (worktree.path.display(), &worktree.branch);
         let text = format!("working directory: {path}\nbranch: {branch}\n{entered}");
-        Ok(Output::from(Content::text(text)).with_view(View::titled(name).summary(format!("branch {branch}"))))
+        Ok(Output::from(Content::text(text))
+            .with_view(View::titled(name).summary(format!("branch {branch}"))))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {

@@ -60,7 +60,8 @@ impl Losses {
             count => Some(format!("{count} {more}")),
         };
         let files = many(self.files, "changed file", "changed files");
-        let commits = many(self.commits, "commit that no other branch has", "commits that no other branch has");
+        let commits =
+            many(self.commits, "commit that no other branch has", "commits that no other branch has");
         match (files, commits) {
             (Some(files), Some(commits)) => format!("{files} and {commits}"),
             (one, other) => one.or(other).unwrap_or_else(|| "nothing".to_owned()),
@@ -146,12 +147,14 @@ impl Worktree {
             path,
             commit.as_ref(),
         ];
-        git::change(cx, around, add).await.map_err(|error| match error.message().contains("already exists") {
-            true => ToolError::new(format!(
-                "a worktree or a branch `{}` is there already; give another name",
-                self.branch
-            )),
-            false => error,
+        git::change(cx, around, add).await.map_err(|error| {
+            match error.message().contains("already exists") {
+                true => ToolError::new(format!(
+                    "a worktree or a branch `{}` is there already; give another name",
+                    self.branch
+                )),
+                false => error,
+            }
         })?;
         if let Some(folder) = self.path.parent() {
             // It works without; the checkout's status only shows the folder then.
@@ -236,7 +239,8 @@ mod tests {
             assert!(name_fits(name).is_ok(), "{name}");
         }
         let long = "x".repeat(NAME_CHARS_MAX + 1);
-        for name in ["", ".", "..", "-f", "a/b", "a..b", "a.", "a.lock", "a b", "ä", "a\nb", "--force", &long] {
+        for name in ["", ".", "..", "-f", "a/b", "a..b", "a.", "a.lock", "a b", "ä", "a\nb", "--force", &long]
+        {
             assert!(name_fits(name).is_err(), "{name:?}");
         }
     }

@@ -34,19 +34,15 @@ struct State {
 }
 
 impl Heard {
-    pub(super) fn new(
-        agent: &str,
-        call: &str,
-        to: Arc<dyn RunSink>,
-        on_line: Option<OnAgentLine>,
-    ) -> Heard {
+    pub(super) fn new(agent: &str, call: &str, to: Arc<dyn RunSink>, on_line: Option<OnAgentLine>) -> Heard {
         Heard { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
     }
 
     /// How far it is, in words.
     pub(super) fn so_far(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let many = |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
+        let many =
+            |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
         let last = state.last.as_ref().map(|last| format!(", the last: {last}")).unwrap_or_default();
         format!("it came as far as {}, {}{last}", many(state.turns, "turn"), many(state.calls, "call"))
     }

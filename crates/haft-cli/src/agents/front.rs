@@ -46,7 +46,9 @@ pub(super) fn read(file: &str) -> Result<Front, String> {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut lines = file.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
     if lines.next().is_none_or(|(_, line)| line.trim_end() != "---") {
-        return Err("it has no head; the first line is `---`, then keys such as `name` and `description`".into());
+        return Err(
+            "it has no head; the first line is `---`, then keys such as `name` and `description`".into()
+        );
     }
     let mut front = Front::default();
     loop {
@@ -59,7 +61,9 @@ pub(super) fn read(file: &str) -> Result<Front, String> {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
-        let wrong = || format!("line {at}: `{}` is no `key: value`", line.trim().chars().take(60).collect::<String>());
+        let wrong = || {
+            format!("line {at}: `{}` is no `key: value`", line.trim().chars().take(60).collect::<String>())
+        };
         let (key, value) = line.split_once(':').ok_or_else(wrong)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if key.is_empty() || !key.chars().all(plain) {
@@ -70,7 +74,8 @@ pub(super) fn read(file: &str) -> Result<Front, String> {
         }
         let mut more = Vec::new();
         while let Some((_, next)) = lines.peek() {
-            let goes_on = next.starts_with([' ', '\t']) || next.trim_start().starts_with("- ") || next.is_empty();
+            let goes_on =
+                next.starts_with([' ', '\t']) || next.trim_start().starts_with("- ") || next.is_empty();
             if !goes_on || next.trim_end() == "---" {
                 break;
             }
@@ -98,7 +103,9 @@ fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
         if let Some(odd) = more.iter().find(|line| !line.starts_with("- ")) {
             return Err(format!("is a list, and `{odd}` is no item of it"));
         }
-        return Ok(Value::List(more.iter().map(|line| unquoted(line[2..].trim())).collect::<Result<_, _>>()?));
+        return Ok(Value::List(
+            more.iter().map(|line| unquoted(line[2..].trim())).collect::<Result<_, _>>()?,
+        ));
     }
     let whole = std::iter::once(first).chain(more.iter().copied()).collect::<Vec<_>>().join(" ");
     let whole = whole.trim();

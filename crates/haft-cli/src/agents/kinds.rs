@@ -134,10 +134,8 @@ fn fits(rule: &str, name: &str) -> bool {
 impl Kinds {
     /// The kinds of a session: a project's count more than the user's, and these more than those that are built in.
     pub(crate) fn load(given: &Given, common: &Common) -> Kinds {
-        let mut kinds = Kinds {
-            kinds: built_in_kinds().into_iter().map(Kind::built_in).collect(),
-            problems: Vec::new(),
-        };
+        let mut kinds =
+            Kinds { kinds: built_in_kinds().into_iter().map(Kind::built_in).collect(), problems: Vec::new() };
         let places = &given.places;
         for folder in [&places.claude_dir, &places.config_dir].into_iter().flatten() {
             kinds.add_folder(&folder.join(FOLDER), None, given);
@@ -281,7 +279,9 @@ fn names(at: usize, value: &Value, notes: &mut Vec<String>) -> Vec<String> {
     let (good, bad): (Vec<String>, Vec<String>) =
         value.list().into_iter().partition(|name| !name.contains(['(', ')', ' ']));
     for name in bad {
-        notes.push(format!("line {at}: `{name}` is no name of a tool and doesn't count; rules belong into settings"));
+        notes.push(format!(
+            "line {at}: `{name}` is no name of a tool and doesn't count; rules belong into settings"
+        ));
     }
     good
 }
@@ -312,7 +312,9 @@ mod tests {
             max_turns: Some(7),
         };
         assert_eq!(kind, expected);
-        assert!(fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore"));
+        assert!(
+            fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore")
+        );
     }
 
     #[test]

@@ -142,7 +142,9 @@ fn kinds_come_from_files_and_bad_ones_are_said() {
     room.write("work/.haft/agents/project.md", &file.replace("reviewer", "of-project"));
     let ran = play(&room, &["go", "--allow", "Write", "--output", "json"]);
     assert_eq!(results(&ran), ["Reviewed."], "{ran:?}");
-    for part in ["agent left out: ~/.config/haft/agents/broken.md: it has no head", "left out: .haft/agents; this"] {
+    for part in
+        ["agent left out: ~/.config/haft/agents/broken.md: it has no head", "left out: .haft/agents; this"]
+    {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     let tools = room.say(&["tools", "--all", "--format", "anthropic"]);
@@ -164,7 +166,10 @@ fn what_goes_wrong_says_how_far_it_came() {
             {"text": "Done."}
         ]),
         &[
-            ("LONG", json!([{"text": "First.", "tool_calls": [read]}, calls(&[read.clone()]), {"text": "Never."}])),
+            (
+                "LONG",
+                json!([{"text": "First.", "tool_calls": [read]}, calls(&[read.clone()]), {"text": "Never."}]),
+            ),
             ("LOST", json!([calls(&[read.clone()]), {"error": {"status": 401, "message": "bad key"}}])),
             ("MUTE", json!([{"text": " ", "stop": "end"}])),
         ],
@@ -179,7 +184,10 @@ fn what_goes_wrong_says_how_far_it_came() {
     );
     assert!(found[1].contains("did not finish") && found[1].contains("bad key"), "{found:?}");
     assert!(found[1].contains("2 turns, 1 call"), "{found:?}");
-    assert!(found[2].contains("no kind of agent `nobody`; `subagent_type` is one of: general, explore, plan, short"));
+    assert!(
+        found[2]
+            .contains("no kind of agent `nobody`; `subagent_type` is one of: general, explore, plan, short")
+    );
     assert!(found[3].contains("did not finish"), "{found:?}");
 }
 
@@ -207,10 +215,7 @@ fn agents_give_tasks_to_agents_but_not_for_ever() {
 fn what_agents_cost_counts_for_the_run() {
     let read = call("Read", json!({"file_path": "notes.txt"}));
     let turns = json!([calls(&[read.clone()]), calls(&[read.clone()]), calls(&[read]), {"text": "Read."}]);
-    let room = script(
-        json!([calls(&[agent("READ", json!({}))]), {"text": "Done."}]),
-        &[("READ", turns)],
-    );
+    let room = script(json!([calls(&[agent("READ", json!({}))]), {"text": "Done."}]), &[("READ", turns)]);
     let alone = object(&play(&with_script(r#"{"turns": [{"text": "Done."}]}"#), &["go", "--output", "json"]));
     let once = alone["usage"]["input_tokens"].as_u64().unwrap();
     let all = object(&play(&room, &["go", "--output", "json"]));
@@ -316,11 +321,23 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
             "NEVER",
             json!([
                 calls(&[call("Write", json!({"file_path": "began.txt", "content": ""}))]),
-                calls(&[call("Bash", json!({"command": "sleep 600"}))])]),
+                calls(&[call("Bash", json!({"command": "sleep 600"}))])
+            ]),
         )],
     );
     let script = room.path("script.json");
-    let args = ["run", "--script", script.to_str().unwrap(), "go", "--output", "json", "--allow", "Write", "--allow", "Bash"];
+    let args = [
+        "run",
+        "--script",
+        script.to_str().unwrap(),
+        "go",
+        "--output",
+        "json",
+        "--allow",
+        "Write",
+        "--allow",
+        "Bash",
+    ];
     let mut command = room.haft(args);
     command.env(crate::room::PATH, std::env::var_os(crate::room::PATH).unwrap());
     let child = command.spawn().unwrap();

@@ -71,14 +71,20 @@ fn files_and_commands_move_into_a_worktree_and_back() {
     let more: Vec<&str> = more.split(' ').collect();
     let found = results(&play(&room, &more));
     let at = room.path("work/.haft/worktrees/try");
-    assert!(found[1].starts_with("working directory: ROOM/work/.haft/worktrees/try\nbranch: haft/try"), "{found:#?}");
+    assert!(
+        found[1].starts_with("working directory: ROOM/work/.haft/worktrees/try\nbranch: haft/try"),
+        "{found:#?}"
+    );
     assert!(at.join("new.txt").exists() && at.join("by-command.txt").exists(), "{found:#?}");
     assert!(found[3].starts_with("ROOM/work/.haft/worktrees/try\nhaft/try"), "{found:#?}");
     assert!(found[4].contains("three"), "{found:#?}");
     assert!(found[5].contains("outside of the working directories"), "{found:#?}");
     assert!(!room.path("work/out.txt").exists());
     assert!(found[6].contains("you are in the worktree"), "{found:#?}");
-    assert!(found[7].contains("stays in `ROOM/work/.haft/worktrees/try`, on the branch `haft/try`"), "{found:#?}");
+    assert!(
+        found[7].contains("stays in `ROOM/work/.haft/worktrees/try`, on the branch `haft/try`"),
+        "{found:#?}"
+    );
     assert!(found[8].starts_with("ROOM/work\n") && !found[8].contains("new.txt"), "{found:#?}");
     // What is left is found by git, and not in the way of the checkout.
     let work = room.path("work");
@@ -173,9 +179,7 @@ fn rules_of_the_checkout_hold_in_a_worktree() {
 
 #[test]
 fn an_agent_can_work_in_a_worktree_of_its_own() {
-    let task = |prompt: &str| {
-        json!({"name": "Agent", "input": {"description": "a task", "prompt": prompt, "isolation": "worktree"}})
-    };
+    let task = |prompt: &str| json!({"name": "Agent", "input": {"description": "a task", "prompt": prompt, "isolation": "worktree"}});
     let write = call("Write", json!({"file_path": "new.txt", "content": "x"}));
     let script = json!({
         "turns": [{"tool_calls": [task("CHANGE"), task("LOOK")]}, {"text": "Done."}],

@@ -71,9 +71,8 @@ impl Twin {
         let paths = touched.flat_map(|path| [&*path.at.real, &*path.at.given]);
         let move_out =
             std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| Move::of(root, path))?;
-        let workspace = Workspace::new(move_out.path(request.workspace.cwd()))
-            .or_else(|_| Workspace::new(root))
-            .ok()?;
+        let workspace =
+            Workspace::new(move_out.path(request.workspace.cwd())).or_else(|_| Workspace::new(root)).ok()?;
         let mut effects = effects.clone();
         let moved = |path: &mut ResolvedPath| {
             path.at.given = move_out.path(&path.at.given);

@@ -85,11 +85,8 @@ impl Player {
             let turn = Turn { text: Some(side.text.clone()), ..Turn::default() };
             return self.say(wire, &turn, &seen, body);
         }
-        let part = self
-            .script
-            .agents
-            .iter()
-            .find(|part| fits(&part.when, &seen.first, None) != part.when.not);
+        let part =
+            self.script.agents.iter().find(|part| fits(&part.when, &seen.first, None) != part.when.not);
         let turns = part.map_or(&self.script.turns, |part| &part.turns);
         let Some(turn) = turns.get(seen.turn) else {
             let (all, next) = (turns.len(), seen.turn + 1);

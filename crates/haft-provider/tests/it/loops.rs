@@ -6,7 +6,8 @@ use std::time::Duration;
 use haft::testing::scripted;
 use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
 use haft_provider::run::{
-    Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink, Session, ToolEvents,
+    Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
+    Session, ToolEvents,
 };
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::stream::Delta;
@@ -634,7 +635,8 @@ async fn events_are_json() {
 /// Words of other agents go in before the next turn, stop nothing, and keep a run going that would have ended.
 #[tokio::test]
 async fn posted_words_go_in_with_the_next_turn() {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
+    let (slow, handle) =
+        scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let heard = |word: &str| json!([{"prompt": true, "contains": word}]);
     let script = json!({"turns": [
@@ -708,7 +710,8 @@ async fn a_script_plays_other_turns_to_other_first_words() {
     for wire in [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini] {
         for (prompt, expected, turns) in [("go", "main", 1), ("a CHILD's task", "child", 2)] {
             let mut conversation = Conversation::new(wire);
-            let outcome = Loop::new(engine(), model(script.clone(), wire)).run(&mut conversation, prompt).await;
+            let outcome =
+                Loop::new(engine(), model(script.clone(), wire)).run(&mut conversation, prompt).await;
             assert_eq!((outcome.text.as_str(), outcome.turns), (expected, turns), "{wire:?} {prompt}");
         }
     }

@@ -31,7 +31,8 @@ fn text(result: &ToolResult) -> String {
 
 #[tokio::test]
 async fn the_model_is_told_of_kinds_and_the_port_what_is_wanted() {
-    let agents = ScriptedSubAgents::new().then("found").then_fail(ToolError::new("it got lost")).then("again");
+    let agents =
+        ScriptedSubAgents::new().then("found").then_fail(ToolError::new("it got lost")).then("again");
     let engine = engine(&agents);
     let description = engine.snapshot().find("Task").unwrap().tool().description().to_owned();
     assert!(description.starts_with("Gives a task to another agent"), "{description}");
