@@ -66,6 +66,10 @@ impl Move {
 impl Twin {
     /// The twin of a call that touches a worktree of this checkout, or is made in one.
     pub(super) fn of(root: &Path, request: &Request<'_>) -> Option<Twin> {
+        // It makes a worktree as git has it, and changes no file of it.
+        if request.name == "EnterWorktree" && !request.external {
+            return None;
+        }
         let effects = request.effects;
         let touched = effects.reads.iter().chain(&effects.writes).chain(&effects.deletes);
         let paths = touched.flat_map(|path| [&*path.at.real, &*path.at.given]);
