@@ -147,7 +147,7 @@ fn kinds_come_from_files_and_bad_ones_are_said() {
     {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
-    let tools = room.say(&["tools", "--all", "--format", "anthropic"]);
+    let tools = room.say(&["tools", "--all", "--format", "json"]);
     assert!(tools.stdout.contains("reviewer: Reviews changes"), "{}", tools.stdout);
     assert!(!tools.stdout.contains("of-project"), "a project's count once it is trusted");
 }
@@ -321,7 +321,7 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
             "NEVER",
             json!([
                 calls(&[call("Write", json!({"file_path": "began.txt", "content": ""}))]),
-                calls(&[call("Bash", json!({"command": "sleep 600"}))])
+                calls(&[call("Bash", json!({"command": "touch sleeps.txt; sleep 600"}))])
             ]),
         )],
     );
@@ -342,7 +342,7 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
     command.env(crate::room::PATH, std::env::var_os(crate::room::PATH).unwrap());
     let child = command.spawn().unwrap();
     let began = Instant::now();
-    while !room.path("work/began.txt").exists() {
+    while !room.path("work/sleeps.txt").exists() {
         assert!(began.elapsed() < Duration::from_secs(60), "the agent never began");
         std::thread::yield_now();
     }

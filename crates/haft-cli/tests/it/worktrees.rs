@@ -168,6 +168,7 @@ fn rules_of_the_checkout_hold_in_a_worktree() {
     let mut args = ALLOWED.to_vec();
     args.extend(["--deny", "Edit(/src/main.rs)", "--deny", "Read(/notes.txt)"]);
     let found = results(&play(&room, &args));
+    assert!(found[0].starts_with("working directory"), "{found:#?}");
     for at in [1, 2, 3] {
         assert!(found[at].contains("denied by rule"), "{at}: {found:#?}");
     }
