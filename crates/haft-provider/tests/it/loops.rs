@@ -684,7 +684,8 @@ async fn what_others_spend_counts_towards_the_limit() {
     let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "Done."}]});
     let account = Account::new();
     let other = account.child();
-    let spent = haft_provider::Usage { input_tokens: 900_000, ..haft_provider::Usage::default() };
+    let mut spent = haft_provider::Usage::default();
+    spent.input_tokens = 900_000;
     other.add(&spent, None);
     let mut conversation = Conversation::new(Wire::Anthropic);
     let options = RunOptions::new().max_tokens(1_000_000);
