@@ -15,13 +15,14 @@ mod live;
 mod meaning;
 mod mode;
 mod repeat;
+mod twin;
 mod unasked;
 mod unknown;
 mod verdict;
 mod walls;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::files::Hidden;
@@ -33,7 +34,7 @@ use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
-use crate::rule::{BadRule, Lint, Place, Rule, Touch};
+use crate::rule::{BadRule, Lint, Place, Rule, Touch, Verdict};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -45,6 +46,7 @@ pub use explain::{
 };
 use live::Live;
 pub use meaning::Meaning;
+use twin::Twin;
 pub use unasked::IsFull;
 use unasked::Unasked;
 use verdict::Outcome;
@@ -279,9 +281,22 @@ fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
 }
 
 impl Inner {
-    /// What rules and mode say of a call.
-    fn outcome(&self, case: &Case<'_>) -> Outcome {
-        verdict::judge(self, &self.live.sets(), self.live.mode(), case, false).outcome
+    /// What rules say of a call in a mode.
+    fn outcome(&self, request: &Request<'_>, mode: PermissionMode) -> Outcome {
+        let sets = self.live.sets();
+        let outcome =
+            verdict::judge(self, &sets, mode, &Case::of(request, &self.surroundings), false).outcome;
+        let Some(twin) = Twin::of(&self.surroundings.anchors.cwd, request) else { return outcome };
+        let request = twin.request(request);
+        let rules = sets.of(mode);
+        let decision = rules.decide(&Case::of(&request, &self.surroundings).subject);
+        let because = || decision.by.map_or_else(|| Because::by("the rules"), |id| rules.rule(id).because());
+        match (decision.verdict, &outcome) {
+            (_, Outcome::Deny(_)) => outcome,
+            (Verdict::Deny, _) => Outcome::Deny(because()),
+            (Verdict::Ask, Outcome::Undecided(_) | Outcome::Allow(_)) => Outcome::Ask(because()),
+            _ => outcome,
+        }
     }
 
     /// Whether a call that would ask is denied, and why.
@@ -328,8 +343,7 @@ impl Inner {
 impl Authorizer for Policy {
     fn judge(&self, request: &Request<'_>) -> Ruling {
         let inner = &*self.0;
-        let case = Case::of(request, &inner.surroundings);
-        let outcome = inner.outcome(&case);
+        let outcome = inner.outcome(request, inner.live.mode());
         let outcome = match outcome {
             Outcome::Allow(because) if inner.live.mode() != PermissionMode::BypassPermissions => {
                 inner.guard.see(request).map_or(Outcome::Allow(because), Outcome::Ask)
@@ -380,14 +394,20 @@ impl Authorizer for Policy {
     }
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
-        let case = Case::of(request, &self.0.surroundings);
+        let surroundings = &self.0.surroundings;
         let sets = self.0.live.sets();
         // All rules: what stops doesn't depend on the mode.
-        if !sets.rules.decide(&case.subject).leaves_out {
+        let leaves_out =
+            |request: &Request<'_>| sets.rules.decide(&Case::of(request, surroundings).subject).leaves_out;
+        let twin = Twin::of(&surroundings.anchors.cwd, request);
+        if !leaves_out(request) && !twin.as_ref().is_some_and(|twin| leaves_out(&twin.request(request))) {
             return None;
         }
-        let tool = request.name.to_owned();
-        Some(Hidden::new(move |path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some()))
+        let (tool, move_out) = (request.name.to_owned(), twin.map(|twin| twin.move_out().clone()));
+        Some(Hidden::new(move |path| {
+            let stops = |path: &Path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some();
+            stops(path) || move_out.as_ref().is_some_and(|move_out| stops(&move_out.path(path)))
+        }))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {

@@ -127,6 +127,11 @@ impl Queue {
         let event = match event {
             RunEvent::Model(Delta::Text(text)) => return self.text(text, None),
             RunEvent::Model(Delta::CallInput { call, json }) => return self.text(json, Some(call)),
+            // Of other agents only the calls are shown, and those carry their names.
+            RunEvent::Agent { event, .. } => match *event {
+                RunEvent::Tool(event) => RunEvent::Tool(event),
+                _ => return,
+            },
             event => event,
         };
         let passing = matches!(

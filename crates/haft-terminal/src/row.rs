@@ -226,10 +226,13 @@ impl Layout<'_> {
         line.append(&Line::of(&row.tool, Style::BOLD).cut(columns.name));
         line.pad_to(4 + columns.name + 2);
         let title_end = 4 + columns.name + 2 + columns.title;
-        line.append(
-            &Line::plain(&body::title(&row.view.title, self.cwd))
-                .cut(title_end - line.width().min(title_end)),
-        );
+        let mut title = Line::default();
+        if &*row.agent != "main" {
+            // Agents work side by side, so each call says whose it is.
+            title.push(&format!("{} ", row.agent), Style::DIM);
+        }
+        title.append(&Line::plain(&body::title(&row.view.title, self.cwd)));
+        line.append(&title.cut(title_end - line.width().min(title_end)));
         line.pad_to(title_end + 2);
         let (summary, below) = self.summary(row);
         line.append(&summary.cut(columns.summary));

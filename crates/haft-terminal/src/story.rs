@@ -399,6 +399,12 @@ impl Story {
             }
             _ => {}
         }
+        if !main && row.is_done() {
+            // The call that its agent works for is still open, and there may be hundreds of these.
+            let row = self.rows.remove(at);
+            self.end_text();
+            self.put_rows(vec![row]);
+        }
     }
 
     fn in_background(&mut self, result: &ToolResult) {

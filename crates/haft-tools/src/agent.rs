@@ -143,7 +143,7 @@ impl Tool for Agent {
         ToolSpec::new("Agent")
             .alias("Task")
             .description(words)
-            .group("agents")
+            .group("agent")
             .feature("agents")
             .listed_class(Class::Delegating)
             .result_limit(Chars(RESULT_CHARS))

@@ -60,7 +60,7 @@ impl Tool for EnterWorktree {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("EnterWorktree")
-            .group("worktrees")
+            .group("git")
             .feature("worktrees")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))

@@ -63,7 +63,7 @@ impl Tool for ExitWorktree {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ExitWorktree")
-            .group("worktrees")
+            .group("git")
             .feature("worktrees")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))

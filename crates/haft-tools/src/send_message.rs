@@ -41,7 +41,7 @@ impl Tool for SendMessage {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("SendMessage")
-            .group("agents")
+            .group("agent")
             .feature("agents")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))

@@ -164,7 +164,9 @@ impl Kinds {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Kind> {
-        self.kinds.iter().find(|kind| kind.name == name)
+        let other = if name == "general-purpose" { haft_tools::agent::USUAL_KIND } else { name };
+        let exact = self.kinds.iter().find(|kind| kind.name == name);
+        exact.or_else(|| self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(other)))
     }
 
     /// Adds the kinds of a folder; files of one that has a root don't lead out of it.

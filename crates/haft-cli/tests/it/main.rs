@@ -1,6 +1,7 @@
 //! The command line from outside: what it prints, where, and with which exit code.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
 
+mod agents;
 mod browser;
 mod check;
 mod commands;
@@ -39,3 +40,4 @@ mod tool_naughty;
 mod tool_pages;
 mod trust;
 mod web;
+mod worktrees;

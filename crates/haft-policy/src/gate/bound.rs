@@ -26,9 +26,7 @@ impl Policy {
 
 impl Authorizer for InMode {
     fn judge(&self, request: &Request<'_>) -> Ruling {
-        let inner = &*self.policy.0;
-        let case = Case::of(request, &inner.surroundings);
-        match verdict::judge(inner, &inner.live.sets(), self.mode, &case, false).outcome {
+        match self.policy.0.outcome(request, self.mode) {
             Outcome::Deny(because) => Ruling::Deny(because),
             Outcome::Ask(because) => Ruling::Ask(because),
             Outcome::Undecided(because) => Ruling::Undecided(because),

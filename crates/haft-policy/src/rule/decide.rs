@@ -288,6 +288,10 @@ impl<'r> Judge<'r, '_> {
             Spec::Argument(spec) => spec.matches(subject.input, needs),
             Spec::Called(spec) => match (tool::called(&rule.tool, subject.input), needs) {
                 (Some((name, full)), Needs::One) => spec.matches(&name) || spec.matches(&full),
+                // Both are names of the same agent.
+                (Some((name, full)), Needs::All) if tool::current(&rule.tool) == "Agent" => {
+                    spec.matches(&name) || spec.matches(&full)
+                }
                 (Some((_, full)), Needs::All) => spec.matches(&full),
                 (None, _) => false,
             },

@@ -84,9 +84,15 @@ pub(super) fn has_argument(tool: &str, name: &str) -> bool {
 pub(super) fn called(tool: &str, input: &Value) -> Option<(String, String)> {
     let field = |names: &[&str]| names.iter().find_map(|name| input.get(name)?.as_str());
     if tool == "Agent" {
-        // Without a type it is the general one.
+        // Without a type it is the general one. Some have two names: ours, and that of the conventions.
         let name = field(&["subagent_type", "agent"]).unwrap_or("general-purpose");
-        return Some((name.to_owned(), name.to_owned()));
+        let (ours, theirs) = match &*name.to_ascii_lowercase() {
+            "general" | "general-purpose" => ("general", "general-purpose"),
+            "explore" => ("explore", "Explore"),
+            "plan" => ("plan", "Plan"),
+            _ => (name, name),
+        };
+        return Some((ours.to_owned(), theirs.to_owned()));
     }
     let name = field(&["skill", "name", "command"])?.trim().trim_start_matches('/');
     let arguments = field(&["args", "arguments"]).unwrap_or_default().trim();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use haft::testing::scripted;
 use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
 use haft_provider::run::{
-    Ended, Handle, Limit, Loop, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink, Session, ToolEvents,
+    Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
+    Session, ToolEvents,
 };
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::stream::Delta;
@@ -629,4 +630,90 @@ async fn events_are_json() {
         assert!(kinds.contains(&kind.to_owned()), "{kind} in {kinds:?}");
     }
     assert_eq!(kinds.last().unwrap(), "ended");
+}
+
+/// Words of other agents go in before the next turn, stop nothing, and keep a run going that would have ended.
+#[tokio::test]
+async fn posted_words_go_in_with_the_next_turn() {
+    let (slow, handle) =
+        scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
+    let engine = Engine::new(Registry::new().with(slow).unwrap());
+    let heard = |word: &str| json!([{"prompt": true, "contains": word}]);
+    let script = json!({"turns": [
+        {"tool_calls": [{"name": "slow"}]},
+        {"text": "Nearly.", "expect": heard("first")},
+        {"text": "Done.", "expect": heard("second")}]});
+    let run = Handle::new();
+    let (late, posted) = (run.clone(), std::sync::atomic::AtomicBool::new(false));
+    let sink = move |event: RunEvent| {
+        if let RunEvent::Model(Delta::Text(_)) = event
+            && !posted.swap(true, std::sync::atomic::Ordering::SeqCst)
+        {
+            late.post("second").unwrap();
+        }
+    };
+    let looped = Loop::new(engine, model(script, Wire::Anthropic)).handle(run.clone()).events(Arc::new(sink));
+    let mut conversation = Conversation::new(Wire::Anthropic);
+    let outcome = async {
+        let working = looped.run(&mut conversation, "go");
+        let meanwhile = async {
+            let call = handle.started().await;
+            run.post("first").unwrap();
+            haft::testing::let_tasks_run().await;
+            assert!(!call.is_dropped(), "nothing is stopped by it");
+            call.succeed("done");
+        };
+        tokio::join!(working, meanwhile).0
+    }
+    .await;
+    assert_eq!((outcome.text.as_str(), outcome.turns), ("Done.", 3), "{:?}", outcome.ended);
+    assert_eq!(run.post("too late"), Err(NotPosted::Ended));
+}
+
+#[tokio::test]
+async fn a_full_queue_takes_no_more() {
+    let run = Handle::new();
+    let most = haft_provider::limits::WAITING_MESSAGES_MAX;
+    assert!((0..most).all(|at| run.post(at.to_string()).is_ok()));
+    assert_eq!(run.post("more"), Err(NotPosted::Full));
+}
+
+/// Limits are judged over everybody who works for the same run.
+#[tokio::test]
+async fn what_others_spend_counts_towards_the_limit() {
+    let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "Done."}]});
+    let account = Account::new();
+    let other = account.child();
+    let mut spent = haft_provider::Usage::default();
+    spent.input_tokens = 900_000;
+    other.add(&spent, None);
+    let mut conversation = Conversation::new(Wire::Anthropic);
+    let options = RunOptions::new().max_tokens(1_000_000);
+    let run = |account: Account| {
+        Loop::new(engine(), model(script.clone(), Wire::Anthropic)).options(options.clone()).account(account)
+    };
+    let outcome = run(account.child()).run(&mut conversation, "go").await;
+    assert_eq!(outcome.ended, Ended::Finished);
+    assert!(outcome.usage.input_tokens < 900_000, "what it cost itself");
+    assert!(account.spent().usage.input_tokens > 900_000);
+    other.add(&spent, None);
+    let mut conversation = Conversation::new(Wire::Anthropic);
+    let outcome = run(account.child()).run(&mut conversation, "go").await;
+    assert_eq!((outcome.ended, outcome.turns), (Ended::Limit(Limit::Tokens), 0));
+}
+
+#[tokio::test]
+async fn a_script_plays_other_turns_to_other_first_words() {
+    let script = json!({
+        "turns": [{"text": "main"}],
+        "agents": [{"when": {"contains": "CHILD"}, "turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "child"}]}],
+    });
+    for wire in [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini] {
+        for (prompt, expected, turns) in [("go", "main", 1), ("a CHILD's task", "child", 2)] {
+            let mut conversation = Conversation::new(wire);
+            let outcome =
+                Loop::new(engine(), model(script.clone(), wire)).run(&mut conversation, prompt).await;
+            assert_eq!((outcome.text.as_str(), outcome.turns), (expected, turns), "{wire:?} {prompt}");
+        }
+    }
 }

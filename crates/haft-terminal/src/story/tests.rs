@@ -247,3 +247,24 @@ proptest! {
         prop_assert!(told.live(50).is_empty());
     }
 }
+
+/// An agent may make hundreds of calls while the one that it works for is open.
+#[test]
+fn calls_of_other_agents_go_out_as_they_end_under_their_names() {
+    let of_agent = |what: What| {
+        let call = CallRef { index: 0, id: "x".into(), tool: "Read".into() };
+        let mut event = made(Some(call), what);
+        event.agent = "explore-1".into();
+        let event = Box::new(RunEvent::Tool(event));
+        RunEvent::Agent { agent: "explore-1".into(), call: "c0".into(), event }
+    };
+    let mut told = Told::new(100);
+    told.ready(0, "Agent", json!({})).replied().started(0, "Agent", "explore-1: find it");
+    told.event(of_agent(What::Started { view: View::titled("a.rs"), input: Arc::new(json!({})) }));
+    let live = told.live(10);
+    assert!(live.len() == 2 && live[1].contains("Read") && live[1].contains("explore-1 a.rs"), "{live:?}");
+    told.event(of_agent(What::Finished(result("found", false))));
+    let out = told.take();
+    assert!(out.len() == 1 && out[0].contains("explore-1"), "{out:?}");
+    assert_eq!(told.live(10).len(), 1, "the call that it works for is still open");
+}

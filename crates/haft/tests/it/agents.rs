@@ -400,3 +400,64 @@ async fn a_worker_has_what_its_ancestor_holds() {
     edits.started().await.succeed("at last");
     other.results().await.check(["o ok: at last"]);
 }
+
+/// An agent that moved works where it is: what is around it is outside, and so for those that it gives tasks to.
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_moved_is_the_childs_too() {
+    let dir = Dir::new();
+    let workspace = dir.workspace();
+    dir.file("w/inner/a", "");
+    dir.file("w/b", "");
+    let (look, looks) = file("look", |path| Effects::reads(path));
+    let (enter, enters) = scripted("enter").effects(|_| Effects::none()).build();
+    let change = |engine: Engine| engine.workspace(workspace);
+    let parent = Parent::new(vec![look, enter], change).await;
+    let engine = parent.caller.as_engine().clone();
+    let begin =
+        |engine: &Engine, tool: &str, input: Value| tokio::spawn(engine.turn().run([call(tool, input)]));
+    let entering = begin(&engine, "enter", json!({}));
+    let inside = enters.started().await;
+    inside.context().enter(std::path::Path::new("inner")).unwrap();
+    assert!(inside.context().enter(std::path::Path::new("/")).unwrap_err().contains("outside"));
+    assert_eq!(inside.context().entered().unwrap().file_name().unwrap(), "inner");
+    inside.succeed("there");
+    entering.await.unwrap();
+
+    let reading = begin(&engine, "look", json!({"path": "a"}));
+    let call = looks.started().await;
+    assert!(call.context().cwd().ends_with("w/inner"), "{:?}", call.context().cwd());
+    assert!(call.context().move_to(std::path::Path::new("..")).is_err(), "nobody moves out by that");
+    let child = engine.child("worker", parent.caller.registry().clone(), call.context());
+    let of_child = begin(&child, "look", json!({"path": "a"}));
+    let inner = looks.started().await;
+    assert!(inner.context().cwd().ends_with("w/inner"));
+    inner.succeed("a");
+    assert!(!of_child.await.unwrap()[0].is_error());
+    for engine in [&engine, &child] {
+        let outside = begin(engine, "look", json!({"path": "../b"})).await.unwrap();
+        assert_eq!(outside[0].error_kind(), Some(ErrorKind::Denied), "it asks, and nobody is there");
+    }
+    call.succeed("a");
+    assert!(!reading.await.unwrap()[0].is_error());
+    let leaving = begin(&engine, "enter", json!({}));
+    let inside = enters.started().await;
+    inside.context().leave();
+    inside.succeed("back");
+    leaving.await.unwrap();
+    let reading = begin(&engine, "look", json!({"path": "b"}));
+    looks.started().await.succeed("b");
+    assert!(!reading.await.unwrap()[0].is_error());
+}
+
+/// A person who is asked is told which agent asks.
+#[tokio::test(start_paused = true)]
+async fn a_question_names_the_agent() {
+    let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
+    let write = any(plain("write", Effects::changes("x.io")));
+    let parent = Parent::new(vec![write], |engine| engine.ask(asker.clone())).await;
+    assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
+    assert_eq!(kind(&parent.child("worker", &["write"]), "write").await, None);
+    let asked: Vec<Option<String>> =
+        asker.approvals().iter().map(|approval| approval.agent.clone()).collect();
+    assert_eq!(asked, [None, Some("worker".to_owned())]);
+}

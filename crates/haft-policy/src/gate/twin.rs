@@ -1,0 +1,126 @@
+//! Worktrees of agents: what rules deny or ask of the checkout's files they deny or ask of the same files in a worktree.
+//!
+//! A rule is anchored where its settings are, so `Edit(/migrations/**)` says nothing of `.haft/worktrees/x/migrations`. But a
+//! worktree is the same project once more, and moving into one must not lift a rule. So a call that touches one is looked at
+//! twice: as it is, and as it would be in the checkout. Only denials and questions of rules count the second time; what
+//! rules allow in the checkout is not allowed in a worktree by that.
+
+use std::path::{Path, PathBuf};
+
+use haft::Workspace;
+use haft::effects::resolved::{Resolved, ResolvedPath};
+use haft::ports::Request;
+use serde_json::Value;
+
+use crate::settings::UNPROTECTED_FOLDERS;
+
+/// A call as it would be in the checkout.
+pub(super) struct Twin {
+    effects: Resolved,
+    input: Value,
+    workspace: Workspace,
+    move_out: Move,
+}
+
+/// From a worktree to the checkout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Move {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+impl Move {
+    /// The one for a path in a worktree of this checkout.
+    fn of(root: &Path, path: &Path) -> Option<Move> {
+        UNPROTECTED_FOLDERS.iter().find_map(|folder| {
+            let folder = root.join(folder);
+            let name = path.strip_prefix(&folder).ok()?.components().next()?;
+            Some(Move { from: folder.join(name), to: root.to_owned() })
+        })
+    }
+
+    /// A path of the worktree as the checkout's; others as they are.
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix(&self.from) {
+            Ok(rest) if rest.as_os_str().is_empty() => self.to.clone(),
+            Ok(rest) => self.to.join(rest),
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    /// The same in every text of an input.
+    fn input(&self, input: &Value) -> Value {
+        match input {
+            Value::String(text) => {
+                text.replace(&*self.from.to_string_lossy(), &self.to.to_string_lossy()).into()
+            }
+            Value::Array(items) => items.iter().map(|item| self.input(item)).collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, value)| (name.clone(), self.input(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Twin {
+    /// The twin of a call that touches a worktree of this checkout, or is made in one.
+    pub(super) fn of(root: &Path, request: &Request<'_>) -> Option<Twin> {
+        // It makes a worktree as git has it, and changes no file of it.
+        if request.name == "EnterWorktree" && !request.external {
+            return None;
+        }
+        let effects = request.effects;
+        let touched = effects.reads.iter().chain(&effects.writes).chain(&effects.deletes);
+        let paths = touched.flat_map(|path| [&*path.at.real, &*path.at.given]);
+        let move_out =
+            std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| Move::of(root, path))?;
+        let workspace =
+            Workspace::new(move_out.path(request.workspace.cwd())).or_else(|_| Workspace::new(root)).ok()?;
+        let mut effects = effects.clone();
+        let moved = |path: &mut ResolvedPath| {
+            path.at.given = move_out.path(&path.at.given);
+            path.at.real = move_out.path(&path.at.real);
+        };
+        effects.reads.iter_mut().for_each(moved);
+        effects.writes.iter_mut().for_each(moved);
+        effects.deletes.iter_mut().for_each(moved);
+        Some(Twin { effects, input: move_out.input(request.input), workspace, move_out })
+    }
+
+    /// The call as it would be in the checkout.
+    pub(super) fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        let mut twin = *request;
+        (twin.effects, twin.input, twin.workspace) = (&self.effects, &self.input, &self.workspace);
+        twin
+    }
+
+    /// From its paths to the checkout's.
+    pub(super) fn move_out(&self) -> &Move {
+        &self.move_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_of_a_worktree_are_the_checkouts() {
+        let of = |path: &str| Move::of(Path::new("/w"), Path::new(path));
+        let found = of("/w/.haft/worktrees/x/a/b").unwrap();
+        assert_eq!(found.path(Path::new("/w/.haft/worktrees/x/a/b")), Path::new("/w/a/b"));
+        assert_eq!(found.path(Path::new("/w/.haft/worktrees/x")), Path::new("/w"));
+        assert_eq!(found.path(Path::new("/w/.haft/worktrees/y/a")), Path::new("/w/.haft/worktrees/y/a"));
+        assert_eq!(
+            found.input(&json!({"command": "cat /w/.haft/worktrees/x/a", "n": [1, "b"]})),
+            json!({"command": "cat /w/a", "n": [1, "b"]})
+        );
+        assert!(of("/w/.claude/worktrees/x").is_some());
+        for path in ["/w/a", "/w/.haft/worktrees", "/v/.haft/worktrees/x", "/w/.haft/settings.json"] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+}
