@@ -1,5 +1,5 @@
 //! Rules and addresses against tables, requests against servers on the loopback.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and speak as tests do")]
 
 mod addresses;
 mod faults;
