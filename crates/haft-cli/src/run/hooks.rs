@@ -102,11 +102,12 @@ impl Session for Fired {
 
     fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            if let Some(words) = match &self.behind {
+            let ended = match &self.behind {
                 Some(behind) => behind.next().await,
                 None => None,
-            } {
-                return Some(words);
+            };
+            if ended.is_some() {
+                return ended;
             }
             if !self.hooks.hears_stop() {
                 return None;

@@ -1,3 +1,5 @@
+//! What the tool asks of its port, and what it says of bad input.
+
 use std::sync::Arc;
 
 use haft::ports::Isolation;
