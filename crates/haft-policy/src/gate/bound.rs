@@ -7,8 +7,7 @@ use haft::AnyTool;
 use haft::ports::{Authorizer, Because, PermissionMode, Request, Ruling};
 
 use super::Policy;
-use super::case::Case;
-use super::verdict::{self, Outcome};
+use super::verdict::Outcome;
 
 /// A policy in a mode of its own.
 #[derive(Clone)]
