@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::{RecordError, Recorder};
+use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, Output, ToolCall, ToolError, ToolResult};
 use haft_journal::{Began, CallState, Durability, Journal, Options, Record, Recovered, Redactor, Store};
 use haft_policy::settings::{self, JournalSettings};
@@ -29,6 +29,52 @@ const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KE
 /// The most of a title, in characters.
 const TITLE_CHARS_MAX: usize = 80;
 const DAY: u64 = 24 * 60 * 60;
+
+/// Whether a session is kept.
+#[derive(Clone, Default)]
+pub(crate) enum Journaled {
+    /// Nobody wants it, or there is no place for it.
+    #[default]
+    Not,
+    In(Arc<Keeping>),
+    /// It should be and can't: what can't be recorded is not done.
+    Broken(String),
+}
+
+impl Journaled {
+    /// The engine's recorder, where there is to be one.
+    pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        match self {
+            Journaled::Not => None,
+            Journaled::In(keeping) => Some(Arc::new(keeping.journal.clone())),
+            Journaled::Broken(words) => Some(Arc::new(Broken(words.clone()))),
+        }
+    }
+
+    pub(crate) fn keeping(&self) -> Option<&Arc<Keeping>> {
+        match self {
+            Journaled::In(keeping) => Some(keeping),
+            _ => None,
+        }
+    }
+}
+
+/// A journal that could not be opened.
+struct Broken(String);
+
+impl Recorder for Broken {
+    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        let message = format!(
+            "{}; set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings",
+            self.0
+        );
+        Box::pin(async move { Err(RecordError { message }) })
+    }
+
+    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
 
 /// Keeps a run in its journal.
 pub(crate) struct Keeping {
@@ -46,8 +92,8 @@ impl Keeping {
         settings: &JournalSettings,
         (id, began): (&str, Began),
         lookup: Lookup<'_>,
-    ) -> Option<Arc<Keeping>> {
-        let state = state.filter(|_| settings.enabled())?;
+    ) -> Journaled {
+        let Some(state) = state.filter(|_| settings.enabled()) else { return Journaled::Not };
         let store = Store::at(state);
         // What can't be removed is tried again next time.
         let days = settings.keep_days().unwrap_or(haft_journal::limits::KEPT_DAYS);
@@ -58,21 +104,15 @@ impl Keeping {
         );
         match store.open(id, began, options(settings, lookup)) {
             Ok((journal, _)) => {
-                Some(Arc::new(Keeping { journal, tools: Mutex::default(), told: AtomicBool::new(false) }))
+                let (tools, told) = (Mutex::default(), AtomicBool::new(false));
+                Journaled::In(Arc::new(Keeping { journal, tools, told }))
             }
             Err(error) => {
-                output::warning(&format!(
-                    "this session is not kept: {}",
-                    output::one_line(&error.to_string())
-                ));
-                None
+                let words = output::one_line(&error.to_string());
+                output::warning(&format!("this session can't be kept, so nothing is changed in it: {words}"));
+                Journaled::Broken(words)
             }
         }
-    }
-
-    /// The engine's recorder.
-    pub(crate) fn recorder(&self) -> Arc<dyn Recorder> {
-        Arc::new(self.journal.clone())
     }
 
     /// A name for people: what was said first.

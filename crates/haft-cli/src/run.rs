@@ -44,7 +44,7 @@ use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given;
 use crate::interrupt::Interrupts;
-use crate::kept::{Keeping, Resumed};
+use crate::kept::{Journaled, Keeping, Resumed};
 use crate::mcp::sample::ModelSampler;
 use crate::session::{self, Lent, Links, Pool, Session};
 use crate::{Exit, Usage, output};
@@ -122,8 +122,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let given = &session.given;
     let state = given.places.state_dir.as_deref();
     let keeping = Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), &lookup);
-    if let Some(keeping) = &keeping {
-        let recorder = keeping.recorder();
+    if let Some(recorder) = keeping.recorder() {
         session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
     }
     let talk = Kept { keeping, resumed: resumed.zip(talked) };
@@ -231,7 +230,7 @@ struct Play {
 /// What is kept of a run, and what it goes on from.
 #[derive(Default)]
 struct Kept {
-    keeping: Option<Arc<Keeping>>,
+    keeping: Journaled,
     resumed: Option<(Resumed, Conversation)>,
 }
 
@@ -244,7 +243,7 @@ impl Kept {
         };
         if let Some(first) = first {
             conversation.say(first);
-            if let Some(keeping) = &self.keeping {
+            if let Some(keeping) = self.keeping.keeping() {
                 keeping.begins(&conversation);
             }
         }
@@ -253,14 +252,14 @@ impl Kept {
 
     /// What a session that goes on says first; a new one is named after it.
     fn said(&self, words: &str) {
-        if let (Some(keeping), None) = (&self.keeping, &self.resumed) {
+        if let (Some(keeping), None) = (self.keeping.keeping(), &self.resumed) {
             keeping.title(words);
         }
     }
 
     /// A loop that keeps what is said.
     fn keeps(&self, agent: Loop) -> Loop {
-        match &self.keeping {
+        match self.keeping.keeping() {
             Some(keeping) => agent.keeper(keeping.clone()),
             None => agent,
         }
@@ -306,13 +305,13 @@ impl Kept {
 
     /// The conversation begins again.
     fn begins(&self, conversation: &Conversation) {
-        if let Some(keeping) = &self.keeping {
+        if let Some(keeping) = self.keeping.keeping() {
             keeping.begins(conversation);
         }
     }
 
     fn ended(&self, why: &Ended) {
-        if let Some(keeping) = &self.keeping {
+        if let Some(keeping) = self.keeping.keeping() {
             keeping.ended(why.word());
         }
     }

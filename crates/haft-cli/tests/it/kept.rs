@@ -125,8 +125,13 @@ fn a_journal_that_can_not_be_written_stops_changes_and_not_looking() {
     room.write("script.json", SCRIPT);
     // A session's folder can't be made where a file is.
     room.write("home/.local/state/haft/sessions", "");
-    let ran = room.run(allowed(&room, &["do it"]), "");
-    assert!(ran.stderr.contains("this session is not kept"), "{ran:?}");
+    let ran = room.run(allowed(&room, &["--output", "json", "do it"]), "");
+    assert!(ran.stderr.contains("can't be kept, so nothing is changed"), "{ran:?}");
+    let outcome: Value = serde_json::from_str(&ran.stdout.replace(":T", ":0")).unwrap();
+    let errors: Vec<bool> =
+        outcome["calls"].as_array().unwrap().iter().map(|call| call["is_error"] == true).collect();
+    assert_eq!(errors, [false, true, true], "{ran:?}");
+    assert!(!room.path("work/made.txt").exists() && !room.path("work/begun").exists());
 }
 
 #[test]
