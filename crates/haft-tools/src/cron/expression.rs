@@ -233,7 +233,7 @@ impl Expression {
                     }
                     (AmbiguousOffset::Gap { .. }, true) => {}
                     (AmbiguousOffset::Fold { .. }, hourly) => {
-                        found.clone().earlier().into_iter().for_each(&mut take);
+                        found.earlier().into_iter().for_each(&mut take);
                         if hourly {
                             found.later().into_iter().for_each(&mut take);
                         }
