@@ -227,18 +227,21 @@ impl Folder {
         if let Some(known) = known.filter(|known| known.changed == Some(changed)) {
             return Ok(Some(known.clone()));
         }
+        let id = id(path);
+        // Nothing that a command puts into a folder makes it something else.
+        let same = known.filter(|known| known.id.is_none() || known.id == id);
         let known = match above {
             None => Some(Kind::Git),
             Some(Kind::Git | Kind::Worktree) if path.ends_with("worktrees") => Some(Kind::Worktrees),
             Some(Kind::Git | Kind::Worktree) => Some(Kind::Modules),
             Some(Kind::Worktrees) => Some(Kind::Worktree),
-            Some(Kind::Modules) => None,
+            Some(Kind::Modules) => same.map(|known| known.kind),
         };
         let (names, is_administration) = names(path, known)?;
         let kind = known.unwrap_or(if is_administration { Kind::Git } else { Kind::Modules });
         let changed = (!nested::is_fresh(found.ctime())).then_some(changed);
         let (held, inside, sequences) = Default::default();
-        let mut folder = Folder { kind, id: id(path), held, made: false, changed, inside, sequences };
+        let mut folder = Folder { kind, id, held, made: false, changed, inside, sequences };
         for (name, is_folder) in names {
             let text = name.to_str().unwrap_or_default();
             match kind {
@@ -274,7 +277,8 @@ fn names(path: &Path, kind: Option<Kind>) -> Result<(Vec<(OsString, bool)>, bool
         // There may be many that are free, and none of them is needed where that is known.
         let free = match kind {
             Some(kind @ (Kind::Git | Kind::Worktree)) => is_free(kind, text),
-            Some(_) => false,
+            // Where folders are expected, a file that was put aside is nothing.
+            Some(_) => text.contains(ASIDE) && entry.file_type().is_ok_and(|kind| kind.is_file()),
             None => !is_folder && is_free(Kind::Git, text) && !MARKS.contains(&text),
         };
         if free {

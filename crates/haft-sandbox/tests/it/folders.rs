@@ -223,6 +223,12 @@ async fn every_folder_that_git_takes_for_one_of_its_own_is_held() {
             "git -C wt status",
         ),
         (
+            "a folder of modules that is made to look like one",
+            lib(""),
+            &[&["touch .git/modules/p/HEAD", config]],
+            STATUS,
+        ),
+        (
             "a repository without a configuration",
             "git init -q s; git -C s commit -qm i --allow-empty; rm s/.git/config".into(),
             &[&["POISON > s/.git/config"]],

@@ -202,7 +202,7 @@ impl Round<'_, '_> {
         if is_open || !undo::is_there(&path) || placeholders::stands(&path) {
             return;
         }
-        match path.file_name().is_some_and(is_obeyed) {
+        match path.file_name().is_some_and(is_obeyed) || path.is_symlink() {
             true => self.ground.take_away(path.clone(), self.said),
             // It may be all that is left of something: `mv HEAD old`.
             false => {
