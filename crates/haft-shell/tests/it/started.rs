@@ -878,21 +878,10 @@ fn shells_behind_rare_starters() {
     ] {
         finds(&format!("{starter} rm x"));
     }
-    for text in [
-        "scriptlive -c 'rm x' log",
-        "asciinema rec -c 'rm x' f",
-        "sbatch --wrap 'rm x'",
-        "sbatch --wrap='rm x'",
-        "vagrant ssh -c 'rm x'",
-        "watchman-make -p '*.c' --run 'rm x'",
-        "ansible localhost -m shell -a 'rm x'",
-        "concurrently 'ls' 'rm x'",
-        "pueue add 'rm x'",
-        "pueue add -- rm x",
-        "pdsh -w host rm x",
-    ] {
-        finds(text);
-    }
+    let texts = "scriptlive -c 'rm x' log|asciinema rec -c 'rm x' f|sbatch --wrap 'rm x'|sbatch --wrap='rm x'|\
+                 vagrant ssh -c 'rm x'|watchman-make -p '*.c' --run 'rm x'|ansible localhost -m shell -a 'rm x'|\
+                 concurrently 'ls' 'rm x'|pueue add 'rm x'|pueue add -- rm x|pdsh -w host rm x";
+    texts.split('|').for_each(finds);
     for quiet in [
         "ssh-agent --help",
         "ssh-agent -k",
