@@ -195,16 +195,17 @@ async fn resources_and_prompts_of_servers_ask() {
             with(rules(&format!("{allowing}; -Read(.env); -WebFetch(domain:evil.io); ?mcp__asked"))).open();
         session
             .holds(
-                r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}
+                &r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}
                    allow GetMcpPrompt {"server": "s", "name": "p"}
                    ask ReadMcpResource {"server": "other", "uri": "note://1"}
                    ask GetMcpPrompt {"server": "other", "name": "p"}
-                   allow ReadMcpResource {"server": "s", "uri": "file://@/work/a.txt"}
-                   deny ReadMcpResource {"server": "s", "uri": "file://@/work/.env"}
-                   deny ReadMcpResource {"server": "s", "uri": "FILE:@/work/%2eenv"}
+                   allow ReadMcpResource {"server": "s", "uri": "file://@/HERE/a.txt"}
+                   deny ReadMcpResource {"server": "s", "uri": "file://@/HERE/.env"}
+                   deny ReadMcpResource {"server": "s", "uri": "FILE:@/HERE/%2eenv"}
                    ask ReadMcpResource {"server": "s", "uri": "file:///etc/passwd"}
                    allow ReadMcpResource {"server": "s", "uri": "https://x.io/a"}
-                   deny ReadMcpResource {"server": "s", "uri": "https://evil.io/a"}"#,
+                   deny ReadMcpResource {"server": "s", "uri": "https://evil.io/a"}"#
+                    .replace("HERE", "work"),
             )
             .await;
     }
