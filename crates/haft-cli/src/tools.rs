@@ -126,6 +126,9 @@ pub(crate) struct Row {
     aliases: Vec<String>,
     /// What the model is told of it.
     description: String,
+    /// The JSON Schema of its input.
+    #[cfg_attr(test, schemars(with = "serde_json::Map<String, serde_json::Value>"))]
+    input_schema: serde_json::Value,
     /// Whether the model has to search for it before it is shown the schema.
     deferred: bool,
     /// Whether it can be called now.
@@ -202,6 +205,7 @@ impl Row {
             unconfined: tool.spec().runs_in_child(),
             aliases: tool.aliases().to_vec(),
             description: tool.description().to_owned(),
+            input_schema: tool.input_schema().clone(),
             deferred: false,
             offered: false,
             withheld: None,

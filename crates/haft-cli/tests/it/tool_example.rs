@@ -73,8 +73,6 @@ pub(crate) struct Played {
     pub(crate) effects: Value,
     /// The tool in the list of `haft tools --format json`.
     pub(crate) row: Value,
-    /// Its definition for MCP clients.
-    pub(crate) definition: Value,
     /// What a tracer wrote to `trace.txt`.
     pub(crate) trace: String,
 }
@@ -115,7 +113,6 @@ impl Example {
         let effects =
             self.ask(tool, &room, &site, &["check", tool, &self.input.to_string(), "--output", "json"]);
         let rows = self.ask(tool, &room, &site, &["tools", "--format", "json", "--all"]);
-        let definitions = self.ask(tool, &room, &site, &["tools", "--format", "mcp", "--all"]);
         let of_tool = |list: &Value| {
             let found = list.as_array().unwrap().iter().find(|one| one["name"] == tool);
             found.cloned().unwrap_or_else(|| panic!("{tool} isn't in the list of tools"))
@@ -127,7 +124,6 @@ impl Example {
             output: self.same(&site.unfill(&output)),
             effects: effects["effects"].clone(),
             row: of_tool(&rows),
-            definition: of_tool(&definitions),
             trace: room.plain(&trace),
         }
     }

@@ -63,14 +63,14 @@ pub(crate) fn listed() -> Vec<String> {
 }
 
 fn page(example: &Example, played: &Played) -> String {
-    let Played { row, definition, effects, output, .. } = played;
+    let Played { row, effects, output, .. } = played;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut page = format!("# {}\n\n", text(&row["name"]));
     page.push_str("Made by `cargo xtask docs` from the tool and a played example; change it there.\n\n");
     page.push_str(&format!("{}\n\n", facts(row)));
     page.push_str(&format!("{}\n\n", text(&row["description"])));
     page.push_str("## Input\n\n");
-    page.push_str(&inputs(definition["inputSchema"].as_object().unwrap()));
+    page.push_str(&inputs(row["input_schema"].as_object().unwrap()));
     page.push_str("\n## Effects\n\n");
     page.push_str(&format!("The example declares: {}.\n\n", text(&effects["summary"])));
     page.push_str(&format!("## Example\n\n{}\n\n", example.about));
