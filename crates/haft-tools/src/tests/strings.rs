@@ -61,7 +61,8 @@ fn calls() -> Vec<(&'static str, Value, Vec<&'static str>)> {
 
 #[test]
 fn naughty_strings_in_every_field_are_an_error_or_a_result() {
-    let room = Room::with(&[("f", "x\n"), ("w/keep", "")]);
+    let room = Room::in_memory();
+    room.put("f", "x\n");
     #[cfg(feature = "notebooks")]
     room.put("n.ipynb", crate::notebook::tests::SAMPLE);
     for text in naughty() {
@@ -87,7 +88,7 @@ fn naughty_strings_in_every_field_are_an_error_or_a_result() {
 /// A content of naughty strings goes in and comes out as it was.
 #[test]
 fn naughty_strings_are_written_and_changed_to_the_byte() {
-    let room = Room::new();
+    let room = Room::in_memory();
     let all = naughty();
     for text in all.iter().filter(|text| !text.is_empty()).step_by(4) {
         room.text("Write", json!({"file_path": "f", "content": format!("[{text}]")}));
