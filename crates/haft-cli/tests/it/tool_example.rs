@@ -182,6 +182,7 @@ impl Example {
         };
         let result = &found["result"];
         let output = match &result["output"] {
+            _ if result["is_error"] == true => result["error"]["message"].as_str().unwrap().to_owned(),
             Value::String(text) => text.clone(),
             other => serde_json::to_string_pretty(other).unwrap(),
         };
