@@ -15,7 +15,7 @@ use crate::{Exit, Usage, hooks, output, session, turn};
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    carry_out(session::open(common)?, &args.tool, args.input.as_deref(), args.output, &interrupts)
+    carry_out(session::open_once(common)?, &args.tool, args.input.as_deref(), args.output, &interrupts)
 }
 
 /// Makes one call in a session, and prints what came of it.

@@ -16,7 +16,7 @@ use crate::{Exit, Usage, hooks, output, session, turn};
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, tasks, links, .. } = session::open(common)?;
+    let Session { engine, hooks, tasks, links, .. } = session::open_once(common)?;
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
 fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open(common)?;
+    let mut session = session::open_once(common)?;
     let planned = std::mem::take(&mut session.links.planned);
     let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     if let Err(why) = &found.plan {

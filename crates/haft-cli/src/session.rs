@@ -75,6 +75,11 @@ pub(crate) fn open(common: &Common) -> Result<Session, Usage> {
     open_with(common, &|name| std::env::var_os(name))
 }
 
+/// The same for the calls of one command line, which have no memory of others.
+pub(crate) fn open_once(common: &Common) -> Result<Session, Usage> {
+    said(make(common, &|name| std::env::var_os(name), Purpose::Once, None)?)
+}
+
 /// The same with another environment than that of this process.
 pub(crate) fn open_with(common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
     said(make(common, lookup, Purpose::Run, None)?)
@@ -98,7 +103,7 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
 /// What all sessions of a server stand on.
 pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    Ground::read(|given| core(given, common, lookup), common, lookup)
+    Ground::read(|given| core(given, common, lookup, Purpose::Run), common, lookup)
 }
 
 /// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
@@ -113,8 +118,10 @@ pub(crate) fn base(ground: Ground, tell: impl Fn(String) -> String) -> Result<Ba
 /// What a session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// To run calls.
+    /// To run calls, as long as somebody has some.
     Run,
+    /// To run the calls of one command line.
+    Once,
     /// To say what would become of them: nothing is made for it.
     Look,
 }
@@ -127,7 +134,7 @@ fn said(session: Session) -> Result<Session, Usage> {
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose, id: Option<&str>) -> Result<Session, Usage> {
     let id = id.map_or_else(hooks::session_id, str::to_owned);
-    assemble(|given| core(given, common, lookup), common, lookup, (purpose, id))
+    assemble(|given| core(given, common, lookup, purpose), common, lookup, (purpose, id))
 }
 
 fn assemble(

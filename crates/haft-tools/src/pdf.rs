@@ -22,6 +22,13 @@ use hayro::{PixmapSettings, RenderCache, RenderSettings};
 
 use crate::pictures::{EDGE_MAX, Picture};
 
+/// How many pages of a PDF from the web are read.
+#[cfg(feature = "web")]
+const WEB_PAGES_MAX: usize = 200;
+/// How much text of one is taken, in bytes.
+#[cfg(feature = "web")]
+const WEB_BYTES_MAX: usize = 1024 * 1024;
+
 /// Characters that are kept of one page.
 const PAGE_CHARS_MAX: usize = 200_000;
 /// How much a page is enlarged at most, so that small print can be read.
@@ -40,6 +47,25 @@ pub(crate) struct PageText {
     pub(crate) unreadable: usize,
     /// Whether pictures are drawn on it.
     pub(crate) has_pictures: bool,
+}
+
+/// The text of a document that came from elsewhere: its first pages, for who reads a page of the web.
+///
+/// # Errors
+/// In words: why it can't be read.
+#[cfg(feature = "web")]
+pub(crate) fn text(bytes: &[u8]) -> Result<String, String> {
+    let document = Document::open(bytes.to_vec())?;
+    let pages = document.pages();
+    let mut text = String::new();
+    document.texts(0..pages.min(WEB_PAGES_MAX), |at, page| {
+        text.push_str(&format!("Page {} of {pages}\n\n{}\n\n", at + 1, page.text.trim()));
+        text.len() < WEB_BYTES_MAX
+    });
+    if pages > WEB_PAGES_MAX {
+        text.push_str(&format!("[{} more pages are left out]\n", pages - WEB_PAGES_MAX));
+    }
+    Ok(text)
 }
 
 impl Document {

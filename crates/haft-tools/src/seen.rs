@@ -8,7 +8,8 @@
 //! Once all of a file was known and it has changed, only all of it makes it known again: pages from the first line to
 //! the end. One page, or an edit of one place, tells nothing about the rest.
 //!
-//! Nothing is refused for not having been read: a single `haft call` has no memory. The memory has a bound; what was
+//! What was never read may still be replaced where a host has no memory between calls, as a single `haft call` has none;
+//! a host that has one says so ([`Seen::reads_first`]). The memory has a bound; what was
 //! not used for longest is forgotten, and then counts as never read.
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ const FILES_MAX: usize = 4_096;
 pub struct Seen {
     memory: Arc<Mutex<Memory>>,
     checkpoints: Checkpoints,
+    reads_first: bool,
 }
 
 #[derive(Default)]
@@ -113,6 +115,18 @@ impl Hash {
 }
 
 impl Seen {
+    /// A memory that lasts: a file that the session has not read is not replaced.
+    #[must_use]
+    pub fn reads_first(mut self, reads_first: bool) -> Seen {
+        self.reads_first = reads_first;
+        self
+    }
+
+    /// Whether a file has to be read before it is replaced, and wasn't.
+    pub(crate) fn is_unread(&self, cx: &Context, path: &Path, now: &Metadata) -> bool {
+        self.reads_first && now.len > 0 && self.lock().find(&Key::of(cx, path), now.id).is_none()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

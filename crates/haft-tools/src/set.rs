@@ -27,6 +27,8 @@ pub struct BuiltIns {
     bash: Bash,
     #[cfg(feature = "browser")]
     browser: Browser,
+    #[cfg(feature = "files")]
+    reads_first: bool,
     #[cfg(feature = "skills")]
     skill: Skill,
     #[cfg(feature = "web")]
@@ -62,6 +64,14 @@ impl BuiltIns {
         self
     }
 
+    /// Whether a file has to be read before `Write` replaces it: where calls of a session come one after another. Default:
+    /// no.
+    #[cfg(feature = "files")]
+    pub fn reads_first(mut self, reads_first: bool) -> BuiltIns {
+        self.reads_first = reads_first;
+        self
+    }
+
     /// These skills. Without any the tool is there and not offered.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: Skill) -> BuiltIns {
@@ -94,7 +104,7 @@ impl BuiltIns {
         #[cfg(feature = "cron")]
         tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
         #[cfg(feature = "files")]
-        tools.extend(files());
+        tools.extend(files(self.reads_first));
         #[cfg(feature = "planning")]
         tools.extend(planning());
         #[cfg(feature = "shell")]
@@ -109,7 +119,7 @@ impl BuiltIns {
         #[cfg(feature = "tasks")]
         tools.extend(tasks());
         #[cfg(feature = "web")]
-        tools.extend([built_in(self.web.0), built_in(self.web.1)]);
+        tools.extend(web(self.web));
         #[cfg(feature = "worktrees")]
         tools.extend([built_in(self.enter_worktree), built_in(ExitWorktree)]);
         tools.sort_by(|one, other| one.name().cmp(other.name()));
@@ -118,8 +128,8 @@ impl BuiltIns {
 }
 
 #[cfg(feature = "files")]
-fn files() -> Vec<AnyTool> {
-    let seen = Seen::default();
+fn files(reads_first: bool) -> Vec<AnyTool> {
+    let seen = Seen::default().reads_first(reads_first);
     vec![
         built_in(ApplyPatch::new(&seen)),
         built_in(Diff),
@@ -147,6 +157,13 @@ fn planning() -> Vec<AnyTool> {
         built_in(ExitPlanMode::new(&plans)),
         built_in(VerifyPlan::new(&plans)),
     ]
+}
+
+#[cfg(feature = "web")]
+fn web((fetch, search): (WebFetch, WebSearch)) -> [AnyTool; 2] {
+    #[cfg(feature = "pdf")]
+    let fetch = fetch.pdf(pdf::text);
+    [built_in(fetch), built_in(search)]
 }
 
 #[cfg(feature = "tasks")]

@@ -26,8 +26,8 @@ const NOTE_BYTES: usize = 64;
 /// Writes a whole file: creates it, with the directories that lead to it, or replaces all that is in it.
 ///
 /// Use it for new files, and for files that change nearly everywhere; for a change in a part of a file use Edit. Read a
-/// file that exists before you replace it: what you don't write again is gone. A file that changed since it was read in
-/// this session is not replaced.
+/// file that exists before you replace it: what you don't write again is gone. A file that was not read in this session,
+/// or that changed since, is not replaced.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct WriteInput {
     /// Path of the file: absolute, or relative to the working directory.
@@ -88,6 +88,14 @@ impl Tool for Write {
             return Err(ToolError::new(format!(
                 "`{shown}` has changed on disk since it was read, and was not written; \
                  read all of it again, then write what it shall be"
+            )));
+        }
+        if let Some(Existing { metadata, .. }) = &old
+            && self.seen.is_unread(cx, &path, metadata)
+        {
+            return Err(ToolError::new(format!(
+                "`{shown}` exists and was not read in this session, so it was not written: what you don't know would be \
+                 gone; read it first, or change a part of it with Edit"
             )));
         }
         let written = cx.files().write(&path, input.content.as_bytes(), WriteMode::Replace).await?;

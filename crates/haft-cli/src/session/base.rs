@@ -142,14 +142,14 @@ impl Base {
         let confined = processes::is_wanted(ground.common.no_sandbox, wanted);
         let starter = super::started_by(if confined { Starter::confined() } else { Starter::unconfined() });
         let must = wanted.fail_if_unavailable.clone();
-        let must = must.filter(|must| must.value && confined && purpose == Purpose::Run);
+        let must = must.filter(|must| must.value && confined && purpose != Purpose::Look);
         let processes: Arc<dyn Processes> = Arc::new(children(&starter, &ground.given));
         let base = Base { ground, starter, processes, purpose };
         let (policy, findings) = base.policy(base.ground.common.non_interactive)?;
         let Ground { common, given, workspace, state, .. } = &base.ground;
         let around = surroundings(common, given, workspace, state, id);
         let sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
-        if !confined && purpose == Purpose::Run {
+        if !confined && purpose != Purpose::Look {
             super::browser::asks_by(sandbox.network.clone());
         }
         base.starter.plan(sandbox);
@@ -164,7 +164,7 @@ impl Base {
     /// Rules, mode and answers, and what is doubtful about them. Answers are those of whoever gets it.
     pub(crate) fn policy(&self, non_interactive: bool) -> Result<(Policy, Findings), Usage> {
         let (full, misses): (IsFull, Misses) = match self.purpose {
-            Purpose::Run => {
+            Purpose::Run | Purpose::Once => {
                 let (full, misses) = (self.starter.clone(), self.starter.clone());
                 (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
             }

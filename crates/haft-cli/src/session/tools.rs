@@ -9,7 +9,7 @@ use haft::{Registry, Snapshot};
 use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Skill, scripts};
 
 use super::workspace::{real, reason};
-use super::{browser, kit, web};
+use super::{Purpose, browser, kit, web};
 use crate::Usage;
 use crate::agents::kinds::Kinds;
 use crate::args::Common;
@@ -32,13 +32,19 @@ fn bash(lookup: Lookup<'_>, given: &Given) -> Result<Bash, Usage> {
 }
 
 /// The tools that are built in.
-pub(super) fn core(given: &Given, common: &Common, lookup: Lookup<'_>) -> Result<Registry, Usage> {
+pub(super) fn core(
+    given: &Given,
+    common: &Common,
+    lookup: Lookup<'_>,
+    purpose: Purpose,
+) -> Result<Registry, Usage> {
     let (fetch, search) = web::tools(given, lookup)?;
     let tools = BuiltIns::new()
         .agent(Agent::new(Kinds::load(given, common).told()))
         .bash(bash(lookup, given)?)
         .browser(browser::browser(lookup, given))
         .skill(Skill::new(kit::skills(given, common)))
+        .reads_first(purpose != Purpose::Once)
         .web(fetch, search)
         .worktrees(EnterWorktree::of(&given.places.cwd))
         .tools();

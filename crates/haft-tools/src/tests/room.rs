@@ -26,11 +26,20 @@ impl Room {
         Room::at(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
     }
 
+    /// A session that remembers what it has read.
+    pub(crate) fn remembering() -> Room {
+        Room::of(tempfile::tempdir().unwrap(), crate::BuiltIns::new().reads_first(true))
+    }
+
     fn at(temp: TempDir) -> Room {
+        Room::of(temp, crate::BuiltIns::new())
+    }
+
+    fn of(temp: TempDir, tools: crate::BuiltIns) -> Room {
         let names = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
         let permissions =
             names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
-        let engine = Engine::new(Registry::new().with(crate::core()).unwrap())
+        let engine = Engine::new(Registry::new().with(tools.tools()).unwrap())
             .workspace(Workspace::new(temp.path()).unwrap())
             .permissions(permissions);
         Room { temp, engine }

@@ -131,3 +131,19 @@ fn who_is_asked_sees_the_change_to_a_file_that_is_there() {
     assert!(matches!(&asked.view.body[..], [Part::Code { .. }]), "{asked:?}");
     assert!(!asked.destructive);
 }
+
+#[test]
+fn where_a_session_remembers_a_file_is_read_before_it_is_replaced() {
+    let room = Room::remembering();
+    room.put("there.txt", "one\n");
+    room.put("empty.txt", "");
+    let (_, refused) = room.error("Write", write("there.txt", "two\n"));
+    assert!(refused.contains("was not read in this session"), "{refused}");
+    assert_eq!(room.content("there.txt"), "one\n");
+    room.text("Write", write("empty.txt", "x\n"));
+    room.text("Write", write("new.txt", "x\n"));
+    room.text("Write", write("new.txt", "y\n"));
+    room.text("Read", json!({"file_path": "there.txt"}));
+    room.text("Write", write("there.txt", "two\n"));
+    assert_eq!(room.content("there.txt"), "two\n");
+}
