@@ -1,6 +1,7 @@
 //! From flags and environment to an engine that is ready for calls.
 
 mod base;
+#[cfg(feature = "browser")]
 mod browser;
 mod confine;
 mod kit;
@@ -8,6 +9,7 @@ mod pool;
 mod said;
 mod servers;
 mod tools;
+#[cfg(feature = "web")]
 mod web;
 mod workspace;
 

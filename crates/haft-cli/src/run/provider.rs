@@ -23,6 +23,7 @@ use crate::{Usage, given, output};
 /// The order in which a key decides who is asked.
 const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
 
+#[cfg(feature = "web")]
 /// How many tokens an answer of a small model may have.
 const SMALL_TOKENS_MAX: u64 = 4_000;
 
@@ -202,6 +203,7 @@ fn full_name(provider: Provider, name: &str) -> Option<&str> {
     }
 }
 
+#[cfg(feature = "web")]
 /// A small model beside the one of a run, with the address and the key of its provider. Nothing is sent yet.
 ///
 /// # Errors

@@ -149,6 +149,7 @@ impl Base {
         let Ground { common, given, workspace, state, .. } = &base.ground;
         let around = surroundings(common, given, workspace, state, id);
         let sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
+        #[cfg(feature = "browser")]
         if !confined && purpose != Purpose::Look {
             super::browser::asks_by(sandbox.network.clone());
         }

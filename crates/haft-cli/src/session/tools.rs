@@ -8,8 +8,12 @@ use haft::results::Readers;
 use haft::{Registry, Snapshot};
 use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Skill, scripts};
 
+#[cfg(feature = "browser")]
+use super::browser;
+#[cfg(feature = "web")]
+use super::web;
 use super::workspace::{real, reason};
-use super::{Purpose, browser, kit, web};
+use super::{Purpose, kit};
 use crate::Usage;
 use crate::agents::kinds::Kinds;
 use crate::args::Common;
@@ -38,16 +42,20 @@ pub(super) fn core(
     lookup: Lookup<'_>,
     purpose: Purpose,
 ) -> Result<Registry, Usage> {
-    let (fetch, search) = web::tools(given, lookup)?;
     let tools = BuiltIns::new()
         .agent(Agent::new(Kinds::load(given, common).told()))
         .bash(bash(lookup, given)?)
-        .browser(browser::browser(lookup, given))
-        .skill(Skill::new(kit::skills(given, common)))
         .reads_first(purpose != Purpose::Once)
-        .web(fetch, search)
-        .worktrees(EnterWorktree::of(&given.places.cwd))
-        .tools();
+        .skill(Skill::new(kit::skills(given, common)))
+        .worktrees(EnterWorktree::of(&given.places.cwd));
+    #[cfg(feature = "browser")]
+    let tools = tools.browser(browser::browser(lookup, given));
+    #[cfg(feature = "web")]
+    let tools = {
+        let (fetch, search) = web::tools(given, lookup)?;
+        tools.web(fetch, search)
+    };
+    let tools = tools.tools();
     Registry::new().with(tools).map_err(|error| Usage(error.to_string()))
 }
 
