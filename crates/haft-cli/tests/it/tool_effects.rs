@@ -20,17 +20,15 @@ fn every_tool_touches_only_what_it_declares() {
         println!("skipped: there is no strace");
         return;
     }
-    let mut undeclared = Vec::new();
-    for (tool, example) in tool_example::all() {
-        if let Some(missing) = example.missing() {
-            println!("skipped: the example of {tool} needs {missing}");
-            continue;
-        }
-        let (touched, effects) = traced(&tool, &example, true);
-        let (alone, _) = traced(&tool, &example, false);
-        let found = undeclared_of(&touched, &alone, &effects);
-        undeclared.extend(found.into_iter().map(|touch| format!("{tool}: {touch:?}")));
-    }
+    let found = tool_example::each(|tool, example| {
+        let (touched, effects) = traced(tool, example, true);
+        let (alone, _) = traced(tool, example, false);
+        undeclared_of(&touched, &alone, &effects)
+    });
+    let undeclared: Vec<String> = found
+        .into_iter()
+        .flat_map(|(tool, touched)| touched.into_iter().map(move |touch| format!("{tool}: {touch:?}")))
+        .collect();
     assert!(undeclared.is_empty(), "touched, but not declared:\n{}", undeclared.join("\n"));
 }
 

@@ -90,6 +90,33 @@ pub(crate) fn all() -> BTreeMap<String, Example> {
     examples
 }
 
+/// Does something with each example that this machine can play, a few at a time.
+pub(crate) fn each<T: Send>(work: impl Fn(&str, &Example) -> T + Sync) -> Vec<(String, T)> {
+    const AT_ONCE: usize = 4;
+    let examples: Vec<(String, Example)> = all().into_iter().collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let done = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((tool, example)) =
+                    examples.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    if let Some(missing) = example.missing() {
+                        println!("skipped: the example of {tool} needs {missing}");
+                        continue;
+                    }
+                    let came = work(tool, example);
+                    done.lock().unwrap().push((tool.clone(), came));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by(|one, other| one.0.cmp(&other.0));
+    done
+}
+
 impl Example {
     /// Plays it; `wrap` may put another program before `haft`.
     pub(crate) fn play(&self, tool: &str, wrap: impl FnOnce(Command, &Room) -> Command) -> Played {

@@ -87,6 +87,8 @@ impl Live {
         self.browser("Target.closeTarget", json!({"targetId": target})).await?;
         self.gone(&target).await;
         let mut book = self.book();
+        // On a slow machine it may be told later that it is gone; nobody is to see it until then.
+        book.tabs.retain(|tab| tab.target != target);
         book.guard.grants.take_refused();
         book.take_notes();
         Ok(())

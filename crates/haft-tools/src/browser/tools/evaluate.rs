@@ -32,7 +32,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// doesn't show or to do what the other tools can't; clicks and typing are more faithful with BrowserClick and BrowserType.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserEvaluateInput {
-    /// The script: an expression or several statements; with `ref`, a function of the element.
+    /// The script: an expression, several statements, or a function that is called; with `ref`, a function of the element.
     pub script: String,
     /// An element for the function, by its ref in BrowserSnapshot, for example `e12`.
     #[serde(default, rename = "ref")]
@@ -122,6 +122,15 @@ impl Tool for BrowserEvaluate {
                     turn.page_within(&on.session, "Runtime.evaluate", params, patience).await,
                 )
             }
+        };
+        let answer = match answer {
+            // Others are used to a function that is called.
+            Ok(answer) if answer["result"]["type"] == "function" => {
+                let params = json!({"objectId": answer["result"]["objectId"], "functionDeclaration": "function(){return this()}",
+                                    "awaitPromise": true, "userGesture": true, "objectGroup": "haft"});
+                turn.page_within(&session, "Runtime.callFunctionOn", params, patience).await
+            }
+            answer => answer,
         };
         let answer = match answer {
             Ok(answer) if answer["result"]["subtype"] == "promise" => {
