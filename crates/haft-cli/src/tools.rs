@@ -54,6 +54,9 @@ fn print(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &Facts)
     output::result(&text, reader).err().unwrap_or(Exit::Done)
 }
 
+/// How many characters a row of the table has at most.
+const ROW_CHARS: usize = 100;
+
 /// What a table says about servers, by name.
 type Facts = BTreeMap<String, String>;
 
@@ -236,7 +239,8 @@ fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
         }
         tools.extend(servers.get(group).filter(|_| of_server).cloned());
         let believed = if rows.iter().any(|row| row.unconfined) { "     not confined" } else { "" };
-        text.push_str(&format!("{group:width$}{}{believed}\n", tools.join("  ")));
+        let lines = wrapped(&tools, ROW_CHARS - width);
+        text.push_str(&format!("{group:width$}{}{believed}\n", lines.join(&format!("\n{:width$}", ""))));
     }
     for row in rows {
         if let Some(why) = &row.withheld {
@@ -245,6 +249,21 @@ fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
     }
     text.push_str(&format!("≡ side by side   ! alone   ? depends on the call          {}\n", counts(rows)));
     text
+}
+
+/// Words on as few lines as fit, each with so many characters at most; two blanks between them.
+fn wrapped(words: &[String], chars: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + word.chars().count() <= chars => {
+                line.push_str("  ");
+                line.push_str(word);
+            }
+            _ => lines.push(word.clone()),
+        }
+    }
+    lines
 }
 
 /// `46 tools, 12 shown to the model, 34 by ToolSearch`.

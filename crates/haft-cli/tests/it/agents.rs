@@ -168,9 +168,12 @@ fn what_goes_wrong_says_how_far_it_came() {
         &[
             (
                 "LONG",
-                json!([{"text": "First.", "tool_calls": [read]}, calls(&[read.clone()]), {"text": "Never."}]),
+                json!([{"text": "First.", "tool_calls": [read]}, calls(std::slice::from_ref(&read)), {"text": "Never."}]),
             ),
-            ("LOST", json!([calls(&[read.clone()]), {"error": {"status": 401, "message": "bad key"}}])),
+            (
+                "LOST",
+                json!([calls(std::slice::from_ref(&read)), {"error": {"status": 401, "message": "bad key"}}]),
+            ),
             ("MUTE", json!([{"text": " ", "stop": "end"}])),
         ],
     );
@@ -214,7 +217,7 @@ fn agents_give_tasks_to_agents_but_not_for_ever() {
 #[test]
 fn what_agents_cost_counts_for_the_run() {
     let read = call("Read", json!({"file_path": "notes.txt"}));
-    let turns = json!([calls(&[read.clone()]), calls(&[read.clone()]), calls(&[read]), {"text": "Read."}]);
+    let turns = json!([calls(std::slice::from_ref(&read)), calls(std::slice::from_ref(&read)), calls(&[read]), {"text": "Read."}]);
     let room = script(json!([calls(&[agent("READ", json!({}))]), {"text": "Done."}]), &[("READ", turns)]);
     let alone = object(&play(&with_script(r#"{"turns": [{"text": "Done."}]}"#), &["go", "--output", "json"]));
     let once = alone["usage"]["input_tokens"].as_u64().unwrap();
