@@ -180,7 +180,9 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
 
 impl Keeper for Keeping {
     fn items(&self, from: usize, items: &[Value]) {
-        self.note(Record::Items { from, items: items.to_vec() });
+        if let Err(error) = self.journal.items(from, items) {
+            self.failed(&error);
+        }
     }
 
     fn replied(&self, turn: u64, items: &[Value]) {

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, CallInput, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::disk::Disk;
+use crate::limits::CLONED_BYTES_MAX;
 use crate::record::{IntentRecord, Record, RefusedRecord, word};
 use crate::redact::Redactor;
-use crate::writer::{Job, Until, Writer};
+use crate::writer::{Job, Until, Writer, weight};
 
 /// When records are on the disk for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -89,6 +91,21 @@ impl Journal {
     /// The journal can't be written now.
     pub fn note(&self, record: Record) -> Result<(), RecordError> {
         self.0.writer.put(Job::Record(record), Until::Queued).map(drop).map_err(failed)
+    }
+
+    /// Notes what the conversation has from the place `from` on; returns at once.
+    ///
+    /// # Errors
+    /// The journal can't be written now.
+    pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
+        if items.iter().map(weight).sum::<usize>() <= CLONED_BYTES_MAX {
+            return self.note(Record::Items { from, items: items.to_vec() });
+        }
+        // A long one exists once more, and not twice.
+        let mut json = format!("\"is\":\"items\",\"from\":{from},\"items\":").into_bytes();
+        serde_json::to_writer(&mut json, items).map_err(|error| failed(error.to_string()))?;
+        json.push(b'}');
+        self.0.writer.put(Job::Json(json), Until::Queued).map(drop).map_err(failed)
     }
 
     /// Notes the calls of a turn that were not run: the recorder is told of the others.

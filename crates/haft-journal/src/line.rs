@@ -30,6 +30,14 @@ impl fmt::Display for Fault {
     }
 }
 
+/// The beginning of a line whose JSON comes in two parts.
+pub(crate) fn sum_of(head: &[u8], tail: &[u8]) -> Vec<u8> {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update(tail);
+    format!("{:08x} ", hasher.finalize()).into_bytes()
+}
+
 /// Appends a line with this JSON.
 pub(crate) fn put(out: &mut Vec<u8>, json: &[u8]) {
     debug_assert!(!json.contains(&b'\n'), "JSON as it is written here has no line ends");

@@ -22,6 +22,8 @@ use crate::redact::Redactor;
 /// Something to write.
 pub(crate) enum Job {
     Record(Record),
+    /// A record that is large, as JSON without its number and time: `"is":…}`.
+    Json(Vec<u8>),
     /// An intent, and the files that are looked at first.
     Intent(Box<IntentRecord>, Vec<std::path::PathBuf>),
     Outcome {
@@ -192,10 +194,23 @@ impl Pen {
         sync: bool,
         done: &mut Vec<oneshot::Sender<Result<(), String>>>,
     ) -> Result<(), String> {
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
         let mut lines = Vec::new();
         let mut next = self.next;
         for waiting in jobs {
             done.extend(waiting.done);
+            if let Job::Json(rest) = waiting.job {
+                // As it is, with as few copies as can be.
+                let rest = self.redactor.clean(rest);
+                let (head, mut tail) = (format!("{{\"n\":{next},\"at\":{},", now()), rest);
+                lines.extend_from_slice(&line::sum_of(head.as_bytes(), &tail));
+                lines.extend_from_slice(head.as_bytes());
+                tail.push(b'\n');
+                pieces.push(std::mem::take(&mut lines));
+                pieces.push(tail);
+                next += 1;
+                continue;
+            }
             let stamped = Stamped { n: next, at: now(), record: record(waiting.job) };
             let json = serde_json::to_vec(&stamped).expect("records have text keys");
             let json = self.redactor.clean(json);
@@ -211,13 +226,16 @@ impl Pen {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
-        if let Err(error) = self.disk.append(&lines) {
+        pieces.push(lines);
+        let appended =
+            pieces.iter().filter(|piece| !piece.is_empty()).try_for_each(|piece| self.disk.append(piece));
+        if let Err(error) = appended {
             if let Err(worse) = self.disk.cut(self.length) {
                 self.lost = Some(format!("the journal could not be written ({error}) nor mended ({worse})"));
             }
             return Err(format!("the journal could not be written: {error}"));
         }
-        self.length += lines.len() as u64;
+        self.length += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         self.next = next;
         if sync && let Err(error) = self.disk.sync() {
             let words =
@@ -233,6 +251,7 @@ impl Pen {
 fn record(job: Job) -> Record {
     match job {
         Job::Record(record) => record,
+        Job::Json(_) => unreachable!("it is written as it is"),
         Job::Intent(mut intent, paths) => {
             intent.digest = disk::sha256(&serde_json::to_vec(&intent.input).unwrap_or_default());
             intent.files = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
@@ -251,12 +270,13 @@ fn size(job: &Job) -> usize {
         Job::Record(Record::Items { items, .. } | Record::Reply { items, .. }) => {
             items.iter().map(weight).sum()
         }
+        Job::Json(json) => json.len(),
         Job::Record(_) | Job::Outcome { .. } => 0,
         Job::Intent(intent, _) => weight(&intent.input),
     }
 }
 
-fn weight(value: &serde_json::Value) -> usize {
+pub(crate) fn weight(value: &serde_json::Value) -> usize {
     use serde_json::Value;
     match value {
         Value::String(text) => text.len(),

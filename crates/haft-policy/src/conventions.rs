@@ -55,7 +55,7 @@ const TOOLS: &[Row] = &[
     ("ReadMcpResourceTool", "Reads a resource of a server.", &[("server", Text, true), ("uri", Text, true)]),
     ("ScheduleWakeup", "Comes back later.", &[("delaySeconds", Number, false), ("reason", Text, false), ("prompt", Text, false)]),
     ("SendMessage", "Sends a message to another agent.", &[("to", Text, true), ("message", Any, true), ("summary", Text, false)]),
-    ("Skill", "Uses a skill.", &[("skill", Text, true), ("args", Text, false)]),
+    ("Skill", "Uses a skill.", &[("name", Text, true), ("arguments", Text, false)]),
     ("TaskCreate", "Notes a task.", &[("subject", Text, true), ("description", Text, true), ("activeForm", Text, false), ("metadata", Object, false)]),
     ("TaskGet", "Looks at a task.", &[("taskId", Text, true)]),
     ("TaskList", "Lists tasks.", &[]),

@@ -55,6 +55,7 @@ fn agents_work_side_by_side_and_their_answers_are_results() {
     );
     let ran = play(&room, &["go", "--allow", "Write", "--output", "json"]);
     assert_eq!(results(&ran), ["It came.", "Written."], "{ran:?}");
+    std::fs::remove_file(room.path("work/other.txt")).unwrap();
     let text = play(&room, &["go", "--allow", "Write"]);
     assert!(text.stderr.contains("writer ✓ Write  other.txt"), "{}", text.stderr);
     assert!(text.stderr.contains("✓ Agent  writer: a task"), "{}", text.stderr);

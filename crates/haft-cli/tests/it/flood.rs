@@ -217,9 +217,9 @@ fn provider(provider: &'static str) -> String {
     format!("http://{address}")
 }
 
-/// An answer of 20 MB: the conversation has it, the result has it, and whoever shows it.
+/// An answer of 20 MB: the conversation has it, the result has it, whoever shows it, and the journal while it is written.
 #[test]
-fn a_long_answer_is_kept_three_times_at_most() {
+fn a_long_answer_is_kept_four_times_at_most() {
     for name in ["anthropic", "openai"] {
         let url = provider(name);
         for form in ["text", "json", "stream-json"] {
@@ -233,7 +233,7 @@ fn a_long_answer_is_kept_three_times_at_most() {
             assert!(most.said.len() > ANSWER_BYTES - PIECE_BYTES, "{name} {form}: {} bytes", most.said.len());
             let grown = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64 / ANSWER_BYTES as f64;
             // What the allocator keeps for itself comes on top.
-            assert!(grown < 3.5, "{name} {form}: {grown:.2} × the answer");
+            assert!(grown < 4.5, "{name} {form}: {grown:.2} × the answer");
         }
     }
 }

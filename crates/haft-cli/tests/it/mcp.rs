@@ -56,7 +56,7 @@ const ECHO: [&str; 3] = ["call", "mcp__f__echo", r#"{"text": "hi"}"#];
 #[test]
 fn every_command_has_the_tools_of_servers() {
     let room = one("");
-    let listed = say(&room, &["tools"]);
+    let listed = say(&room, &["tools", "--all"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
     assert!(
         listed.stdout.contains("\nf          ") && listed.stdout.contains("mcp__f__echo !"),
@@ -121,7 +121,7 @@ fn a_server_that_fails_is_named_and_harms_nobody() {
     let good = faulty(&room, "");
     let more = json!({"mcpServers": {"f": good, "dies": {"command": "sh", "args": ["-c", "echo it hurts >&2; exit 3"]}}});
     room.write("more.json", &more.to_string());
-    let ran = say(&room, &["tools", "--mcp-config", "../more.json"]);
+    let ran = say(&room, &["tools", "--all", "--mcp-config", "../more.json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for name in ["gone", "web", "dies"] {
         let words = format!("warning: the MCP server `{name}` can't be used: ");
@@ -259,8 +259,11 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     assert_eq!(changed.code, Some(1), "{changed:?}");
     let words = "the MCP server `f`: 1 of its tools have changed since you approved them (`echo`)";
     assert!(changed.stderr.contains(words), "{changed:?}");
-    let listed = room.say(&["tools"]);
-    assert!(!listed.stdout.contains("mcp__f__echo") && listed.stdout.contains("mcp__f__late"), "{listed:?}");
+    let listed = room.say(&["tools", "--all"]);
+    assert!(
+        !listed.stdout.contains("mcp__f__echo !") && listed.stdout.contains("mcp__f__late"),
+        "{listed:?}"
+    );
     let shown = room.say(&["mcp", "approve"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
     assert!(
@@ -589,10 +592,7 @@ fn many_tools_are_found_by_searching() {
     let room = one("dozens");
     let listed = say(&room, &["tools"]);
     assert!(listed.stdout.contains("71 tools, found by search  (mcp, "), "{listed:?}");
-    assert!(
-        listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(", 71 by ToolSearch"),
-        "{listed:?}"
-    );
+    assert!(listed.stdout.contains("ToolSearch ≡") && listed.stdout.contains(" by ToolSearch"), "{listed:?}");
     let names = |args: &[&str]| -> Vec<String> {
         let rows: Value = serde_json::from_str(&say(&room, args).stdout).unwrap();
         rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
@@ -630,7 +630,7 @@ fn nothing_of_a_server_that_a_rule_denies_is_reached() {
     }
     // One tool of many leaves the server as it is.
     let room = one("");
-    let listed = say(&room, &["tools", "--deny", "mcp__f__slow"]);
+    let listed = say(&room, &["tools", "--all", "--deny", "mcp__f__slow"]);
     assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
 }
 

@@ -170,7 +170,7 @@ fn wrong_usage_says_what_to_do() {
     };
     let script = room.path("script.json").display().to_string();
     check(&["run", "go", "--continue"], "nothing to continue");
-    check(&["run", "go", "--resume", "x"], "nothing to continue");
+    check(&["run", "go", "--resume", "x"], "there is no session `x`");
     check(&["run", "go", "--script", &script], "line 2: at `/turns/0/txt`: unknown field");
     check(&["run", "go", "--script", "gone.yaml"], "`gone.yaml` can't be read");
     check(&["run", "go", "--provider", "scripted"], "--script FILE");

@@ -579,7 +579,7 @@ fn each_token_has_its_own_view_mode_and_results() {
     fs::set_permissions(room.path("home/bob.token"), fs::Permissions::from_mode(0o600)).unwrap();
     let settings = json!({"serve": {"clients": [
         {"name": "alice", "tokenSha256": ALICE.1, "mode": "bypassPermissions", "deny": ["Bash(touch *)"]},
-        {"name": "bob", "tokenFile": "~/bob.token", "tools": ["Re*", "mcp__none__*", "Write"]},
+        {"name": "bob", "tokenFile": "~/bob.token", "tools": ["Rea*", "mcp__none__*", "Write"]},
     ]}});
     room.write("home/.config/haft/settings.json", &settings.to_string());
     let served = Http::start(&room, &["--settings", "{}", "--no-sandbox"]);

@@ -98,8 +98,11 @@ fn touch(line: &str) -> Option<Touch> {
     let (call, rest) = rest.split_once('(')?;
     let (args, result) = rest.rsplit_once(" = ")?;
     if call == "connect" {
-        let inet = args.contains("AF_INET");
-        return inet.then(|| Touch::Connects(args.to_owned()));
+        // Ports and numbers of descriptors differ from run to run.
+        let address = args.split_once("inet_addr(\"").or_else(|| args.split_once("inet_pton(AF_INET6, \""));
+        return address
+            .and_then(|(_, rest)| rest.split_once('"'))
+            .map(|(at, _)| Touch::Connects(at.to_owned()));
     }
     if result.starts_with('-') || result.starts_with('?') {
         return None;
@@ -153,11 +156,23 @@ fn plain(path: &Path) -> PathBuf {
         match component {
             Component::CurDir => {}
             Component::ParentDir => drop(plain.pop()),
+            // What replaces a file has another name each time.
+            Component::Normal(name) if is_ours(name) => plain.push(".haft-TEMPORARY"),
             other => plain.push(other),
         }
     }
     plain
 }
+
+/// Whether it is a name under which a file is written before it gets its own.
+fn is_ours(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with(".haft-") && name.ends_with(".tmp")
+}
+
+/// What the sandbox looks at before it lets a command in.
+const LOOKED_AT: [&str; 5] =
+    ["ROOM/work", "ROOM/work/.git", "ROOM/work/.git/config", "ROOM/work/.git/hooks", "ROOM/work/.git/info"];
 
 /// What the program keeps for itself, and what the system has for everybody.
 fn is_private(touch: &Touch) -> bool {
@@ -167,6 +182,7 @@ fn is_private(touch: &Touch) -> bool {
     let own =
         ["ROOM/home/.local", "ROOM/home/.config/haft", "ROOM/home/.cache", "ROOM/tmp", "ROOM/script.json"];
     of_all.iter().chain(&own).any(|place| path.starts_with(place))
+        || matches!(touch, Touch::Reads(_)) && LOOKED_AT.iter().any(|place| path == Path::new(place))
         || matches!(touch, Touch::Reads(_)) && to_read.iter().any(|place| path.starts_with(place))
 }
 

@@ -132,3 +132,22 @@ async fn many_notes_at_once_are_all_there() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn a_long_conversation_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let redactor = Redactor::new([("KEY".to_owned(), "hidden-value".to_owned())]);
+    let journal =
+        store.create("a", Began::in_folder("/w"), Options { redactor, ..Options::default() }).unwrap();
+    let long = json!({"text": format!("{}hidden-value", "long \"text\"\n".repeat(200_000))});
+    journal.note(note("before")).unwrap();
+    journal.items(3, std::slice::from_ref(&long)).unwrap();
+    journal.note(note("after")).unwrap();
+    drop(journal);
+    let kept = store.read("a").unwrap();
+    assert!(kept.damage.is_empty() && !kept.torn);
+    let clean = json!({"text": long["text"].as_str().unwrap().replace("hidden-value", "[redacted: KEY]")});
+    assert_eq!(kept.records[2].record, Record::Items { from: 3, items: vec![clean] });
+    assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}

@@ -48,7 +48,7 @@ pub(super) fn primary(tool: &str) -> Option<&'static str> {
         "Grep" | "Glob" => "path",
         "WebFetch" => "url",
         "Agent" => "subagent_type",
-        "Skill" => "skill",
+        "Skill" => "name",
         _ => return None,
     })
 }

@@ -452,12 +452,13 @@ pub fn read_at(address: &str) -> Effects {
     if address.starts_with('/') && !address.starts_with("//") {
         return Effects::reads(address);
     }
-    let Ok(mut url) = Url::parse(address) else { return Effects::none() };
+    let Ok(url) = Url::parse(address) else { return Effects::none() };
     match url.scheme() {
         "file" => {
             // Whoever ignores the host reads the file of this machine.
-            let _ = url.set_host(None);
-            url.to_file_path().map_or_else(|()| Effects::unknown(), Effects::reads)
+            let here = Url::parse(&format!("file://{}", url.path())).ok();
+            let path = here.and_then(|url| url.to_file_path().ok());
+            path.map_or_else(Effects::unknown, Effects::reads)
         }
         "http" | "https" => host(address).map_or_else(Effects::unknown, Effects::observes),
         _ => Effects::none(),

@@ -26,7 +26,7 @@ use crate::event::What;
 use crate::files::{Access, Held};
 use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::limits;
-use crate::ports::{Intent, Recorder};
+use crate::ports::{Intent, RecordError, Recorder};
 use crate::registry::Entry;
 use crate::result::ToolResult;
 use crate::tool::erased::Invocation;
@@ -44,7 +44,7 @@ pub(crate) async fn execute<Watching>(
 ) -> ToolResult {
     let notes =
         opened.prepared.as_mut().map(|prepared| std::mem::take(&mut prepared.notes)).unwrap_or_default();
-    let Some(Prepared { resolved, judgement, allowed_by, granted, .. }) = &opened.prepared else {
+    let Some(Prepared { resolved, judgement, granted, .. }) = &opened.prepared else {
         return opened.refused(panicked(opened.entry.name()));
     };
     let (cx, entry) = (granted.as_ref().unwrap_or(cx), &*opened.entry);
@@ -72,20 +72,8 @@ pub(crate) async fn execute<Watching>(
         }
     }
     let mut recorded = false;
-    let intent = |input| Intent {
-        agent: cx.agent_id(),
-        turn: cx.turn(),
-        call_id: cx.call_id(),
-        tool: entry.name(),
-        input,
-        effects: resolved,
-        side_effects: judgement.class != Class::ReadOnly,
-        rerunnable: judgement.rerunnable,
-        allowed_by,
-    };
     if let Some(recorder) = cx.recorder() {
-        let intent = intent(&opened.attempt.input);
-        match Box::pin(until_cancelled(cx.cancel(), record(recorder, &intent, cx))).await {
+        match Box::pin(until_cancelled(cx.cancel(), record(recorder, opened, cx))).await {
             Ok(Ok(taken)) => recorded = taken,
             Ok(Err(error)) => return opened.refused(error),
             Err(cause) => return opened.refused(not_run(entry.name(), cause)),
@@ -127,10 +115,7 @@ pub(crate) async fn execute<Watching>(
     // 8 settle
     let result = settled(shared, opened, done);
     if let (true, Some(recorder)) = (recorded, &shared.host.ports.recorder) {
-        let intent = intent(&opened.attempt.input);
-        let noted =
-            Box::pin(within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, &result))));
-        let failure = match noted.await {
+        let failure = match Box::pin(recorded_after(&**recorder, opened, cx, &result)).await {
             Some(Ok(Ok(()))) => return result,
             Some(Ok(Err(error))) => error.to_string(),
             Some(Err(_)) => "the recorder panicked".to_owned(),
@@ -155,9 +140,38 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
     Some(cx.granted(Arc::new(access)))
 }
 
+/// What the recorder is told of a call that is ready.
+fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context) -> Intent<'a> {
+    Intent {
+        agent: cx.agent_id(),
+        turn: cx.turn(),
+        call_id: cx.call_id(),
+        tool: opened.entry.name(),
+        input: &opened.attempt.input,
+        effects: &prepared.resolved,
+        side_effects: prepared.judgement.class != Class::ReadOnly,
+        rerunnable: prepared.judgement.rerunnable,
+        allowed_by: &prepared.allowed_by,
+    }
+}
+
+/// Tells the recorder what came of a call.
+async fn recorded_after(
+    recorder: &dyn Recorder,
+    opened: &Opened,
+    cx: &Context,
+    result: &ToolResult,
+) -> Option<Result<Result<(), RecordError>, String>> {
+    let intent = intent(opened, opened.prepared.as_ref()?, cx);
+    let noted = within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, result))).await;
+    noted.map(|noted| noted.map_err(|_| String::new()))
+}
+
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.
-async fn record(recorder: &dyn Recorder, intent: &Intent<'_>, cx: &Context) -> Result<bool, ToolError> {
-    let failure = match within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.before(intent))).await {
+async fn record(recorder: &dyn Recorder, opened: &Opened, cx: &Context) -> Result<bool, ToolError> {
+    let Some(prepared) = &opened.prepared else { return Ok(false) };
+    let intent = intent(opened, prepared, cx);
+    let failure = match within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.before(&intent))).await {
         Some(Ok(Ok(()))) => return Ok(true),
         Some(Ok(Err(error))) => error.to_string(),
         Some(Err(_)) => "the recorder panicked".to_owned(),

@@ -80,7 +80,6 @@ async fn proposed_changes_work() {
         ("Read", json!({"file_path": "/etc/hosts"})),
         ("WebFetch", json!({"url": "https://x.io/"})),
         ("mcp__hub__get", json!({})),
-        ("Skill", json!({"skill": "commit", "args": "all"})),
         ("WebSearch", json!({"query": "x"})),
         ("NotebookEdit", json!({"notebook_path": "a.ipynb", "new_source": ""})),
     ] {
