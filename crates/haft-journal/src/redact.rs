@@ -1,8 +1,10 @@
 //! Secrets that settings name are not kept: each is replaced by its name wherever it stands.
 //!
-//! The replacement is made in the JSON of a line, so the secrets are looked for in the form that JSON gives them.
+//! The replacement is made in texts, not in keys, and before they become lines: what a line is made of stays readable. A text
+//! may be JSON itself, as arguments of calls are for some providers, so the form that JSON gives a value is looked for too.
 
 use aho_corasick::AhoCorasick;
+use serde_json::Value;
 
 use crate::limits::SECRET_CHARS_MIN;
 
@@ -25,9 +27,15 @@ impl Redactor {
         let (mut names, mut values) = (Vec::new(), Vec::new());
         for (name, value) in secrets {
             if value.chars().count() >= SECRET_CHARS_MIN {
+                let name = format!("[redacted: {}]", name.replace(['"', '\\'], ""));
                 let json = serde_json::to_string(&value).unwrap_or_default();
-                values.push(json[1..json.len() - 1].to_owned());
-                names.push(format!("[redacted: {}]", name.replace(['"', '\\'], "")));
+                let json = json[1..json.len() - 1].to_owned();
+                if json != value {
+                    values.push(json);
+                    names.push(name.clone());
+                }
+                values.push(value);
+                names.push(name);
             }
         }
         if values.is_empty() {
@@ -38,17 +46,29 @@ impl Redactor {
         Redactor { finder, names }
     }
 
-    /// The same line without secrets.
-    pub(crate) fn clean(&self, json: Vec<u8>) -> Vec<u8> {
-        match &self.finder {
-            Some(finder) if finder.is_match(&json) => finder.replace_all_bytes(&json, &self.names),
-            _ => json,
+    /// Whether there is anything to find.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.finder.is_none()
+    }
+
+    /// Takes secrets out of every text.
+    pub(crate) fn clean(&self, value: &mut Value) {
+        let Some(finder) = &self.finder else { return };
+        match value {
+            Value::String(text) if finder.is_match(text.as_str()) => {
+                *text = finder.replace_all(text, &self.names);
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.clean(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.clean(field)),
+            _ => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -59,9 +79,9 @@ mod tests {
             named("LONG", "sk-\"quoted\"-more"),
             named("PIN", "1234"),
         ]);
-        let text = serde_json::to_vec(&["sk-\"quoted\"", "x sk-\"quoted\"-more y", "1234"]).unwrap();
-        let clean = String::from_utf8(redactor.clean(text)).unwrap();
-        assert_eq!(clean, r#"["[redacted: KEY]","x [redacted: LONG] y","1234"]"#);
-        assert_eq!(Redactor::default().clean(b"x".to_vec()), b"x");
+        let mut value = json!({"KEY1234": ["sk-\"quoted\"", "x sk-\"quoted\"-more y", "1234"], "changes": "{\"a\":\"sk-\\\"quoted\\\"\"}"});
+        redactor.clean(&mut value);
+        let clean = json!({"KEY1234": ["[redacted: KEY]", "x [redacted: LONG] y", "1234"], "changes": "{\"a\":\"[redacted: KEY]\"}"});
+        assert_eq!(value, clean);
     }
 }

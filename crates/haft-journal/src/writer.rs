@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ToolResult;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::disk::{self, Disk};
@@ -88,7 +89,7 @@ impl Writer {
         redactor: Redactor,
     ) -> std::io::Result<Writer> {
         let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
-        let pen = Pen { shared: shared.clone(), disk, length, next, redactor, lost: None };
+        let pen = Pen { shared: shared.clone(), disk, length, next, redactor, lost: None, unwritten: Vec::new() };
         let thread =
             std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || pen.write())?;
         Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
@@ -156,6 +157,8 @@ struct Pen {
     redactor: Redactor,
     /// Why nothing can be written any more.
     lost: Option<String>,
+    /// What could not be written and still has to be; whether nobody waits for it, which is so for all of them.
+    unwritten: Vec<(bool, Entry)>,
 }
 
 impl Pen {
@@ -168,9 +171,10 @@ impl Pen {
                 }
                 (std::mem::take(&mut queue.jobs), queue.closed)
             };
-            if jobs.is_empty() && closed {
+            if jobs.is_empty() && closed && self.unwritten.is_empty() {
                 return;
             }
+            let last = jobs.is_empty();
             let bytes: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
             let sync = closed || jobs.iter().any(|waiting| waiting.until == Until::Synced);
             let mut done = Vec::with_capacity(jobs.len());
@@ -184,66 +188,125 @@ impl Pen {
                 // Nobody may be waiting any more.
                 let _ = done.send(written.clone());
             }
+            if last {
+                // It was tried once more, and that was all.
+                return;
+            }
         }
     }
 
-    /// Writes all or nothing of it.
+    /// Writes all or nothing of it. What nobody waits for is kept and written first the next time; whoever waits is told,
+    /// and what they wanted to do is not done.
     fn all(
         &mut self,
         jobs: VecDeque<Waiting>,
         sync: bool,
         done: &mut Vec<oneshot::Sender<Result<(), String>>>,
     ) -> Result<(), String> {
-        let mut pieces: Vec<Vec<u8>> = Vec::new();
-        let mut lines = Vec::new();
-        let mut next = self.next;
+        let mut entries = std::mem::take(&mut self.unwritten);
         for waiting in jobs {
+            let keeps = waiting.done.is_none();
             done.extend(waiting.done);
-            if let Job::Json(rest) = waiting.job {
-                // As it is, with as few copies as can be.
-                let rest = self.redactor.clean(rest);
-                let (head, mut tail) = (format!("{{\"n\":{next},\"at\":{},", now()), rest);
-                lines.extend_from_slice(&line::sum_of(head.as_bytes(), &tail));
-                lines.extend_from_slice(head.as_bytes());
-                tail.push(b'\n');
-                pieces.push(std::mem::take(&mut lines));
-                pieces.push(tail);
-                next += 1;
-                continue;
-            }
-            let stamped = Stamped { n: next, at: now(), record: record(waiting.job) };
-            let json = serde_json::to_vec(&stamped).expect("records have text keys");
-            let json = self.redactor.clean(json);
-            if json.len() > LINE_BYTES_MAX {
-                let note = Record::note(format!("a record of {} bytes was too long to keep", json.len()));
-                let stamped = Stamped { n: next, at: now(), record: note };
-                line::put(&mut lines, &serde_json::to_vec(&stamped).expect("records have text keys"));
-            } else {
-                line::put(&mut lines, &json);
-            }
-            next += 1;
+            entries.push((keeps, Entry::of(waiting.job, &self.redactor)));
         }
+        let written = self.append(&entries, sync);
+        if written.is_err() {
+            self.unwritten = entries.into_iter().filter(|(keeps, _)| *keeps).collect();
+            let bytes: usize = self.unwritten.iter().map(|(_, entry)| entry.size()).sum();
+            if bytes > QUEUE_BYTES_MAX {
+                self.lost = Some("the journal could not be written for too long; it takes no more".to_owned());
+                self.unwritten.clear();
+            }
+        }
+        written
+    }
+
+    fn append(&mut self, entries: &[(bool, Entry)], sync: bool) -> Result<(), String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
-        pieces.push(lines);
-        let appended =
-            pieces.iter().filter(|piece| !piece.is_empty()).try_for_each(|piece| self.disk.append(piece));
-        if let Err(error) = appended {
+        let mut next = self.next;
+        let mut length = 0;
+        let mut lines = Vec::new();
+        let mut appended = Ok(());
+        for (_, entry) in entries {
+            match entry {
+                Entry::Json(rest) => {
+                    // As it is, without another copy.
+                    let head = format!("{{\"n\":{next},\"at\":{},", now());
+                    lines.extend_from_slice(&line::sum_of(head.as_bytes(), rest));
+                    lines.extend_from_slice(head.as_bytes());
+                    length += lines.len() + rest.len();
+                    appended = self.disk.append(&lines).and_then(|()| self.disk.append(rest));
+                    lines.clear();
+                    lines.push(b'\n');
+                }
+                Entry::Record(record) => {
+                    let stamped = Line { n: next, at: now(), record };
+                    let json = serde_json::to_vec(&stamped).expect("records have text keys");
+                    if json.len() > LINE_BYTES_MAX {
+                        let note = Record::note(format!("a record of {} bytes was too long to keep", json.len()));
+                        let stamped = Stamped { n: next, at: now(), record: note };
+                        line::put(&mut lines, &serde_json::to_vec(&stamped).expect("records have text keys"));
+                    } else {
+                        line::put(&mut lines, &json);
+                    }
+                }
+            }
+            next += 1;
+            if appended.is_err() {
+                break;
+            }
+        }
+        length += lines.len();
+        if let Err(error) = appended.and_then(|()| self.disk.append(&lines)) {
             if let Err(worse) = self.disk.cut(self.length) {
                 self.lost = Some(format!("the journal could not be written ({error}) nor mended ({worse})"));
             }
             return Err(format!("the journal could not be written: {error}"));
         }
-        self.length += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        self.length += length as u64;
         self.next = next;
         if sync && let Err(error) = self.disk.sync() {
-            let words =
-                format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
+            let words = format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
             self.lost = Some(words.clone());
             return Err(words);
         }
         Ok(())
+    }
+}
+
+/// What becomes a line.
+enum Entry {
+    /// Without its number and time: `"is":…}`.
+    Json(Vec<u8>),
+    Record(Value),
+}
+
+/// A line with its record as JSON.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    n: u64,
+    at: u64,
+    #[serde(flatten)]
+    record: &'a Value,
+}
+
+impl Entry {
+    fn of(job: Job, redactor: &Redactor) -> Entry {
+        if let Job::Json(json) = job {
+            return Entry::Json(json);
+        }
+        let mut value = serde_json::to_value(record(job)).expect("records have text keys");
+        redactor.clean(&mut value);
+        Entry::Record(value)
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Entry::Json(json) => json.len(),
+            Entry::Record(value) => weight(value),
+        }
     }
 }
 
@@ -271,7 +334,8 @@ fn size(job: &Job) -> usize {
             items.iter().map(weight).sum()
         }
         Job::Json(json) => json.len(),
-        Job::Record(_) | Job::Outcome { .. } => 0,
+        Job::Record(_) => 0,
+        Job::Outcome { result, .. } => result.outcome().map_or(0, |output| output.text_len()),
         Job::Intent(intent, _) => weight(&intent.input),
     }
 }
