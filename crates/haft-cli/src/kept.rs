@@ -16,7 +16,9 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, Output, ToolCall, ToolError, ToolResult};
-use haft_journal::{Began, CallState, Durability, Journal, Options, Record, Recovered, Redactor, Store};
+use haft_journal::{
+    Began, CallState, Durability, Journal, Options, Record, Recovered, Redactor, Store, StoreError,
+};
 use haft_policy::settings::{self, JournalSettings};
 use haft_provider::run::{CutOff, Keeper};
 use haft_provider::{Conversation, Tools, Wire};
@@ -27,7 +29,7 @@ use crate::{Usage, output};
 /// Environment variables that are secret whatever settings say.
 const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
 /// The most of a title, in characters.
-const TITLE_CHARS_MAX: usize = 80;
+const TITLE_CHARS_MAX: usize = 1_000;
 const DAY: u64 = 24 * 60 * 60;
 
 /// Whether a session is kept.
@@ -86,31 +88,37 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Begins, or goes on with, the journal of a session. None where settings want none, or there is no place for it.
+    /// Begins, or goes on with, the journal of a session, which has `expected` records then.
     pub(crate) fn open(
         state: Option<&Path>,
         settings: &JournalSettings,
         (id, began): (&str, Began),
+        expected: Option<u64>,
         lookup: Lookup<'_>,
-    ) -> Journaled {
-        let Some(state) = state.filter(|_| settings.enabled()) else { return Journaled::Not };
+    ) -> Result<Journaled, Usage> {
+        let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(Journaled::Not) };
         let store = Store::at(state);
-        // What can't be removed is tried again next time.
+        let opened = store.open(id, began, options(settings, lookup));
+        // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
         let days = settings.keep_days().unwrap_or(haft_journal::limits::KEPT_DAYS);
         let most = settings.keep_megabytes().map(|megabytes| megabytes.saturating_mul(1024 * 1024));
         store.clean(
             Duration::from_secs(days.saturating_mul(DAY)),
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
         );
-        match store.open(id, began, options(settings, lookup)) {
+        match opened {
+            Ok((_, kept)) if expected.is_some_and(|expected| expected != kept.next()) => Err(Usage(format!(
+                "session {id} has gone on in another process meanwhile; look at `haft sessions show {id}`, then try again"
+            ))),
+            Err(error @ StoreError::Running(_)) => Err(Usage(error.to_string())),
             Ok((journal, _)) => {
                 let (tools, told) = (Mutex::default(), AtomicBool::new(false));
-                Journaled::In(Arc::new(Keeping { journal, tools, told }))
+                Ok(Journaled::In(Arc::new(Keeping { journal, tools, told })))
             }
             Err(error) => {
                 let words = output::one_line(&error.to_string());
                 output::warning(&format!("this session can't be kept, so nothing is changed in it: {words}"));
-                Journaled::Broken(words)
+                Ok(Journaled::Broken(words))
             }
         }
     }
@@ -221,6 +229,8 @@ impl Keeper for Keeping {
 pub(crate) struct Resumed {
     pub(crate) id: String,
     pub(crate) recovered: Recovered,
+    /// How many records there were.
+    pub(crate) next: u64,
 }
 
 impl Resumed {
@@ -234,22 +244,41 @@ impl Resumed {
         if let Some(id) = id {
             let session = store.find(id).map_err(said)?;
             let kept = store.read(&session.id).map_err(said)?;
-            return Ok(Resumed { id: session.id, recovered: Recovered::of(&kept) });
+            return Resumed::of(session.id, &kept).in_folder(cwd);
         }
         for session in store.list() {
             let Ok(kept) = store.read(&session.id) else { continue };
             if session.is_running || sessions::folder(&kept).is_none_or(|folder| folder != cwd) {
                 continue;
             }
-            let recovered = Recovered::of(&kept);
-            if !recovered.items.is_empty() {
-                return Ok(Resumed { id: session.id, recovered });
+            let resumed = Resumed::of(session.id, &kept);
+            if !resumed.recovered.items.is_empty() {
+                return Ok(resumed);
             }
         }
         Err(Usage(format!(
             "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
             cwd.display()
         )))
+    }
+
+    fn of(id: String, kept: &haft_journal::Kept) -> Resumed {
+        let recovered = Recovered::of(kept);
+        if recovered.is_damaged {
+            output::warning(&format!(
+                "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
+            ));
+        }
+        Resumed { id, recovered, next: kept.next() }
+    }
+
+    /// A session goes on where it was: its calls name paths that begin there.
+    fn in_folder(self, cwd: &Path) -> Result<Resumed, Usage> {
+        let was = &self.recovered.began.cwd;
+        if was == cwd {
+            return Ok(self);
+        }
+        Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
     }
 
     /// The conversation as it was.
@@ -277,7 +306,7 @@ impl Resumed {
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub(crate) fn cut_off(&self) -> Option<CutOff> {
+    pub(crate) fn cut_off(&self, wire: Wire) -> Option<CutOff> {
         let items = self.recovered.reply.clone()?;
         let result = |(id, state): (&String, &CallState)| match state {
             CallState::Finished { tool, error, blocks } => {
@@ -295,21 +324,38 @@ impl Resumed {
             }
             _ => None,
         };
-        Some(CutOff { items, results: self.recovered.calls.iter().filter_map(result).collect() })
+        let mut results: Vec<ToolResult> = self.recovered.calls.iter().filter_map(result).collect();
+        if self.recovered.is_damaged {
+            // What isn't in a damaged journal may have run.
+            let text = match wire {
+                Wire::OpenAi => Value::from(items.clone()).to_string(),
+                _ => items.first().map(ToString::to_string).unwrap_or_default(),
+            };
+            let calls =
+                haft_provider::decode(&text, Some(wire)).map(|message| message.calls()).unwrap_or_default();
+            for call in calls {
+                if !self.recovered.calls.contains_key(&*call.id) {
+                    let error = ToolError::new(format!(
+                        "whether {} ran is unknown: the journal of the session is damaged. It was not run again. Look at what \
+                         is there before you repeat it.",
+                        call.name
+                    ));
+                    results.push(ToolResult::kept(call.id.clone(), call.name.clone(), Err(error)));
+                }
+            }
+        }
+        Some(CutOff { items, results })
     }
 
     /// What the model has to know beside its calls: changes that nobody has told it of.
     pub(crate) fn told(&self) -> Option<String> {
         let stray = &self.recovered.stray;
-        if stray.is_empty() && self.recovered.tasks.is_empty() {
+        if stray.is_empty() {
             return None;
         }
         let mut words = "This session was cut off and goes on in a new process.".to_owned();
         for started in stray {
             words.push_str(&format!("\n- {started}"));
-        }
-        for (id, what) in &self.recovered.tasks {
-            words.push_str(&format!("\n- the background task {id} ended with the old process: {what}"));
         }
         Some(words)
     }

@@ -116,12 +116,15 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         wire: model.wire().name().to_owned(),
         mode: session.policy.current().to_string(),
         command: "run".to_owned(),
+        base_url: args.base_url.clone().unwrap_or_default(),
         ..Began::in_folder(session.workspace.cwd())
     };
     let talked = resumed.as_ref().map(|resumed| resumed.conversation(model.wire())).transpose()?;
     let given = &session.given;
     let state = given.places.state_dir.as_deref();
-    let keeping = Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), &lookup);
+    let expected = resumed.as_ref().map(|resumed| resumed.next);
+    let keeping =
+        Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), expected, &lookup)?;
     if let Some(recorder) = keeping.recorder() {
         session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
     }
@@ -283,7 +286,7 @@ impl Kept {
             // A run that has not begun takes it.
             let _ = handle.post(told);
         }
-        let cut_off = resumed.as_ref().and_then(Resumed::cut_off);
+        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.wire()));
         let Some(cut_off) = cut_off else {
             return match words {
                 Some(words) => agent.run(conversation, words).await,
@@ -292,7 +295,7 @@ impl Kept {
         };
         // They go in behind the results.
         if let Some(words) = words {
-            let _ = handle.say(words);
+            let _ = handle.post(words);
         }
         match agent.take_up(conversation, cut_off).await {
             Ok(outcome) => outcome,

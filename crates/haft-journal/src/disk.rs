@@ -11,6 +11,10 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::HASHED_BYTES_MAX;
 use crate::record::Before;
 
+/// How often a lock is tried, and how long the pause between is.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// A file that is appended to. One writer has it.
 pub trait Disk: Send + 'static {
     /// Appends all of this; on an error an unknown part of it may be there.
@@ -48,7 +52,15 @@ impl RealDisk {
         options.append(true).read(true).create(true).mode(0o600);
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
         let file = options.open(path)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        // Whoever only looks has it for a moment.
+        let mut tries = 0;
+        while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            tries += 1;
+            if error != rustix::io::Errno::WOULDBLOCK || tries == LOCK_TRIES {
+                return Err(error.into());
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
         let length = file.metadata()?.len();
         Ok((RealDisk { file }, length))
     }
@@ -56,7 +68,7 @@ impl RealDisk {
     /// Whether some process writes this file now.
     pub(crate) fn is_held(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => false,
             Err(error) => error == rustix::io::Errno::WOULDBLOCK,
         }

@@ -50,6 +50,7 @@ struct Inner {
     durability: Durability,
     path: PathBuf,
     id: String,
+    redacts: bool,
 }
 
 impl fmt::Debug for Journal {
@@ -69,10 +70,10 @@ impl Journal {
         (length, next): (u64, u64),
         options: Options,
     ) -> std::io::Result<Journal> {
+        let (durability, redacts) = (options.durability, !options.redactor.is_empty());
         let writer = Writer::start(disk, length, next, options.redactor)?;
-        let inner =
-            Inner { writer, durability: options.durability, path: path.to_owned(), id: id.to_owned() };
-        Ok(Journal(Arc::new(inner)))
+        let (path, id) = (path.to_owned(), id.to_owned());
+        Ok(Journal(Arc::new(Inner { writer, durability, path, id, redacts })))
     }
 
     /// The session's id.
@@ -98,7 +99,8 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
-        if items.iter().map(weight).sum::<usize>() <= CLONED_BYTES_MAX {
+        let is_short = items.iter().map(weight).sum::<usize>() <= CLONED_BYTES_MAX;
+        if is_short || self.0.redacts {
             return self.note(Record::Items { from, items: items.to_vec() });
         }
         // A long one exists once more, and not twice.

@@ -119,6 +119,9 @@ pub struct Began {
     /// The form of the conversation's items.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub wire: String,
+    /// Where the provider is reached, where that was said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub base_url: String,
     /// The permission mode.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,

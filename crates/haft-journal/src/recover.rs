@@ -38,6 +38,8 @@ pub struct Recovered {
     pub worktrees: Vec<(PathBuf, PathBuf, String)>,
     /// Whether the session ended by itself.
     pub is_ended: bool,
+    /// Something is missing: lines were damaged or lost. What is not known of a call is not known whether it ran, then.
+    pub is_damaged: bool,
 }
 
 /// What became of a call.
@@ -136,7 +138,9 @@ impl fmt::Display for Started {
 impl Recovered {
     /// What these records come to. Looks at files that calls of unknown outcome named.
     pub fn of(kept: &Kept) -> Recovered {
-        let mut recovered = Recovered::default();
+        let mut recovered = Recovered { is_damaged: !kept.damage.is_empty(), ..Recovered::default() };
+        let gaps = kept.records.windows(2).any(|pair| pair[1].n != pair[0].n + 1);
+        recovered.is_damaged |= gaps || kept.records.first().is_some_and(|first| first.n != 0);
         let mut intents: Vec<&IntentRecord> = Vec::new();
         let mut outcomes: BTreeMap<(&str, &str), &OutcomeRecord> = BTreeMap::new();
         let mut first = true;
@@ -151,6 +155,7 @@ impl Recovered {
                 }
                 Record::Title { text } => recovered.title = Some(text.clone()),
                 Record::Items { from, items } => {
+                    recovered.is_damaged |= *from > recovered.items.len();
                     recovered.items.truncate(*from);
                     recovered.items.extend(items.iter().cloned());
                     recovered.reply = None;
@@ -180,12 +185,22 @@ impl Recovered {
                 _ => CallState::Unknown(Started::of(intent)),
             };
             if intent.agent != MAIN || recovered.reply.is_none() {
-                if intent.changes {
-                    recovered.stray.push(Started::of(intent));
+                if let CallState::Unknown(started) = state {
+                    recovered.stray.push(started);
                 }
                 continue;
             }
             recovered.calls.insert(intent.call.clone(), state);
+        }
+        // One whose intent was lost has ended all the same.
+        for ((agent, call), outcome) in outcomes {
+            if let (MAIN, true, Some(blocks)) = (agent, recovered.reply.is_some(), &outcome.result) {
+                recovered.calls.entry(call.to_owned()).or_insert_with(|| CallState::Finished {
+                    tool: outcome.tool.clone(),
+                    error: outcome.error.clone(),
+                    blocks: blocks.clone(),
+                });
+            }
         }
         recovered
     }

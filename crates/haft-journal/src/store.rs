@@ -185,6 +185,7 @@ impl Store {
     }
 
     fn look(&self, folder: &Path) -> Option<Session> {
+        self.folder_of(folder.file_name()?.to_str()?).ok()?;
         let path = folder.join(FILE);
         let meta = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(meta.mtime()).unwrap_or(0));

@@ -89,7 +89,8 @@ impl Writer {
         redactor: Redactor,
     ) -> std::io::Result<Writer> {
         let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
-        let pen = Pen { shared: shared.clone(), disk, length, next, redactor, lost: None, unwritten: Vec::new() };
+        let pen =
+            Pen { shared: shared.clone(), disk, length, next, redactor, lost: None, unwritten: Vec::new() };
         let thread =
             std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || pen.write())?;
         Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
@@ -214,7 +215,8 @@ impl Pen {
             self.unwritten = entries.into_iter().filter(|(keeps, _)| *keeps).collect();
             let bytes: usize = self.unwritten.iter().map(|(_, entry)| entry.size()).sum();
             if bytes > QUEUE_BYTES_MAX {
-                self.lost = Some("the journal could not be written for too long; it takes no more".to_owned());
+                self.lost =
+                    Some("the journal could not be written for too long; it takes no more".to_owned());
                 self.unwritten.clear();
             }
         }
@@ -245,7 +247,8 @@ impl Pen {
                     let stamped = Line { n: next, at: now(), record };
                     let json = serde_json::to_vec(&stamped).expect("records have text keys");
                     if json.len() > LINE_BYTES_MAX {
-                        let note = Record::note(format!("a record of {} bytes was too long to keep", json.len()));
+                        let note =
+                            Record::note(format!("a record of {} bytes was too long to keep", json.len()));
                         let stamped = Stamped { n: next, at: now(), record: note };
                         line::put(&mut lines, &serde_json::to_vec(&stamped).expect("records have text keys"));
                     } else {
@@ -268,7 +271,8 @@ impl Pen {
         self.length += length as u64;
         self.next = next;
         if sync && let Err(error) = self.disk.sync() {
-            let words = format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
+            let words =
+                format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
             self.lost = Some(words.clone());
             return Err(words);
         }
@@ -335,8 +339,17 @@ fn size(job: &Job) -> usize {
         }
         Job::Json(json) => json.len(),
         Job::Record(_) => 0,
-        Job::Outcome { result, .. } => result.outcome().map_or(0, |output| output.text_len()),
+        Job::Outcome { result, .. } => result.for_model().iter().map(size_of_block).sum(),
         Job::Intent(intent, _) => weight(&intent.input),
+    }
+}
+
+fn size_of_block(block: &haft::Content) -> usize {
+    match block {
+        haft::Content::Text(text) => text.len(),
+        haft::Content::Image(blob) | haft::Content::Document(blob) => blob.bytes.len() * 4 / 3,
+        haft::Content::Structured(value) => weight(value),
+        _ => 0,
     }
 }
 

@@ -35,6 +35,7 @@ mod options;
 mod outcome;
 mod room;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -253,6 +254,22 @@ struct Run<'a> {
     refused: bool,
 }
 
+/// Ids that tell the calls of a message apart: some providers give none, and some models give one twice. Answers are paired
+/// by place, so nobody else sees them; a journal tells its calls apart by them.
+#[derive(Default)]
+struct Distinct(HashSet<Arc<str>>);
+
+impl Distinct {
+    fn of(&mut self, mut call: ToolCall) -> ToolCall {
+        let place = self.0.len();
+        if call.id.is_empty() || self.0.contains(&call.id) {
+            call.id = format!("{}#{place}", call.id).into();
+        }
+        self.0.insert(call.id.clone());
+        call
+    }
+}
+
 /// Why the model is no longer listened to.
 #[derive(Clone, Copy, PartialEq)]
 enum Halt {
@@ -341,7 +358,8 @@ impl Run<'_> {
         let mut turn = with.engine.turn();
         let tools =
             with.definitions.deferring(turn.snapshot(), with.model.deferral(), &self.conversation.found());
-        let calls = message.calls();
+        let mut distinct = Distinct::default();
+        let calls: Vec<ToolCall> = message.calls().into_iter().map(|call| distinct.of(call)).collect();
         let known = |call: &ToolCall| cut_off.results.iter().find(|result| result.call_id() == &*call.id);
         for call in calls.iter().filter(|call| known(call).is_none()) {
             turn.push(call.clone());
@@ -441,8 +459,10 @@ impl Run<'_> {
             keeper.asked(number, &tools);
         }
         let mut pushed = Vec::new();
+        let mut distinct = Distinct::default();
         let (mut reply, mut halt) = self
             .listen(self.conversation, &tools, Quiet::No, |call| {
+                let call = distinct.of(call);
                 turn.push(call.clone());
                 pushed.push(call);
             })

@@ -106,7 +106,7 @@ fn table(rows: &[Row]) -> String {
     }
     let mut text = String::new();
     for row in rows {
-        let title = row.title.as_deref().map(one_line).unwrap_or_default();
+        let title: String = row.title.as_deref().map(one_line).unwrap_or_default().chars().take(80).collect();
         let when = log::day_and_time(row.changed.saturating_mul(1000));
         let calls = if row.calls == 1 { "1 call".to_owned() } else { format!("{} calls", row.calls) };
         let _ = writeln!(

@@ -91,6 +91,8 @@ impl RunArgs {
         }
         if let Ok(provider) = Choice::from_str(&began.provider, false) {
             args.provider = provider;
+            args.base_url =
+                args.base_url.or_else(|| Some(began.base_url.clone()).filter(|url| !url.is_empty()));
             args.model = args.model.or_else(|| Some(began.model.clone()).filter(|model| !model.is_empty()));
         }
         Ok(args)
