@@ -10,7 +10,7 @@ pub(crate) mod sessions;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
@@ -57,6 +57,63 @@ impl Journaled {
         match self {
             Journaled::In(keeping) => Some(keeping),
             _ => None,
+        }
+    }
+}
+
+/// A journal that is opened with the first call: a client that only looks around leaves none.
+pub(crate) struct Lazy {
+    open: Box<dyn Fn() -> Journaled + Send + Sync>,
+    journaled: OnceLock<Journaled>,
+}
+
+impl Lazy {
+    pub(crate) fn new(open: impl Fn() -> Journaled + Send + Sync + 'static) -> Arc<Lazy> {
+        Arc::new(Lazy { open: Box::new(open), journaled: OnceLock::new() })
+    }
+
+    fn journaled(&self) -> &Journaled {
+        self.journaled.get_or_init(|| (self.open)())
+    }
+
+    /// Notes a call that was not run.
+    pub(crate) fn refused(&self, call: &ToolCall, result: &ToolResult) {
+        let began = result.error().is_none_or(|error| error.kind().began());
+        if !began && let Some(keeping) = self.journaled().keeping() {
+            let noted = keeping.journal.refused("main", [(call, result)]);
+            noted.unwrap_or_else(|error| keeping.failed(&error));
+        }
+    }
+}
+
+impl Recorder for Lazy {
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        match self.journaled() {
+            Journaled::Not => Box::pin(async { Ok(()) }),
+            Journaled::In(keeping) => keeping.journal.before(intent),
+            Journaled::Broken(words) => {
+                let broken = Broken(words.clone());
+                Box::pin(async move { broken.before(intent).await })
+            }
+        }
+    }
+
+    fn after<'a>(
+        &'a self,
+        intent: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
+        match self.journaled() {
+            Journaled::In(keeping) => keeping.journal.after(intent, result),
+            _ => Box::pin(async { Ok(()) }),
+        }
+    }
+}
+
+impl Drop for Lazy {
+    fn drop(&mut self) {
+        if let Some(keeping) = self.journaled.get().and_then(Journaled::keeping) {
+            keeping.ended("closed");
         }
     }
 }

@@ -6,7 +6,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use haft::env::Lookup;
 use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, Registry, ToolCall, ToolResult};
+use haft_journal::Began;
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
@@ -22,7 +24,8 @@ use super::listing;
 use super::pass::{self, Passed};
 use super::results::Results;
 use super::views::View;
-use crate::session::{Joining, Member, Pool};
+use crate::kept::{Keeping, Lazy};
+use crate::session::{Base, Ground, Joining, Member, Pool};
 use crate::{Usage, hooks};
 
 /// How many characters of a connected server's own instructions are passed on.
@@ -53,6 +56,20 @@ pub(super) struct Client {
     changes: Changes,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
+    journal: Arc<Lazy>,
+}
+
+/// The journal of a client, which begins with its first call.
+fn journal(base: &Base, id: &str) -> Arc<Lazy> {
+    let Ground { given, workspace, .. } = &base.ground;
+    let (settings, state) = (given.loaded.settings.journal.clone(), given.places.state_dir.clone());
+    let (id, cwd) = (id.to_owned(), workspace.cwd().to_owned());
+    Lazy::new(move || {
+        let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
+        let lookup: Lookup<'_> = &|name| std::env::var_os(name);
+        // A new id is nobody else's.
+        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup).unwrap_or_default()
+    })
 }
 
 impl Client {
@@ -72,7 +89,7 @@ impl Client {
         // Whoever has the tools from here decides itself what its model is shown.
         let mut gates = Gates::default();
         gates.defer_above = usize::MAX;
-        let member = base.join(Joining {
+        let mut member = base.join(Joining {
             id: id.clone(),
             policy,
             asker,
@@ -80,6 +97,9 @@ impl Client {
             gates,
             results: Some((store, of_hooks)),
         })?;
+        let journal = journal(base, &id);
+        let recorder = journal.clone();
+        member.engine = member.engine.ports(|ports| ports.recorder = Some(recorder));
         if let Some(pool) = &common.pool {
             let _ = member.servers.set(pool.servers().clone());
         }
@@ -93,6 +113,7 @@ impl Client {
             listed: Mutex::default(),
             changes: Changes::new(),
             passing: OnceLock::new(),
+            journal,
         };
         let registry = client.common.pool.as_ref().and_then(|pool| pool.registry());
         client.bring(&registry.unwrap_or_else(|| client.view.base.ground.registry().clone()));
@@ -175,7 +196,8 @@ impl Client {
         let running = self.common.calls.begin(self.number, peer.clone(), by_server);
         let turn = engine.turn();
         let handle = turn.handle();
-        let mut results = std::pin::pin!(turn.run([ToolCall::new(running.id(), name, input)]));
+        let call = ToolCall::new(running.id(), name, input);
+        let mut results = std::pin::pin!(turn.run([call.clone()]));
         let mut results = tokio::select! {
             results = &mut results => results,
             cause = cancel.cancelled() => {
@@ -184,7 +206,9 @@ impl Client {
             }
         };
         hooks::report(&self.member.hooks);
-        results.pop()
+        let result = results.pop()?;
+        self.journal.refused(&call, &result);
+        Some(result)
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {

@@ -820,3 +820,17 @@ fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
     assert_eq!(counts.matches("read note:///a").count(), 1, "{counts}");
     assert_eq!(counts.matches("prompt 'p\\u202e1'").count(), 1, "{counts}");
 }
+
+#[test]
+fn what_a_client_did_is_in_the_log() {
+    let room = Room::new();
+    let served = Http::start(&room, &["--allow", "Write", "--deny", "Read(notes.txt)", "--no-sandbox"]);
+    let token = served.token.clone().unwrap();
+    assert!(!outcome(&served.call(&token, "Write", write_new())).1);
+    assert!(outcome(&served.call(&token, "Read", json!({"file_path": "notes.txt"}))).1);
+    let listed: Value =
+        serde_json::from_str(&room.say(&["sessions", "list", "--output", "json"]).stdout).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    let log = room.say(&["log", "--calls"]).stdout;
+    assert!(log.contains("ok      Write") && log.contains("Read(notes.txt)"), "{log}");
+}
