@@ -238,6 +238,9 @@ pub(crate) struct Common {
     /// Folder with script tools, or the folder of one; repeatable.
     #[arg(long, value_name = "DIR")]
     pub(crate) tools_dir: Vec<PathBuf>,
+    /// A group of tools to leave out, as `haft tools` lists them: browser, web, …; repeatable.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) tools_off: Vec<String>,
     /// How much runs unasked: default, acceptEdits, plan, auto, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<PermissionMode>,
@@ -300,6 +303,7 @@ impl Common {
             cwd: later.cwd.or(self.cwd),
             add_dir: both(self.add_dir, later.add_dir),
             tools_dir: both(self.tools_dir, later.tools_dir),
+            tools_off: both(self.tools_off, later.tools_off),
             permission_mode: later.permission_mode.or(self.permission_mode),
             allow: both(self.allow, later.allow),
             ask: both(self.ask, later.ask),

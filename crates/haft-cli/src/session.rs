@@ -151,6 +151,7 @@ fn assemble(
     let (base, policy, findings) = Base::new(ground, purpose, &id)?;
     let search = base.ground.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
     let mut gates = Gates::default();
+    gates.groups_off = base.ground.groups_off()?;
     if let Some(above) = search.above {
         gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
     }

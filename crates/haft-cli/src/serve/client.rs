@@ -89,6 +89,7 @@ impl Client {
         // Whoever has the tools from here decides itself what its model is shown.
         let mut gates = Gates::default();
         gates.defer_above = usize::MAX;
+        gates.groups_off = base.ground.groups_off()?;
         let mut member = base.join(Joining {
             id: id.clone(),
             policy,

@@ -4,6 +4,7 @@
 //! Most commands take the three steps once. A server takes the first once, the second for each view that it gives, and the
 //! third for each client.
 
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::args::Common;
 use crate::given::{self, Given};
 use crate::hooks::ServerSlot;
 use crate::processes::{self, Starter};
-use crate::{Usage, hooks};
+use crate::{Usage, hooks, output};
 
 /// Directories, settings and tools: read once, the same for everybody.
 #[derive(Clone)]
@@ -40,6 +41,22 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
+    /// The groups of tools that flags leave out.
+    pub(crate) fn groups_off(&self) -> Result<HashSet<String>, Usage> {
+        let there: BTreeSet<&str> = self.registry.entries().map(|entry| entry.tool().group()).collect();
+        for group in &self.common.tools_off {
+            if !there.contains(group.as_str()) {
+                let there: Vec<&str> = there.into_iter().collect();
+                return Err(Usage(format!(
+                    "--tools-off {}: there is no such group of tools; there are {}",
+                    output::one_line(group),
+                    there.join(", ")
+                )));
+            }
+        }
+        Ok(self.common.tools_off.iter().cloned().collect())
+    }
+
     /// Looks at the disk, starts nothing.
     pub(super) fn read(
         tools: impl FnOnce(&Given) -> Result<Registry, Usage>,

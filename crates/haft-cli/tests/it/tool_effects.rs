@@ -61,7 +61,7 @@ fn traced(tool: &str, example: &tool_example::Example, with_call: bool) -> (BTre
     let example = if with_call { example.clone() } else { example.without_the_call() };
     let played = example.play(tool, |command, room: &Room| {
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-y", "-qq", "-s", "4096", "-e", "signal=none"]);
+        strace.args(["-f", "--seccomp-bpf", "-y", "-qq", "-s", "4096", "-e", "signal=none"]);
         strace.args(["-e", "trace=%file,connect,clone,clone3", "-o"]).arg(room.path("trace.txt")).arg("--");
         strace.arg(command.get_program()).args(command.get_args());
         strace.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
