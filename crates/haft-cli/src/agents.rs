@@ -405,6 +405,9 @@ impl Apart {
             Ok(losses) => {
                 format!("its worktree `{path}` (branch `{branch}`) was kept: it has {}", losses.words())
             }
+            Err(_) if !self.worktree.path.is_dir() => {
+                format!("its worktree `{path}` is not there any more; its branch `{branch}` was kept")
+            }
             Err(error) => format!("its worktree `{path}` (branch `{branch}`) was {kept} {}", error.message()),
         }
     }

@@ -152,7 +152,13 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         }
         // A search goes to whom the host configured; it is asked for by its name.
         "WebSearch" => Some(Effects::observes("search")),
+        "Agent" if text("isolation") == Some("worktree") => {
+            Some(Effects::delegates().and(Effects::writes_state("git:worktrees")))
+        }
         "Agent" => Some(Effects::delegates()),
+        "CronCreate" if input.get("durable") == Some(&Value::Bool(true)) => {
+            Some(Effects::writes_state("session:cron").and(Effects::writes_state("kept:cron")))
+        }
         "AskUserQuestion" | "ExitPlanMode" => Some(Effects::asks_user()),
         "EnterPlanMode" => state("session:mode"),
         "TaskGet" | "TaskList" => looks("session:tasks"),

@@ -26,3 +26,5 @@ pub const CRONS_MAX: usize = 50;
 pub const PROMPT_CHARS_MAX: usize = 10_000;
 /// The state that planned prompts are.
 pub const STATE: &str = "session:cron";
+/// What a prompt that outlives the session changes beside it.
+pub const KEPT: &str = "kept:cron";

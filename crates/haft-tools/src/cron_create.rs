@@ -10,7 +10,7 @@ use haft::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{Expression, PROMPT_CHARS_MAX, STATE};
+use crate::cron::{Expression, KEPT, PROMPT_CHARS_MAX, STATE};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -54,8 +54,11 @@ impl Tool for CronCreate {
             .search_hint("schedule a prompt for later, remind, repeat every, at a time")
     }
 
-    fn effects(&self, _: &CronCreateInput) -> Effects {
-        Effects::writes_state(STATE)
+    fn effects(&self, input: &CronCreateInput) -> Effects {
+        match input.durable == Some(true) {
+            true => Effects::writes_state(STATE).and(Effects::writes_state(KEPT)),
+            false => Effects::writes_state(STATE),
+        }
     }
 
     async fn permission(&self, input: &CronCreateInput, _: &Context) -> Opinion {

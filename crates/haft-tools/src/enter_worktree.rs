@@ -17,10 +17,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::worktrees::{FOLDER, Worktree, name_fits};
+use crate::worktrees::{FOLDER, Made, Worktree, name_fits};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
+/// How many filters are named.
+const NAMED_MAX: usize = 5;
 /// How long it may take.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -103,9 +105,17 @@ impl Tool for EnterWorktree {
         let entered = match worktree.exists(cx).await? {
             true => "went on in the worktree that was there already".to_owned(),
             false => {
-                let commit = worktree.add(cx).await?;
+                let Made { commit, filters } = worktree.add(cx).await?;
                 let commit = commit.get(..12).unwrap_or(&commit);
-                format!("made at commit {commit}; changes that were not committed are not in it")
+                let filters = match filters.is_empty() {
+                    true => String::new(),
+                    false => format!(
+                        "\nthe repository has filters, which were not run; files that need one are as they were \
+                         committed: {}",
+                        named(&filters)
+                    ),
+                };
+                format!("made at commit {commit}; changes that were not committed are not in it{filters}")
             }
         };
         cx.enter(&worktree.path).map_err(ToolError::new)?;
@@ -123,6 +133,13 @@ impl Tool for EnterWorktree {
             _ => view,
         })
     }
+}
+
+/// Some names of a repository's, on one line.
+fn named(names: &[String]) -> String {
+    let plain = |name: &String| name.chars().filter(|c| !c.is_control()).take(40).collect::<String>();
+    let shown: Vec<String> = names.iter().take(NAMED_MAX).map(|name| format!("`{}`", plain(name))).collect();
+    format!("{}{}", shown.join(", "), if names.len() > NAMED_MAX { " …" } else { "" })
 }
 
 /// A name that no other worktree has: the time, and a count.

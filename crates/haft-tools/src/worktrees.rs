@@ -4,6 +4,10 @@
 //! is found by name (`git worktree list`, `git branch --list 'haft/*'`), and a session can go on in one. Nothing is removed
 //! here that can't be had again: changes that were not committed and commits that no other branch has are a reason to stop
 //! until somebody says otherwise. The branch goes only while it is what was looked at.
+//!
+//! The way to them is never a link: a repository can have `.haft` or `.haft/worktrees` as one, and git would follow it. The
+//! files of a new worktree are checked out in a second step, because only there git can say which programs the repository
+//! would have it start.
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +35,15 @@ pub struct Worktree {
     pub path: PathBuf,
     /// Its branch.
     pub branch: String,
+}
+
+/// A worktree that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The commit that it is at.
+    pub commit: String,
+    /// Filters that the repository has. They were not run, so files that need one are as they were committed.
+    pub filters: Vec<String>,
 }
 
 /// What would be lost with a worktree.
@@ -109,11 +122,34 @@ impl Worktree {
         self.path.ancestors().nth(3).unwrap_or(&self.path)
     }
 
+    /// That no link leads to it, or would lead elsewhere.
+    ///
+    /// # Errors
+    /// One does, or nobody can say.
+    pub fn is_plain(&self) -> Result<(), ToolError> {
+        let around = self.around();
+        let unclear = |error: haft::files::ResolveError| ToolError::new(error.to_string());
+        let found = haft::files::resolve(around, &self.path).map_err(unclear)?;
+        let expected =
+            haft::files::resolve(around, around).map_err(unclear)?.real.join(FOLDER).join(&self.name);
+        match found.real == expected {
+            true => Ok(()),
+            false => Err(ToolError::new(format!(
+                "there can be no worktree in `{}`: a link leads from there to `{}`; `.haft` and `{FOLDER}` have to be \
+                 plain folders",
+                self.path.display(),
+                found.real.display()
+            ))),
+        }
+    }
+
     /// Makes it, at the commit that the calling agent has in front of it.
     ///
     /// # Errors
-    /// The working directory is not the top of a repository or has no commit, the name is taken, or git refuses.
-    pub async fn add(&self, cx: &Context) -> Result<String, ToolError> {
+    /// The working directory is not the top of a repository or has no commit, a link is in the way, the name is taken, or
+    /// git refuses.
+    pub async fn add(&self, cx: &Context) -> Result<Made, ToolError> {
+        self.is_plain()?;
         let around = self.around();
         let shown = around.display();
         let prefix = git::look(cx, around, ["rev-parse", "--show-prefix"]).await?;
@@ -137,17 +173,18 @@ impl Worktree {
             ));
         };
         let path = self.path.as_os_str();
-        let add: [&std::ffi::OsStr; 8] = [
+        let add: [&std::ffi::OsStr; 9] = [
             "worktree".as_ref(),
             "add".as_ref(),
             "--quiet".as_ref(),
             "--no-track".as_ref(),
+            "--no-checkout".as_ref(),
             "-b".as_ref(),
             self.branch.as_ref(),
             path,
             commit.as_ref(),
         ];
-        git::change(cx, around, add).await.map_err(|error| {
+        git::change(cx, around, None, add).await.map_err(|error| {
             match error.message().contains("already exists") {
                 true => ToolError::new(format!(
                     "a worktree or a branch `{}` is there already; give another name",
@@ -160,14 +197,30 @@ impl Worktree {
             // It works without; the checkout's status only shows the folder then.
             let _ = git::hide(cx, folder).await;
         }
-        Ok(commit)
+        match self.check_out(cx).await {
+            Ok(filters) => Ok(Made { commit, filters }),
+            Err(error) => {
+                // Nothing is in it yet.
+                let losses = Losses { tip: Some(commit), ..Losses::default() };
+                let _ = self.remove(&losses, true, cx).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts the files of its commit into a new one, and tells which filters did not run.
+    async fn check_out(&self, cx: &Context) -> Result<Vec<String>, ToolError> {
+        let filters = git::filters(cx, &self.path).await?;
+        git::change(cx, &self.path, None, ["reset", "--hard", "--quiet", "--no-recurse-submodules"]).await?;
+        Ok(filters)
     }
 
     /// Whether it is there.
     ///
     /// # Errors
-    /// git can't be run.
+    /// A link leads to it, or git can't be run.
     pub async fn exists(&self, cx: &Context) -> Result<bool, ToolError> {
+        self.is_plain()?;
         if cx.files().metadata(&self.path).await.is_err() {
             return Ok(false);
         }
@@ -213,17 +266,18 @@ impl Worktree {
         if !all && !losses.is_empty() {
             return Err(ToolError::new(format!("it was not removed: it has {}", losses.words())));
         }
+        self.is_plain()?;
         let around = self.around();
         let mut remove: Vec<&std::ffi::OsStr> = vec!["worktree".as_ref(), "remove".as_ref()];
         if all {
             remove.push("--force".as_ref());
         }
         remove.push(self.path.as_os_str());
-        git::change(cx, around, remove).await?;
+        git::change(cx, around, Some(&self.path), remove).await?;
         if let Some(tip) = &losses.tip {
             // Only while it is what was looked at.
             let reference = format!("refs/heads/{}", self.branch);
-            git::change(cx, around, ["update-ref", "-d", &reference, tip]).await?;
+            git::change(cx, around, None, ["update-ref", "-d", &reference, tip]).await?;
         }
         Ok(())
     }

@@ -207,3 +207,151 @@ fn an_agent_can_work_in_a_worktree_of_its_own() {
     assert!(kept[0].join("new.txt").exists());
     assert_eq!(git(&work, &["branch", "--list", "haft/*"]).lines().count(), 1);
 }
+
+fn apart(prompt: &str) -> Value {
+    call("Agent", json!({"description": "a task", "prompt": prompt, "isolation": "worktree"}))
+}
+
+/// With one agent, which does nothing.
+fn with_agent(turns: &[Value]) -> Value {
+    let mut script = main(turns);
+    script["agents"] = json!([{"when": {"contains": "LOOK"}, "turns": [{"text": "Looked."}]}]);
+    script
+}
+
+/// What a repository names is started by nothing of ours: not by a checkout, not by a look, not by removing.
+#[test]
+fn no_program_of_the_repository_is_started() {
+    let room = repository(&with_agent(&[
+        call("EnterWorktree", json!({"name": "try"})),
+        call("ExitWorktree", json!({})),
+        call("EnterWorktree", json!({"name": "try"})),
+        call("Read", json!({"file_path": "notes.txt"})),
+        call("Write", json!({"file_path": "notes.txt", "content": "x"})),
+        call("ExitWorktree", json!({"action": "remove"})),
+        call("ExitWorktree", json!({})),
+        apart("LOOK"),
+    ]));
+    let work = room.path("work");
+    let names = ["plain", "a=b", "Two.parts", "process", "there"];
+    let attributes: String = names.iter().map(|name| format!("{name}.f filter={name}\n")).collect();
+    room.write("work/.gitattributes", &format!("{attributes}notes.txt filter=plain\n"));
+    for name in names {
+        room.write(&format!("work/{name}.f"), "as it is\n");
+    }
+    git(&work, &["add", "."]);
+    git(&work, &["commit", "-q", "-m", "second"]);
+    // Only then, so that nothing of the above starts one.
+    let ran = |name: &str| room.path(&format!("ran-{name}"));
+    let touch = |name: &str| format!("touch '{}'; cat", ran(name).display());
+    for name in ["plain", "a=b", "Two.parts"] {
+        git(&work, &["config", &format!("filter.{name}.smudge"), &touch(name)]);
+        git(&work, &["config", &format!("filter.{name}.clean"), &touch(name)]);
+        git(&work, &["config", &format!("filter.{name}.required"), "true"]);
+    }
+    git(&work, &["config", "filter.process.process", &touch("process")]);
+    // One that is there only in a worktree.
+    let more = room.path("more.config");
+    git(&work, &["config", "--file", more.to_str().unwrap(), "filter.there.smudge", &touch("there")]);
+    git(&work, &["config", "--file", more.to_str().unwrap(), "filter.there.clean", &touch("there")]);
+    git(&work, &["config", "includeIf.gitdir:**/worktrees/**.path", more.to_str().unwrap()]);
+    let more = ["--allow", "ExitWorktree", "--allow", "Agent"];
+    for sandbox in [&[][..], &["--no-sandbox"]] {
+        let args: Vec<&str> = ALLOWED.iter().chain(&more).chain(sandbox).copied().collect();
+        let found = results(&play(&room, &args));
+        for name in names {
+            assert!(!ran(name).exists(), "{name} {sandbox:?}: {found:#?}");
+        }
+        assert!(found[0].starts_with("working directory"), "{found:#?}");
+        assert!(found[5].contains("it has 1 changed file\n   M notes.txt"), "{found:#?}");
+        assert_eq!(
+            found[7], "Looked.\n\n[its worktree was removed: nothing was changed in it]",
+            "{found:#?}"
+        );
+        if sandbox.is_empty() {
+            let said = "filters, which were not run; files that need one are as they were committed: `Two.parts`, \
+                        `a=b`, `plain`, `process`, `there`";
+            assert!(found[0].contains(said), "{found:#?}");
+            let file =
+                |name: &str| std::fs::read_to_string(work.join(".haft/worktrees/try").join(name)).unwrap();
+            assert!(names.iter().all(|name| file(&format!("{name}.f")) == "as it is\n"));
+        }
+    }
+}
+
+/// A remote names programs too, and a repository can lack what it says the remote has.
+#[test]
+fn nothing_is_fetched_for_a_worktree() {
+    let room = repository(&with_agent(&[call("EnterWorktree", json!({"name": "try"})), apart("LOOK")]));
+    let work = room.path("work");
+    let blob = git(&work, &["rev-parse", "HEAD:notes.txt"]);
+    git(&work, &["clone", "-q", "--bare", ".", room.path("remote").to_str().unwrap()]);
+    std::fs::remove_file(work.join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    let ran = room.path("ran");
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", room.path("remote").to_str().unwrap()),
+        ("remote.origin.uploadpack", &format!("touch '{}'; git-upload-pack", ran.display())),
+        ("protocol.allow", "always"),
+    ] {
+        git(&work, &["config", key, value]);
+    }
+    let args: Vec<&str> = ALLOWED.iter().chain(&["--allow", "Agent"]).copied().collect();
+    let found = results(&play(&room, &args));
+    assert!(found[0].contains("git refused") && found[1].contains("git refused"), "{found:#?}");
+    assert!(!ran.exists(), "{found:#?}");
+    // What was begun is gone again.
+    assert_eq!(git(&work, &["branch", "--list", "haft/*"]), "");
+    assert!(!work.join(".haft/worktrees/try").exists());
+}
+
+/// A link that the repository has would lead git out of the working directory.
+#[test]
+fn no_link_leads_to_a_worktree() {
+    let links = [(".haft", "../victim"), (".haft/worktrees", "../../victim"), (".haft/worktrees", "../src")];
+    for (link, target) in links {
+        let room = repository(&with_agent(&[call("EnterWorktree", json!({"name": "try"})), apart("LOOK")]));
+        let work = room.path("work");
+        room.write("victim/kept", "");
+        let link = work.join(link);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let args: Vec<&str> = ALLOWED.iter().chain(&["--allow", "Agent"]).copied().collect();
+        let found = results(&play(&room, &args));
+        assert!(found[0].starts_with("error: "), "{target}: {found:#?}");
+        assert!(found[1].contains("there can be no worktree in `ROOM/work/.haft/worktrees/"), "{found:#?}");
+        assert_eq!(std::fs::read_dir(room.path("victim")).unwrap().count(), 1, "{target}: {found:#?}");
+        assert_eq!(std::fs::read_dir(work.join("src")).unwrap().count(), 1, "{target}: {found:#?}");
+        assert_eq!(git(&work, &["branch", "--list", "haft/*"]), "", "{target}");
+    }
+    // Nor is one followed that hides the folder.
+    let room = repository(&with_agent(&[call("EnterWorktree", json!({"name": "try"}))]));
+    std::fs::create_dir_all(room.path("work/.haft/worktrees")).unwrap();
+    std::os::unix::fs::symlink("../../../planted", room.path("work/.haft/worktrees/.gitignore")).unwrap();
+    let found = results(&play(&room, &ALLOWED));
+    assert!(found[0].starts_with("working directory") && !room.path("planted").exists(), "{found:#?}");
+}
+
+/// What outlives the session waits for the plan, whatever rules allow.
+#[test]
+fn a_plan_makes_no_worktree_and_keeps_no_prompt() {
+    let cron = |durable: bool| json!({"cron": "0 9 * * *", "prompt": "x", "durable": durable});
+    let room = repository(&with_agent(&[
+        apart("LOOK"),
+        call("CronCreate", cron(true)),
+        call("CronCreate", cron(false)),
+        call("Agent", json!({"description": "a task", "prompt": "LOOK"})),
+    ]));
+    let more = ["--allow", "Agent", "--allow", "CronCreate", "--permission-mode", "plan"];
+    let args: Vec<&str> = ALLOWED.iter().chain(&more).copied().collect();
+    let found = results(&play(&room, &args));
+    assert!(
+        found[0].contains("it changes git:worktrees, and nothing is changed before the plan"),
+        "{found:#?}"
+    );
+    assert!(found[1].contains("it changes kept:cron, and nothing is changed before the plan"), "{found:#?}");
+    assert!(found[2].starts_with("planned") && found[3] == "Looked.", "{found:#?}");
+    assert!(!room.path("work/.haft").exists());
+}

@@ -250,6 +250,9 @@ fn shown(case: &Case<'_>, at: usize) -> String {
     line
 }
 
+/// How state is named that a plan may change: it ends with the session, or with the program at the other end of it.
+const PASSING: &[&str] = &["session:", "mcp:", "browser"];
+
 /// What a plan has no place for yet.
 fn unplanned(case: &Case<'_>) -> Option<String> {
     let changed = case.places().find(|(effect, _)| effect.touch != Touch::Reads);
@@ -262,6 +265,14 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
         return Some(format!(
             "it changes {}, and nothing is changed before the plan was approved",
             reach.host
+        ));
+    }
+    let lasting = |resource: &str| !PASSING.iter().any(|passing| resource.starts_with(passing));
+    let mut changed = case.declared.state.iter().filter(|state| state.access == Access::Change);
+    if let Some(state) = changed.find(|state| lasting(&state.resource)) {
+        return Some(format!(
+            "it changes {}, and nothing is changed before the plan was approved",
+            state.resource
         ));
     }
     if let Some(doubt) = case.doubts().first() {
