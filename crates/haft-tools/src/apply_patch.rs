@@ -21,11 +21,12 @@ use serde::Deserialize;
 
 use crate::blocking::off_thread;
 use crate::changes::{self, Step};
+use crate::charset;
 use crate::diff::Diff;
 use crate::near;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
-use parse::Section;
+use parse::{Line, Section};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 10_000;
@@ -273,6 +274,8 @@ impl Work<'_> {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
                     return Err(nothing(ToolError::new(words)));
                 }
+                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(Line::new);
+                charset::check(&now, comes, "ApplyPatch", &shown).map_err(nothing)?;
                 let placed = off_thread(now.len(), move || place::place(&now, &hunks)).await?;
                 let placed = placed.map_err(|words| {
                     nothing(ToolError::new(format!(
