@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::{FileErrorKind, Metadata};
+use haft::files::{FileErrorKind, Kind, Metadata};
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -21,11 +21,12 @@ use serde::Deserialize;
 
 use crate::blocking::off_thread;
 use crate::changes::{self, Step};
+use crate::charset;
 use crate::diff::Diff;
 use crate::near;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
-use parse::Section;
+use parse::{Line, Section};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 10_000;
@@ -138,6 +139,9 @@ impl Tool for ApplyPatch {
         changes::apply(cx, steps).await?;
         for (path, file) in ended.iter().filter(|(_, file)| file.was != file.now) {
             self.seen.checkpoints().record(cx, "ApplyPatch", path, file.was.as_deref(), file.now.clone());
+            if let Some(from) = file.from.as_ref().filter(|_| file.was.is_none() && file.now.is_some()) {
+                self.seen.checkpoints().moved(cx, from, path);
+            }
             let (Some(now), Ok(metadata)) = (&file.now, cx.files().metadata(path).await) else { continue };
             match &file.before {
                 Some(before) if file.changed => self.seen.patched(cx, path, before, &metadata),
@@ -207,6 +211,10 @@ impl Work<'_> {
         }
         let files = self.cx.files();
         let file = match files.metadata(&tidy).await {
+            Ok(metadata) if metadata.kind == Kind::Directory => {
+                let words = format!("`{}` is a directory; ApplyPatch works on files only", self.shown(&tidy));
+                return Err(nothing(ToolError::new(words)));
+            }
             Ok(metadata) => {
                 let bytes: Arc<[u8]> = files.read(&tidy).await?.into();
                 let content = Some(Content::of(&bytes));
@@ -264,6 +272,7 @@ impl Work<'_> {
                 if self.files[&path].changed {
                     return Err(self.stale(&path));
                 }
+                self.is_no_link(&path, "deletes")?;
                 self.set(&path, None);
             }
             Section::Update { path, to, hunks } => {
@@ -273,6 +282,8 @@ impl Work<'_> {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
                     return Err(nothing(ToolError::new(words)));
                 }
+                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(Line::new);
+                charset::check(&now, comes, "ApplyPatch", &shown).map_err(nothing)?;
                 let placed = off_thread(now.len(), move || place::place(&now, &hunks)).await?;
                 let placed = placed.map_err(|words| {
                     nothing(ToolError::new(format!(
@@ -297,6 +308,7 @@ impl Work<'_> {
                 let text: Option<Arc<[u8]>> = Some(placed.text.into());
                 match to {
                     Some(to) if paths::tidy(&to, self.cx) != path => {
+                        self.is_no_link(&path, "moves")?;
                         let to = self.free(&to).await?;
                         let from = self.files[&path].was.is_some().then(|| path.clone());
                         self.set(&path, None);
@@ -321,6 +333,23 @@ impl Work<'_> {
                 self.shown(&path)
             )))),
             None => Ok(path),
+        }
+    }
+
+    /// A link that is gone could not be brought back as one, nor be moved without what it leads to.
+    fn is_no_link(&self, path: &Path, does: &str) -> Result<(), ToolError> {
+        let (cwd, real) = (self.cx.cwd(), |found: haft::files::RealPath| found.real);
+        let leads = haft::files::resolve(cwd, path).map(real).ok();
+        match leads
+            .filter(|leads| haft::files::resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads))
+        {
+            Some(leads) => {
+                let (link, file) = (self.shown(path), self.shown(&leads));
+                Err(nothing(ToolError::new(format!(
+                    "`{link}` is a link to `{file}`, and ApplyPatch {does} files only; name `{file}`, or use Bash for the link"
+                ))))
+            }
+            None => Ok(()),
         }
     }
 

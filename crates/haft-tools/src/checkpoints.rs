@@ -64,6 +64,8 @@ pub(crate) struct Change {
     pub(crate) is: Option<usize>,
     /// The version before it.
     version: u64,
+    /// The name that the file had before, if it moved here.
+    from: Option<PathBuf>,
 }
 
 /// The versions of one file.
@@ -92,6 +94,8 @@ pub(crate) struct Restore {
     pub(crate) to: Text,
     /// What the last change of the session made of it.
     pub(crate) last: Text,
+    /// The name that the file had, if it was moved to this one.
+    pub(crate) from: Option<PathBuf>,
 }
 
 impl Checkpoints {
@@ -103,6 +107,17 @@ impl Checkpoints {
     pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Option<&[u8]>, is: Text) {
         let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
         self.lock().record(key, tool, cx.turn(), was, is);
+    }
+
+    /// The last change of `to` was that a file moved there.
+    pub(crate) fn moved(&self, cx: &Context, from: &Path, to: &Path) {
+        let (session, to) = (cx.session_id(), paths::tidy(to, cx));
+        let mut kept = self.lock();
+        let made =
+            kept.changes.iter_mut().rev().find(|change| &*change.session == session && change.path == to);
+        if let Some(change) = made {
+            change.from = Some(paths::tidy(from, cx));
+        }
     }
 
     /// The changes of a session, oldest first; and the last one that was forgotten.
@@ -128,15 +143,16 @@ impl Checkpoints {
     /// What each file was before this change, of those that changed since.
     pub(crate) fn before(&self, session: &str, number: u64) -> Vec<Restore> {
         let kept = self.lock();
-        let mut versions: BTreeMap<&Path, u64> = BTreeMap::new();
+        let mut firsts: BTreeMap<&Path, &Change> = BTreeMap::new();
         for change in kept.since(number, session) {
-            versions.entry(&change.path).or_insert(change.version);
+            firsts.entry(&change.path).or_insert(change);
         }
-        let restore = |(path, version): (&Path, u64)| {
+        let restore = |(path, first): (&Path, &Change)| {
             let track = kept.tracks.get(&Key { session: session.into(), path: path.to_owned() })?;
-            Some(Restore { path: path.to_owned(), to: track.version(version), last: track.tip.clone() })
+            let (to, last) = (track.version(first.version), track.tip.clone());
+            Some(Restore { path: path.to_owned(), to, last, from: first.from.clone() })
         };
-        versions.into_iter().filter_map(restore).collect()
+        firsts.into_iter().filter_map(restore).collect()
     }
 }
 
@@ -158,7 +174,17 @@ impl Kept {
         self.bytes += track.bytes() + CHANGE_BYTES;
         let Key { session, path } = key;
         let (was, is) = (was.map(<[u8]>::len), is.map(|is| is.len()));
-        self.changes.push_back(Change { number: self.made, session, path, tool, turn, was, is, version });
+        self.changes.push_back(Change {
+            number: self.made,
+            session,
+            path,
+            tool,
+            turn,
+            was,
+            is,
+            version,
+            from: None,
+        });
         while self.bytes > BYTES_MAX || self.changes.len() > CHANGES_MAX {
             self.forget_oldest();
         }

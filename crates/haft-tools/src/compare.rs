@@ -16,7 +16,7 @@ use crate::diff::Diff as Lines;
 use crate::ls::size;
 use crate::near;
 use crate::paths;
-use crate::read::SNIFF_BYTES;
+use crate::read::{self, SNIFF_BYTES};
 
 /// Lines that stayed around those that changed, if the call doesn't say.
 const CONTEXT_LINES: u32 = 3;
@@ -109,9 +109,16 @@ fn compare(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String,
             view.summary("the same"),
         );
     }
-    let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].contains(&0);
     let huge = old.len().max(new.len()) > COMPARED_BYTES_MAX;
+    // Text in other encodings is compared as `Read` shows it.
+    let text = |bytes| if huge { None } else { read::decoded(bytes) };
+    let (old_text, new_text) = (text(old), text(new));
+    let (given, is_decoded) = ((old, new), old_text.is_some() || new_text.is_some());
+    let old = old_text.as_deref().map_or(old, str::as_bytes);
+    let new = new_text.as_deref().map_or(new, str::as_bytes);
+    let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].contains(&0);
     if huge || is_binary(old) || is_binary(new) {
+        let (old, new) = given;
         let first = old.iter().zip(new).take_while(|(old, new)| old == new).count();
         let why = if huge { "too large to compare by lines" } else { "binary" };
         let words = format!(
@@ -126,8 +133,11 @@ fn compare(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String,
     let diff = TextDiff::configure().timeout(TIME_MAX).diff_lines(&*old, &*new);
     let mut text = diff.unified_diff().context_radius(context).header(a, b).to_string();
     if text.is_empty() {
-        // They differ in bytes that are no UTF-8, which are shown alike.
-        text = format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]");
+        // Otherwise they differ in bytes that are no UTF-8, which are shown alike.
+        text = match is_decoded {
+            true => format!("[`{a}` and `{b}` have the same text, and differ only in how it is encoded]"),
+            false => format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]"),
+        };
     }
     let counts = lines.counts();
     (text, view.summary(counts).with(lines.into_part(b)))
@@ -172,5 +182,24 @@ mod tests {
         );
         assert!(room.error("Diff", json!({"a": "a", "b": "dir"})).1.contains("is a directory"));
         assert!(room.error("Diff", json!({"a": "a", "b": "dri"})).1.contains("did you mean `dir`?"));
+    }
+
+    #[cfg(feature = "encodings")]
+    #[test]
+    fn other_encodings_are_compared_by_lines() {
+        let room = Room::with(&[("c", "h\u{e9}\nx\n")]);
+        let utf16 = |text: &str| -> Vec<u8> {
+            "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+        };
+        room.put("a", utf16("h\u{e9}\nx\n"));
+        room.put("b", utf16("h\u{e9}\ny\n"));
+        assert_eq!(
+            room.text("Diff", json!({"a": "a", "b": "b"})),
+            "--- a\n+++ b\n@@ -1,2 +1,2 @@\n h\u{e9}\n-x\n+y\n"
+        );
+        assert_eq!(
+            room.text("Diff", json!({"a": "a", "b": "c"})),
+            "[`a` and `c` have the same text, and differ only in how it is encoded]"
+        );
     }
 }

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
+use crate::charset;
 use crate::diff::Diff;
 use crate::near;
 use crate::paths;
@@ -260,6 +261,7 @@ impl Ask {
             );
             return Err(ToolError::new(words));
         }
+        charset::check(old, edits.iter().map(|edit| edit.new_string.as_str()), tool, shown)?;
         let mut now = Cow::Borrowed(old);
         let mut done = String::new();
         for (at, edit) in edits.iter().enumerate() {

@@ -31,6 +31,8 @@ mod by_session;
 #[cfg(feature = "files")]
 mod changes;
 #[cfg(feature = "files")]
+mod charset;
+#[cfg(feature = "files")]
 mod checkpoints;
 #[cfg(feature = "files")]
 pub mod compare;

@@ -7,6 +7,8 @@
 //! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as unreadable, and
 //! a scanned page has no text at all. For both there are pictures.
 
+mod size;
+
 use std::sync::Arc;
 
 use hayro::hayro_interpret::font::{Glyph, GlyphRun};
@@ -15,12 +17,15 @@ use hayro::hayro_interpret::{
     BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageDrawProps, InterpreterCache,
     InterpreterSettings, SoftMask, interpret_page,
 };
+use hayro::hayro_syntax::object::Object;
 use hayro::hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use hayro::kurbo::{Affine, BezPath, Point, Rect};
 use hayro::vello_cpu::color::palette::css::WHITE;
 use hayro::{PixmapSettings, RenderCache, RenderSettings};
+use memchr::memmem;
 
 use crate::pictures::{EDGE_MAX, Picture};
+use size::Measure;
 
 /// How many pages of a PDF from the web are read.
 #[cfg(feature = "web")]
@@ -74,6 +79,10 @@ impl Document {
     /// # Errors
     /// In words: why it can't be opened.
     pub(crate) fn open(bytes: Vec<u8>) -> Result<Document, String> {
+        let mut measure = Measure::default();
+        measure.file(&bytes)?;
+        // What is encrypted looks like nothing until it is open.
+        let is_encrypted = memmem::find(&bytes, b"/Encrypt").is_some();
         let pdf = Pdf::new(Arc::new(bytes)).map_err(|error| match error {
             LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
                 "it is encrypted, and can't be opened without its password; decrypt it first".to_owned()
@@ -86,6 +95,15 @@ impl Document {
         })?;
         if pdf.pages().is_empty() {
             return Err("it has no pages".to_owned());
+        }
+        if is_encrypted {
+            let streams = pdf.objects().into_iter().filter_map(|object| match object {
+                Object::Stream(stream) => Some(stream),
+                _ => None,
+            });
+            for stream in streams {
+                measure.stream(stream.dict().data(), &stream.raw_data())?;
+            }
         }
         Ok(Document { pdf })
     }
@@ -262,6 +280,8 @@ impl<'a> Device<'a> for Reader {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::Read as _;
+
     use super::*;
 
     /// A document of these pages, each a stream of drawing instructions; fonts `F1` (Helvetica) and `F2` (Times).
@@ -357,6 +377,23 @@ pub(crate) mod tests {
              <0202020202020202020202020202020202020202020202020202020202020202> >> >>",
         );
         assert!(why(encrypted.as_bytes()).starts_with("it is encrypted"), "{}", why(encrypted.as_bytes()));
+    }
+
+    /// A few kilobytes that the library would make gigabytes of.
+    #[test]
+    fn what_is_packed_too_tightly_is_not_opened() {
+        let whole = String::from_utf8(sample(&["PAGE"])).unwrap();
+        let (before, after) = whole.split_once("PAGE").unwrap();
+        let mut page = b"BT ET".to_vec();
+        for _ in 0..6 {
+            let mut packed = Vec::new();
+            flate2::read::ZlibEncoder::new(&page[..], flate2::Compression::best())
+                .read_to_end(&mut packed)
+                .unwrap();
+            page = packed;
+        }
+        let why = Document::open([before.as_bytes(), &page, after.as_bytes()].concat()).err().unwrap();
+        assert!(why.starts_with("it is packed too tightly"), "{why}");
     }
 
     /// Every cut and many broken bytes: an error or some text, never a panic that gets out.

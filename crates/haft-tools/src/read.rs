@@ -367,6 +367,17 @@ impl Kind {
     }
 }
 
+/// The text of a file that is not UTF-8, as `Read` would show it; nothing for any other.
+pub(crate) fn decoded(bytes: &[u8]) -> Option<String> {
+    #[cfg(feature = "encodings")]
+    return encoding::text(bytes);
+    #[cfg(not(feature = "encodings"))]
+    {
+        let _ = bytes;
+        None
+    }
+}
+
 pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// How a PDF begins.

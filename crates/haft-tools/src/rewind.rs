@@ -193,6 +193,13 @@ impl Rewind {
             let now: Option<Arc<[u8]>> = match cx.files().read(&restore.path).await {
                 Ok(bytes) => Some(bytes.into()),
                 Err(error) if error.kind() == FileErrorKind::NotFound => None,
+                Err(error) if error.kind() == FileErrorKind::IsDirectory => {
+                    return Err(ToolError::new(format!(
+                        "`{}` is a directory now, where a file was; nothing was restored: move it away, or name other files \
+                         in `paths`",
+                        paths::shown(&restore.path, cx.cwd())
+                    )));
+                }
                 Err(error) => return Err(error.into()),
             };
             let foreign = now != restore.last && now != restore.to;
@@ -226,6 +233,20 @@ impl Rewind {
                 paths::shown(&file.restore.path, cx.cwd())
             )));
         }
+        // A file that was moved is moved back, so that it keeps its mode and owner.
+        let back: Vec<(&File, &File)> =
+            files.iter().filter_map(|file| Some((file, origin(file, files)?))).collect();
+        let moves = back.iter().flat_map(|(moved, origin)| {
+            let (from, path) = (moved.restore.path.clone(), origin.restore.path.clone());
+            let (old, new) = (moved.now.clone(), origin.restore.to.clone());
+            let write = new.filter(|new| old.as_ref() != Some(new));
+            let write = write.map(|new| Step::Write { path: path.clone(), old, new });
+            [Some(Step::Rename { from, to: path }), write].into_iter().flatten()
+        });
+        let is_moved = |file: &File| {
+            let path = &file.restore.path;
+            back.iter().any(|(moved, origin)| [&moved.restore.path, &origin.restore.path].contains(&path))
+        };
         let step = |file: &File| {
             let (path, old) = (file.restore.path.clone(), file.now.clone());
             match (&file.restore.to, old) {
@@ -235,7 +256,8 @@ impl Rewind {
                 (None, None) => None,
             }
         };
-        changes::apply(cx, files.iter().filter_map(step).collect()).await?;
+        let others = files.iter().filter(|file| !is_moved(file)).filter_map(step);
+        changes::apply(cx, moves.chain(others).collect()).await?;
         for File { restore: Restore { path, to, .. }, now, .. } in
             files.iter().filter(|file| file.now != file.restore.to)
         {
@@ -246,6 +268,14 @@ impl Rewind {
         }
         Ok(())
     }
+}
+
+/// What a file was moved from, if it can be moved back: it is there and the other name is free.
+fn origin<'a>(moved: &File, files: &'a [File]) -> Option<&'a File> {
+    let from = moved.restore.from.as_deref()?;
+    let origin = files.iter().find(|file| file.restore.path == from)?;
+    let goes = moved.now.is_some() && moved.restore.to.is_none();
+    (goes && origin.now.is_none() && origin.restore.to.is_some()).then_some(origin)
 }
 
 /// A path as grants have it.
@@ -419,6 +449,13 @@ mod tests {
         edit(&room, "a", "1", "2");
         let (_, words) = room.error("Rewind", restore(7));
         assert_eq!(words, "there is no change 7; this session has changes from 1 to 1; `list` shows them");
+        std::fs::remove_file(room.path("a")).unwrap();
+        std::fs::create_dir(room.path("a")).unwrap();
+        let (_, words) = room.error("Rewind", restore(1));
+        assert!(
+            words.starts_with("`a` is a directory now, where a file was; nothing was restored"),
+            "{words}"
+        );
         assert_eq!(room.error("Rewind", json!({"action": "restore"})).0, ErrorKind::InvalidInput);
         assert_eq!(room.error("Rewind", json!({"action": "undo"})).0, ErrorKind::InvalidInput);
     }
@@ -429,5 +466,23 @@ mod tests {
         edit(&room, "a", "1", "2");
         let asked = room.asked("Rewind", restore(1));
         assert!(format!("{asked:?}").contains("/a"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_file_that_was_moved_comes_back_with_its_mode() {
+        use std::os::unix::fs::PermissionsExt as _;
+        for change in ["", "\n-x\n+y"] {
+            let room = Room::with(&[("run.sh", "x\n")]);
+            let mode = |name: &str| std::fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o777;
+            std::fs::set_permissions(room.path("run.sh"), std::fs::Permissions::from_mode(0o751)).unwrap();
+            let patch = format!(
+                "*** Begin Patch\n*** Update File: run.sh\n*** Move to: bin/go.sh{change}\n*** End Patch"
+            );
+            room.text("ApplyPatch", json!({"input": patch}));
+            assert_eq!(mode("bin/go.sh"), 0o751);
+            room.text("Rewind", restore(1));
+            assert_eq!((room.content("run.sh"), mode("run.sh")), ("x\n".into(), 0o751), "{change}");
+            assert!(!room.path("bin/go.sh").exists());
+        }
     }
 }

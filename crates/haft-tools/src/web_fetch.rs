@@ -164,7 +164,7 @@ impl WebFetch {
             return Err(if passes { error.retryable() } else { error });
         }
         let (at, pdf) = (answer.target.clone(), self.pdf);
-        let document = off_thread(answer.body.len(), move || Document::of(answer, pdf)).await?;
+        let document = read(answer, pdf, target).await?;
         let document = Arc::new(document.map_err(|why| ToolError::new(failed(&why)))?);
         self.cache.put(target.as_str(), &document);
         Ok(Found::Page { document, at, is_kept: false })
@@ -311,6 +311,21 @@ impl Tool for WebFetch {
             _ => view,
         })
     }
+}
+
+/// What an answer is; pictures and PDFs are read where a panic or a long time is an error.
+async fn read(
+    answer: haft_net::fetch::Answer,
+    pdf: Option<PdfText>,
+    target: &Target,
+) -> Result<Result<Document, String>, ToolError> {
+    #[cfg(feature = "images")]
+    if Document::is_parsed(&answer) {
+        let what = format!("what `{target}` gives");
+        return crate::parsing::parsing(&what, move |_| Ok(Document::of(answer, pdf))).await;
+    }
+    let _ = target;
+    off_thread(answer.body.len(), move || Document::of(answer, pdf)).await
 }
 
 #[cfg(test)]

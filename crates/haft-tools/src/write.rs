@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
+use crate::charset::Other;
 use crate::diff::Diff;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
@@ -182,8 +183,12 @@ fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
         Some(Existing { bytes: Some(old), .. }) => {
             let diff = Diff::of(&old, new.as_bytes());
             let (counts, was) = (diff.counts(), lines_of(&old));
+            let note = match Other::of(&old) {
+                Some(other) => format!("\n[the file was in {}; it is UTF-8 now]", other.name()),
+                None => String::new(),
+            };
             (
-                format!("replaced `{shown}`: {lines} instead of {was} ({counts})"),
+                format!("replaced `{shown}`: {lines} instead of {was} ({counts}){note}"),
                 view.summary(counts).with(diff.into_part(shown)),
             )
         }

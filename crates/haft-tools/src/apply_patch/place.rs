@@ -110,6 +110,13 @@ impl Line {
             Line::Comes(_) => None,
         }
     }
+
+    pub(super) fn new(&self) -> Option<&str> {
+        match self {
+            Line::Comes(text) => Some(text),
+            Line::Stays(_) | Line::Goes(_) => None,
+        }
+    }
 }
 
 /// The line after those that lead to a place.

@@ -136,3 +136,30 @@ fn a_person_sees_the_patch_before_and_the_lines_after() {
         ("a and 1 more", Some("+2 −2"), 2)
     );
 }
+
+#[test]
+fn links_and_directories_are_not_deleted_or_moved() {
+    let room = Room::with(&[("t", "x\n"), ("dir/a", "")]);
+    std::os::unix::fs::symlink("t", room.path("l")).unwrap();
+    let check = |sections: &str, words: &str| {
+        assert_eq!(room.error("ApplyPatch", patch(sections)), (ErrorKind::Failed, words.to_owned()));
+        assert_eq!((fs::read_link(room.path("l")).unwrap(), room.content("t")), ("t".into(), "x\n".into()));
+    };
+    let link = |what: &str| {
+        format!(
+            "`l` is a link to `t`, and ApplyPatch {what} files only; name `t`, or use Bash for the link; nothing was changed"
+        )
+    };
+    check("*** Delete File: l", &link("deletes"));
+    check("*** Update File: l\n*** Move to: m\n-x\n+y", &link("moves"));
+    check(
+        "*** Delete File: dir",
+        "`dir` is a directory; ApplyPatch works on files only; nothing was changed",
+    );
+    room.text("ApplyPatch", patch("*** Update File: l\n-x\n+y"));
+    assert_eq!((room.content("t"), fs::read_link(room.path("l")).unwrap()), ("y\n".into(), "t".into()));
+    // A link on the way is none.
+    std::os::unix::fs::symlink("dir", room.path("way")).unwrap();
+    room.text("ApplyPatch", patch("*** Delete File: way/a"));
+    assert!(!room.path("dir/a").exists());
+}

@@ -338,3 +338,26 @@ fn who_is_asked_sees_where_it_is_and_is_not_warned() {
     let asked = room.asked("Edit", edit("f", "nowhere", "new"));
     assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");
 }
+
+#[test]
+fn nothing_beyond_ascii_is_put_into_a_file_of_another_encoding() {
+    let latin = b"caf\xe9 cr\xe8me br\xfbl\xe9e d\xe9j\xe0 vu \xe9t\xe9\nline two\n";
+    let room = Room::new();
+    room.put("l1.txt", latin);
+    let multi = json!({"file_path": "l1.txt", "edits": [{"old_string": "line two", "new_string": "ligne num\u{e9}rot\u{e9}e"}]});
+    let patch =
+        "*** Begin Patch\n*** Update File: l1.txt\n-line two\n+ligne num\u{e9}rot\u{e9}e\n*** End Patch";
+    for (tool, input) in [
+        ("Edit", edit("l1.txt", "line two", "ligne num\u{e9}rot\u{e9}e")),
+        ("MultiEdit", multi),
+        ("ApplyPatch", json!({"input": patch})),
+    ] {
+        let (_, words) = room.error(tool, input);
+        let wanted = "`l1.txt` is in another encoding than UTF-8, and the new text has `\u{e9}`";
+        assert!(words.starts_with(wanted) && words.contains(tool), "{words}");
+        assert_eq!(room.bytes("l1.txt"), latin);
+    }
+    room.text("Edit", edit("l1.txt", "line two", "line 2"));
+    assert_eq!(room.bytes("l1.txt")[..latin.len() - 4], [&latin[..latin.len() - 9], b"line "].concat()[..]);
+    check(b"sch\xc3\xb6n \xff\nx\n", "x", "\u{fc}", b"sch\xc3\xb6n \xff\n\xc3\xbc\n");
+}

@@ -9,6 +9,7 @@ use haft::spelling::edits;
 use ignore::Match;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
+use regex_syntax::hir::{Hir, HirKind};
 
 use super::{ENTRIES, GrepInput, OutputMode};
 
@@ -16,6 +17,11 @@ use super::{ENTRIES, GrepInput, OutputMode};
 const PATTERN_BYTES_MAX: usize = 100_000;
 /// The size of one compiled pattern, in bytes.
 const PATTERN_COMPILED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What a search remembers of a pattern while it runs, in bytes and for each thread.
+const PATTERN_CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How many characters repetitions may stand for beyond those that are written: the work for each character that is
+/// searched grows with it.
+const REPEATED_MAX: usize = 5_000;
 /// How many types are given for an unknown one.
 const TYPES_SHOWN_MAX: usize = 3;
 
@@ -82,9 +88,18 @@ fn matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
         let words = format!("`pattern` has more than {PATTERN_BYTES_MAX} bytes; give a shorter one");
         return Err(ToolError::senseless(words));
     }
+    let places = regex_syntax::parse(pattern).map_or(0, |parsed| places(&parsed));
+    if places > pattern.len() + REPEATED_MAX {
+        let words = format!(
+            "`pattern` is too large: its repetitions stand for {places} characters, and at most {REPEATED_MAX} can be \
+             searched for; repeat less, or without a bound (`*`, `+`)"
+        );
+        return Err(ToolError::senseless(words));
+    }
     let mut builder = RegexMatcherBuilder::new();
     // `^` and `$` are the ends of a line, as in every grep.
     builder.multi_line(true).case_insensitive(ignore_case).size_limit(PATTERN_COMPILED_BYTES_MAX);
+    builder.dfa_size_limit(PATTERN_CACHE_BYTES_MAX);
     // `$` stands before `\r\n` too, unless the pattern itself speaks of `\r`.
     builder.crlf(!pattern.contains('\r') && !pattern.contains("\\r")).line_terminator(None);
     if multiline {
@@ -100,6 +115,23 @@ fn matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
     })
 }
 
+/// How many characters a pattern stands for, each repetition with a bound written out.
+fn places(pattern: &Hir) -> usize {
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(_) => 1,
+        HirKind::Capture(group) => places(&group.sub),
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min).max(1) as usize;
+            places(&repeated.sub).saturating_mul(times)
+        }
+        HirKind::Concat(all) | HirKind::Alternation(all) => {
+            all.iter().map(places).fold(0, usize::saturating_add)
+        }
+    }
+}
+
 /// What is wrong with a pattern: where, and what to do.
 ///
 /// The search puts the pattern into a group of its own before it parses it, so its errors point at places that the
@@ -108,6 +140,12 @@ fn misfit(pattern: &str, said: &str) -> String {
     let (what, at) = match regex_syntax::Parser::new().parse(pattern) {
         Err(regex_syntax::Error::Parse(error)) => (error.kind().to_string(), error.span().start),
         Err(regex_syntax::Error::Translate(error)) => (error.kind().to_string(), error.span().start),
+        _ if said.contains("size limit") => {
+            return format!(
+                "`pattern` is too large: compiled it has more than {} MB; repeat less (`{{1,100}}`), or give a simpler one",
+                PATTERN_COMPILED_BYTES_MAX / (1024 * 1024)
+            );
+        }
         _ => return format!("`pattern` can't be searched for: {said}; give a simpler one"),
     };
     let braces = what.starts_with("repetition quantifier").then_some('{');
@@ -228,7 +266,13 @@ mod tests {
         assert!(said("(?=x)").contains("look at the lines"), "{}", said("(?=x)"));
         assert!(said("a\\nb").contains("set `multiline`"), "{}", said("a\\nb"));
         assert!(said(r"\p{Foo}").contains("put `\\`"), "{}", said(r"\p{Foo}"));
-        assert!(said(&"(a{1000}){1000}".repeat(3)).contains("size limit"), "bounded");
+        assert!(said(&"(a{1000}){1000}".repeat(3)).contains("3000000 characters"), "bounded");
+        assert!(said(r"\w{4000}").contains("compiled it has more than 32 MB"), "{}", said(r"\w{4000}"));
+        assert!(said("(x{0,200000}y|z*)").starts_with("`pattern` is too large"));
+        assert!(said("x{200000}y").starts_with("`pattern` is too large"));
+        for usual in [r"\w{100}", r"(?i)\p{L}{20}", r"[^\s]{1,200}=\d{1,50}"] {
+            assert!(matcher(usual, true, true).is_ok(), "{usual}");
+        }
         assert!(matcher("a\\nb", false, true).is_ok());
     }
 

@@ -17,6 +17,9 @@ use crate::seen::{Content, Page};
 /// The largest file whose encoding is guessed, in bytes.
 const GUESSED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// How much of a file that is in memory is looked at for its encoding, in bytes.
+const BEGINNING_BYTES: usize = 64 * 1024;
+
 /// Letters beyond ASCII by which an encoding is believed.
 const LETTERS_MIN: usize = 6;
 
@@ -80,6 +83,15 @@ fn decoded(bytes: &[u8], is_whole: bool) -> Option<(String, &'static Encoding)> 
     let is_text = letters >= LETTERS_MIN && letters >= others && controls * 100 <= text.chars().count();
     let plausible = is_certain || !had_errors && is_text;
     plausible.then_some((text, encoding))
+}
+
+/// The text of a whole file that is not UTF-8; nothing for any other.
+pub(super) fn text(bytes: &[u8]) -> Option<String> {
+    let is_utf16 = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    let beginning = &bytes[..bytes.len().min(BEGINNING_BYTES)];
+    let is_other =
+        if is_utf16 { beginning.contains(&0) } else { !beginning.contains(&0) && is_legacy(beginning) };
+    if is_other { decoded(bytes, true).map(|(text, _)| text) } else { None }
 }
 
 /// A page of the decoded text.

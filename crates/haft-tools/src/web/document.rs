@@ -9,10 +9,14 @@ use url::Url;
 
 use super::words;
 use super::{charset, html};
+#[cfg(feature = "images")]
+use crate::pictures::{Format, fit};
 use crate::web::PdfText;
 
 /// The largest picture, in bytes: what models take once it is written in base64.
 const IMAGE_BYTES_MAX: usize = 3_750_000;
+/// The largest picture that is scaled until it fits, in bytes.
+const PICTURE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The largest PDF that is passed on whole, in bytes.
 const PDF_BYTES_MAX: usize = 8_000_000;
 /// How far text is looked into for bytes that no text has.
@@ -54,6 +58,12 @@ impl Document {
         }
     }
 
+    /// Whether a library for pictures or PDFs has to parse an answer, which wants room and a bound of time.
+    #[cfg(feature = "images")]
+    pub(crate) fn is_parsed(answer: &Answer) -> bool {
+        image_type(&answer.body).is_some() || answer.body.starts_with(b"%PDF-")
+    }
+
     /// Reads an answer. May take a while.
     ///
     /// # Errors
@@ -66,13 +76,17 @@ impl Document {
             Ok(Document { title, media_type: media_type.to_owned(), size, cut, body })
         };
         if let Some(image) = image_type(&answer.body) {
-            if cut || size > IMAGE_BYTES_MAX {
-                let most = words::size(IMAGE_BYTES_MAX);
+            // Without a decoder it is passed on as it came, if a model may take it.
+            let most = if cfg!(feature = "images") { PICTURE_BYTES_MAX } else { IMAGE_BYTES_MAX };
+            if cut || size > most {
+                let most = words::size(most);
                 return Err(format!(
                     "it is a picture ({image}) of more than {most}, which is too large to be shown"
                 ));
             }
-            return is(None, image, Body::Image(answer.body));
+            let (media_type, bytes) = fitted(answer.body, image)
+                .map_err(|why| format!("it is a picture ({image}) that can't be shown: {why}"))?;
+            return is(None, media_type, Body::Image(bytes));
         }
         if answer.body.starts_with(b"%PDF-") {
             let kind = "application/pdf";
@@ -83,7 +97,11 @@ impl Document {
                 ));
             }
             return match pdf {
-                Some(pdf) => is(None, kind, Body::Text(pdf(&answer.body)?)),
+                Some(pdf) => {
+                    let text =
+                        pdf(&answer.body).map_err(|why| format!("it is a PDF that can't be read: {why}"))?;
+                    is(None, kind, Body::Text(text))
+                }
                 None => is(None, kind, Body::Pdf(answer.body)),
             };
         }
@@ -203,6 +221,21 @@ fn media_type(header: &str) -> (String, Option<String>) {
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches(['"', '\'']).to_owned())
     });
     (said, charset)
+}
+
+/// A picture as models take it: decoded, so that a damaged one is an error here, and scaled if it is too large.
+#[cfg(feature = "images")]
+fn fitted(bytes: Vec<u8>, media_type: &'static str) -> Result<(&'static str, Vec<u8>), String> {
+    let _ = media_type;
+    let format = Format::of(&bytes).ok_or("it is damaged")?;
+    let fit = fit(bytes, format)?;
+    Ok((fit.media_type, fit.bytes.to_vec()))
+}
+
+/// A picture as it came: this build has no decoder.
+#[cfg(not(feature = "images"))]
+fn fitted(bytes: Vec<u8>, media_type: &'static str) -> Result<(&'static str, Vec<u8>), String> {
+    Ok((media_type, bytes))
 }
 
 /// The type of a picture that models take, by its first bytes.

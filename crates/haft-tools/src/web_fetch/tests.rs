@@ -79,6 +79,9 @@ async fn a_page_is_markdown_and_marked_as_foreign() {
     assert_eq!(text, wanted);
 }
 
+/// A picture of one pixel.
+const DOT: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+
 #[tokio::test]
 async fn each_kind_is_what_it_is_and_not_what_it_says() {
     let (at, _) = server(|path| match path {
@@ -89,7 +92,7 @@ async fn each_kind_is_what_it_is_and_not_what_it_says() {
         "/none" => page("application/octet-stream", "<!DOCTYPE html><p>sniffed"),
         "/zip" => page("application/zip", b"PK\x03\x04\0\0"),
         "/lie-text" => page("text/plain", b"\x7fELF\0\0\0"),
-        "/lie-html" => page("text/html", b"\x89PNG\r\n\x1a\n0000"),
+        "/lie-html" => page("text/html", DOT),
         "/lie-image" => page("image/png", "<html>no picture"),
         "/empty" => page("text/html", "<script>render()</script>"),
         "/pdf" => page("application/octet-stream", "%PDF-1.7 x"),
@@ -105,7 +108,7 @@ async fn each_kind_is_what_it_is_and_not_what_it_says() {
         ("/text", "\ncafé\n"),
         ("/md", "# T\n<b>x</b>"),
         ("/none", "\nsniffed\n"),
-        ("/lie-html", "[image: image/png"),
+        ("/lie-html", "[image: image/gif"),
         ("/empty", "There is no text on it"),
         ("/pdf", "[document: application/pdf"),
     ] {
@@ -268,4 +271,26 @@ async fn odd_strings_are_refused_or_read() {
         let marked = words::foreign(odd, &words::visible(&page.markdown));
         assert_eq!(marked.matches("</web_content").count(), 1);
     }
+}
+
+#[cfg(feature = "images")]
+#[tokio::test]
+async fn a_picture_is_scaled_until_it_fits_and_a_broken_one_is_refused() {
+    let mut large = std::io::Cursor::new(Vec::new());
+    image::DynamicImage::new_rgb8(3_000, 20).write_to(&mut large, image::ImageFormat::Png).unwrap();
+    let large = large.into_inner();
+    let (at, _) = server(move |path| match path {
+        "/large" => page("image/png", &large),
+        _ => page("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0"),
+    });
+    let tool = open(at);
+    let url = |path: &str| json!({"url": format!("http://localhost:{}{path}", at.port())});
+    let result = call(AnyTool::typed(tool.clone()).unwrap(), url("/large")).await;
+    let picture = result.outcome().unwrap().blocks().iter().find_map(|part| match part {
+        Content::Image(picture) => image::load_from_memory(&picture.bytes).ok(),
+        _ => None,
+    });
+    assert_eq!(picture.unwrap().width(), crate::pictures::EDGE_MAX);
+    let words = fetch(&tool, url("/broken")).await.unwrap_err();
+    assert!(words.contains("it is a picture (image/png) that can't be shown: it is damaged"), "{words}");
 }

@@ -147,3 +147,15 @@ fn where_a_session_remembers_a_file_is_read_before_it_is_replaced() {
     room.text("Write", write("there.txt", "two\n"));
     assert_eq!(room.content("there.txt"), "two\n");
 }
+
+#[test]
+fn a_file_of_another_encoding_is_said_to_be_utf8_now() {
+    let room = Room::new();
+    room.put("f", b"\xff\xfea\0\n\0");
+    let said = room.text("Write", write("f", "x\n"));
+    assert!(said.ends_with("\n[the file was in UTF-16; it is UTF-8 now]"), "{said}");
+    room.put("g", b"caf\xe9\n");
+    let said = room.text("Write", write("g", "caf\u{e9}\n"));
+    assert!(said.ends_with("\n[the file was in another encoding than UTF-8; it is UTF-8 now]"), "{said}");
+    assert!(!room.text("Write", write("f", "y\n")).contains("UTF-8"));
+}
