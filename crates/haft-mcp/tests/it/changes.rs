@@ -6,6 +6,7 @@ use haft::{Effects, NoInput, Registry, Withheld, tool};
 use haft_mcp::{Approvals as _, MemoryApprovals, ServerConfig, Status, Subject, Trust, limits};
 use serde_json::json;
 
+use crate::fake::{older, one_tool, result};
 use crate::{Room, count, faulty, host, until};
 
 fn names(room: &Room) -> Vec<String> {
@@ -44,6 +45,32 @@ async fn tools_that_make_no_sense_are_left_out_alone() {
     let Status::Ready { facts, .. } = room.server().status() else { panic!() };
     assert_eq!(facts.instructions.as_deref(), Some("Be\\u{200b} kind."));
     assert_eq!(facts.implementation.as_deref(), Some("faulty 1"));
+}
+
+/// The two names were looked for: their hashes are the same.
+#[tokio::test]
+async fn two_tools_that_end_on_one_name_cost_the_later_one_alone() {
+    let twins = |number: &str| json!({"name": format!("{}{number}", "t".repeat(70)), "inputSchema": {"type": "object"}});
+    let tools = json!([twins("21661"), twins("72669"), {"name": "other", "inputSchema": {"type": "object"}}]);
+    let colliding =
+        older("2025-11-25", json!({"tools": {}}), move |message| match message["method"].as_str() {
+            Some("tools/list") => result(message, json!({"tools": tools})),
+            _ => result(message, json!({"content": [{"type": "text", "text": message["params"]["name"]}]})),
+        });
+    let good = older("2025-11-25", json!({"tools": {}}), |message| one_tool(message, "hi"));
+    let room = Room::settled([good.in_process("good"), colliding.in_process("s")], host()).await;
+    let (names, server) = (names(&room), room.servers.get("s").unwrap());
+    let left_out = server.left_out();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert!(
+        left_out[0].name.ends_with("72669") && left_out[0].reason.contains("offered as `mcp__s__ttt"),
+        "{left_out:?}"
+    );
+    for name in ["mcp__good__hi", "mcp__s__other"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    let twin = names.iter().find(|name| name.ends_with("_3351fd27")).unwrap();
+    assert!(room.text(twin, json!({})).await.ends_with("21661"));
 }
 
 #[tokio::test]
