@@ -23,6 +23,7 @@ use serde_json::Value;
 use sse_stream::Sse;
 
 use super::chain;
+use super::deep;
 use super::events::Events;
 use super::guard::Watch;
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
@@ -327,7 +328,8 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, Fault> {
 /// message is. (Other transports don't need this: there the SDK reads no lists.)
 fn mended(message: &[u8]) -> Cow<'_, [u8]> {
     let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
-    let Some(mut value) = is_list.then(|| serde_json::from_slice::<Value>(message).ok()).flatten() else {
+    let read = || serde_json::from_slice::<Value>(message).ok().or_else(|| deep::list(message));
+    let Some(mut value) = is_list.then(read).flatten() else {
         return message.into();
     };
     let Some(tools) = value["result"]["tools"].as_array_mut() else { return message.into() };
