@@ -50,13 +50,24 @@ impl fmt::Debug for Fingerprint {
 pub struct Subject {
     /// The server.
     pub server: String,
-    /// The tool; nothing for the server itself.
+    /// The tool; nothing for the server itself. No tool has the empty name: that is for the server's instructions.
     pub tool: Option<String>,
     /// What was seen: [`ServerConfig::identity`](crate::ServerConfig::identity), or the definition of the tool.
     pub value: Value,
 }
 
 impl Subject {
+    /// What a server says about how to use it, as a model would be told.
+    pub fn instructions(server: &str, words: &str) -> Subject {
+        let value = serde_json::json!({"instructions": words});
+        Subject { server: server.to_owned(), tool: Some(String::new()), value }
+    }
+
+    /// Whether it is what a server says about how to use it.
+    pub fn is_instructions(&self) -> bool {
+        self.tool.as_deref() == Some("")
+    }
+
     /// Its fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.value)

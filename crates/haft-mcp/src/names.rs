@@ -2,7 +2,8 @@
 //!
 //! A name depends on its own server and tool and on nothing else, so it stays the same whoever comes and goes. What no
 //! provider takes is replaced, what is too long is cut, and then, or where another server and tool could have the same
-//! name, a hash of both is added. Nobody takes a name apart again: each tool knows where it belongs.
+//! name, a hash of both is added. A name that only looks as if it had a hash gets one as well, so that nobody can call a tool
+//! what another one is offered as. Nobody takes a name apart again: each tool knows where it belongs.
 
 use haft::limits::NAME_CHARS_MAX;
 use sha2::{Digest, Sha256};
@@ -23,7 +24,12 @@ pub fn wire_name(server: &str, tool: &str) -> String {
     // The first `__` ends the server's name, if the name itself has none and doesn't end with half of one.
     let ambiguous =
         server.is_empty() || server.contains("__") || server.starts_with('_') || server.ends_with('_');
-    if legal == plain && legal.len() <= NAME_CHARS_MAX && !ambiguous && !tool.is_empty() {
+    if legal == plain
+        && legal.len() <= NAME_CHARS_MAX
+        && !ambiguous
+        && !tool.is_empty()
+        && !ends_like_hash(&legal)
+    {
         return legal;
     }
     let mut hash = Sha256::new();
@@ -33,6 +39,12 @@ pub fn wire_name(server: &str, tool: &str) -> String {
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let room = NAME_CHARS_MAX - HASH_CHARS - 1;
     format!("{}_{}", &legal[..legal.len().min(room)], &digest[..HASH_CHARS])
+}
+
+/// Whether a name could be one that was made with a hash.
+fn ends_like_hash(name: &str) -> bool {
+    let hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    name.rsplit_once('_').is_some_and(|(_, tail)| tail.len() == HASH_CHARS && tail.chars().all(hex))
 }
 
 fn is_legal(character: char) -> bool {
@@ -62,6 +74,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_tool_can_be_called_what_another_is_offered_as() {
+        for (server, tool, thief) in [("s", "a.b", "s"), ("a__b", "c", "a"), ("s", &"x".repeat(80), "s")] {
+            let made = wire_name(server, tool);
+            let literal = made.strip_prefix(&format!("mcp__{thief}__")).unwrap();
+            assert_ne!(wire_name(thief, literal), made, "{thief} {literal}");
+        }
+        assert_eq!(wire_name("s", "of_deadbee"), "mcp__s__of_deadbee");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A [`Link`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads them. Streamable HTTP
 //! alone is not a link, because a message there belongs to a request: the SDK has its rules, and [`http`] does its I/O.
 
+pub(crate) mod deep;
 pub(crate) mod events;
 pub(crate) mod guard;
 pub(crate) mod headers;

@@ -30,6 +30,16 @@ pub enum Origin {
     External(Arc<str>),
 }
 
+impl Origin {
+    /// The server or folder that it was brought in from.
+    pub fn source(&self) -> Option<&str> {
+        match self {
+            Origin::BuiltIn => None,
+            Origin::External(source) => Some(source),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

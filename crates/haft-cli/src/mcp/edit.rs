@@ -203,6 +203,12 @@ fn put(common: &Common, scope: Scope, name: &str, server: Value) -> Result<Exit,
     let notes = check_server(name, &server)
         .map_err(|words| Usage(format!("the server `{}`: {words}", one_line(name))))?;
     notes.iter().for_each(|note| output::warning(&one_line(note)));
+    if name.contains("__") {
+        return Err(Usage(format!(
+            "the server `{name}`: `__` stands between the names in `mcp__server__tool`, so no rule could be about this \
+             server alone; choose a name without it"
+        )));
+    }
     let places = places_of(common)?;
     let place = place(&places, scope)?;
     let _lock = place.locked(&places)?;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::definition::only_looks;
 use super::server::{Server, Status};
-use super::wait::Wait;
+use super::wait::{self, Wait};
 use crate::config::ServerConfig;
 use crate::content;
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
@@ -67,6 +67,11 @@ impl Catalogue {
                 Err(error) if alone => return Err(error),
                 Err(error) => found.push((name.clone(), json!({"error": error.message()}))),
             }
+        }
+        // A list that is short because somebody isn't there yet has to say so.
+        for server in self.0.iter().filter(|server| !alone && wait::is_new(server)) {
+            let words = "it is still being connected; call WaitForMcpServers, then ask again";
+            found.push((server.config().name.clone(), json!({"error": words})));
         }
         Ok(found)
     }

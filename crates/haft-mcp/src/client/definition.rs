@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::config::ServerConfig;
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RESULT_CHARS_MAX};
 use crate::text;
+use crate::transport::deep::TOO_DEEP;
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,7 @@ impl Definition {
         let description = description.filter(|words| !words.trim().is_empty()).or_else(|| title.clone());
         let mut input_schema = match &value["inputSchema"] {
             Value::Object(schema) => Value::Object(schema.clone()),
+            Value::String(words) if words == TOO_DEEP => return Err(TOO_DEEP.to_owned()),
             _ => return Err("it has no input schema".to_owned()),
         };
         text::clean_schema(&mut input_schema);

@@ -20,8 +20,8 @@ pub(crate) use self::offered::Offered;
 use super::breaker::Breaker;
 use super::session::{ServerFacts, Session};
 use super::watched::Watched;
-use crate::approval::{Subject, Withheld};
-use crate::config::{ServerConfig, Transport};
+use crate::approval::{Known, Subject, Withheld};
+use crate::config::{ServerConfig, Transport, Trust};
 use crate::host::Host;
 use crate::sign_in::account::{Account, SignedIn};
 use crate::transport::Log;
@@ -193,6 +193,31 @@ impl Server {
     /// Its tools that need an approval.
     pub fn withheld(&self) -> Vec<Withheld> {
         self.offered().withheld.clone()
+    }
+
+    /// What it says about how to use it, if a model may be told: of a server that came with a workspace only what was approved.
+    pub fn instructions(&self) -> Option<String> {
+        let Status::Ready { facts, .. } = self.status() else { return None };
+        facts.instructions.filter(|words| self.withholds(words).is_none())
+    }
+
+    /// What it says about how to use it, if that needs an approval.
+    pub fn withheld_instructions(&self) -> Option<Withheld> {
+        let Status::Ready { facts, .. } = self.status() else { return None };
+        self.withholds(&facts.instructions?)
+    }
+
+    fn withholds(&self, words: &str) -> Option<Withheld> {
+        let Inner { config, host, .. } = &*self.0;
+        if config.trust != Trust::Approvals {
+            return None;
+        }
+        let subject = Subject::instructions(&config.name, words);
+        match host.approvals.known(&subject) {
+            Known::Approved => None,
+            Known::New => Some(Withheld::new(subject, None)),
+            Known::Changed(before) => Some(Withheld::new(subject, Some(before))),
+        }
     }
 
     /// What it listed and can't be offered.

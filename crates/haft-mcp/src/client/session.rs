@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
-use crate::transport::guard::{Guard, Watch};
+use crate::transport::guard::{Guard, UNREADABLE, Watch};
 
 /// What a server may ask of us, and tell us.
 pub(crate) trait ClientSide: Send + Sync + 'static {
@@ -361,6 +361,10 @@ impl Session {
 
     fn failure(&self, error: &ServiceError) -> Failure {
         match error {
+            // Ours, not the server's.
+            ServiceError::McpError(error) if error.code == UNREADABLE => {
+                Failure::Odd(text::line(&error.message, limits::ERROR_CHARS_MAX))
+            }
             ServiceError::McpError(error) => Failure::Refused {
                 code: error.code.0,
                 words: text::shown(&error.message, limits::ERROR_CHARS_MAX),

@@ -1,9 +1,13 @@
 //! A server's tool as the engine takes it: a tool like any other.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::schema::InputSchema;
-use haft::{AnyTool, Chars, Content, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool};
+use haft::{
+    AnyTool, Cause, Chars, Content, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool,
+};
 use serde_json::Value;
 
 use super::definition::Definition;
@@ -75,15 +79,22 @@ impl Calls {
             return self.to_its_end(input, &cx).await;
         };
         let cancel = cx.cancel().child();
+        let in_background = Arc::new(AtomicBool::new(false));
         let mut work = Box::pin({
             let (calls, cx, cancel) = (self.clone(), cx.clone(), cancel.clone());
+            let in_background = in_background.clone();
             async move {
                 tokio::select! {
                     biased;
                     done = calls.to_its_end(input, &cx) => done,
                     // The server is told by the end of the other future.
                     cause = cancel.cancelled() => {
-                        Err(ToolError::cancelled(cause, &format!("{} was {}", calls.about, cause.words())))
+                        // A task has no turn that could be interrupted: somebody ended it.
+                        let words = match cause {
+                            Cause::User if in_background.load(Ordering::Relaxed) => "stopped by TaskStop",
+                            cause => cause.words(),
+                        };
+                        Err(ToolError::cancelled(cause, &format!("{} was {words}", calls.about)))
                     }
                 }
             }
@@ -97,13 +108,17 @@ impl Calls {
         if cx.task().is_some() {
             return work.await;
         }
+        in_background.store(true, Ordering::Relaxed);
         match cx.go_on_in_background(self.about.as_str(), cancel, work) {
             Ok(task) => Ok(Output::from(Content::text(format!(
                 "not finished after {} s, so it goes on in the background as {task}\n\
                  TaskOutput {{\"task_id\": \"{task}\"}} shows its result once there is one, TaskStop ends it",
                 after.as_secs_f64()
             )))),
-            Err((work, _)) => work.await,
+            Err((work, _)) => {
+                in_background.store(false, Ordering::Relaxed);
+                work.await
+            }
         }
     }
 

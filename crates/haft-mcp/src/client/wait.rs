@@ -63,7 +63,7 @@ impl Tool for Wait {
 }
 
 /// Whether nobody knows yet if it can be used.
-fn is_new(server: &Server) -> bool {
+pub(super) fn is_new(server: &Server) -> bool {
     matches!(server.status(), Status::Connecting) && server.failure().is_none()
 }
 

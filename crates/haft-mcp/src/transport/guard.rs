@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::deep;
 use super::http::{self, Fault, HttpTransport};
 use super::{Link, NotSent};
 use crate::limits::{
@@ -117,6 +118,9 @@ impl Watch {
         std::mem::take(&mut self.0.changes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+/// The error that we answer with in the place of a server whose answer makes no sense. No code of the protocol.
+pub(crate) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
 /// A connection as the SDK sees it.
 pub(crate) struct Guard {
@@ -267,11 +271,14 @@ impl Guard {
             }
             Ok(value) => self.understand_one(value),
             Err(error) => {
+                if let Some(list) = deep::list(text) {
+                    return self.understand_one(list);
+                }
                 self.invalid();
                 // Its number may be readable where the rest isn't: then somebody waits for it.
                 if let Some(id) = self.only_call_named_in(text) {
-                    let words = format!("the server's answer can't be read: {error}");
-                    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+                    let error =
+                        ErrorData::new(UNREADABLE, format!("its answer can't be read: {error}"), None);
                     self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
                 }
             }
@@ -311,8 +318,8 @@ impl Guard {
             Err(_) if !has_method => {
                 self.invalid();
                 if let Some(id) = id.filter(|id| self.pending.contains_key(id)) {
-                    let words = "the server's answer is neither a result nor an error";
-                    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+                    let words = "its answer is neither a result nor an error";
+                    let error = ErrorData::new(UNREADABLE, words, None);
                     self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
                 }
             }

@@ -23,7 +23,9 @@ use serde_json::Value;
 use sse_stream::Sse;
 
 use super::chain;
+use super::deep;
 use super::events::Events;
+use super::guard::Watch;
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
 use crate::sign_in::requests::{Requests, WantsSignIn};
 
@@ -31,13 +33,13 @@ use crate::sign_in::requests::{Requests, WantsSignIn};
 pub(crate) type HttpTransport = StreamableHttpClientTransport<Bounded>;
 
 /// A transport to this address.
-pub(crate) fn transport(requests: Requests, url: &str, concurrency: usize) -> HttpTransport {
+pub(crate) fn transport(requests: Requests, url: &str, concurrency: usize, watch: Watch) -> HttpTransport {
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(concurrency.saturating_add(8))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         // A session that has ended is a connection that has: the server's handle makes it again, and knows what to repeat.
         .reinit_on_expired_session(false);
-    StreamableHttpClientTransport::with_client(Bounded { requests }, config)
+    StreamableHttpClientTransport::with_client(Bounded { requests, watch }, config)
 }
 
 /// A client for remote servers. No cookies, no proxy but the one given, redirects only within the origin.
@@ -80,6 +82,7 @@ pub(crate) fn choose_tls() {
 #[derive(Clone)]
 pub(crate) struct Bounded {
     requests: Requests,
+    watch: Watch,
 }
 
 /// What went wrong with a request, in words.
@@ -242,10 +245,18 @@ impl StreamableHttpClient for Bounded {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
         let mut request = self.requests.client.get(&*uri).header(ACCEPT, "text/event-stream");
+        let resumes = last_event.is_some();
         if let Some(last) = last_event {
             request = request.header("last-event-id", last);
         }
-        let response = self.send(request, session, token, custom).await?;
+        let response = match self.send(request, session, token, custom).await {
+            // The SDK would try for ever. Whoever had the rest of the answer is gone, and so is the connection.
+            Err(StreamableHttpError::Client(fault)) if resumes && fault.unheard => {
+                self.watch.end(Some(format!("nobody is there any more: {fault}")));
+                return Err(StreamableHttpError::ServerDoesNotSupportSse);
+            }
+            sent => sent?,
+        };
         let status = response.status();
         if status == StatusCode::METHOD_NOT_ALLOWED || status == StatusCode::NOT_FOUND {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
@@ -317,7 +328,8 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, Fault> {
 /// message is. (Other transports don't need this: there the SDK reads no lists.)
 fn mended(message: &[u8]) -> Cow<'_, [u8]> {
     let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
-    let Some(mut value) = is_list.then(|| serde_json::from_slice::<Value>(message).ok()).flatten() else {
+    let read = || serde_json::from_slice::<Value>(message).ok().or_else(|| deep::list(message));
+    let Some(mut value) = is_list.then(read).flatten() else {
         return message.into();
     };
     let Some(tools) = value["result"]["tools"].as_array_mut() else { return message.into() };

@@ -69,7 +69,10 @@ async fn an_answer_that_is_no_json_ends_its_call() {
     let (room, _counts) = room("").await;
     for what in ["nan", "surrogate", "infinite", "deep", "cut"] {
         let words = room.failure("mcp__f__unreadable", json!({"what": what})).await;
-        assert!(words.contains("the server's answer can't be read: "), "{what}: {words}");
+        assert!(
+            words.contains("answered with something senseless: its answer can't be read: "),
+            "{what}: {words}"
+        );
     }
     echoes(&room).await;
 }

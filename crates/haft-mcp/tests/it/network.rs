@@ -68,6 +68,23 @@ async fn a_web_socket_is_as_good_as_any_other_connection() {
     assert_eq!(room.text("mcp__w__t", json!({})).await, "ok", "it is connected again");
 }
 
+/// The body of a request, once all of it is there.
+async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
+    let mut request = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).await.ok().filter(|read| *read > 0)?;
+        request.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length =
+            head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            return Some(body.to_owned());
+        }
+    }
+}
+
 /// Serves a fake over Streamable HTTP: each message is a request, and its answer the first thing that comes back, as JSON or as
 /// an event.
 async fn streamable(fake: Fake, as_event: bool) -> String {
@@ -77,24 +94,7 @@ async fn streamable(fake: Fake, as_event: bool) -> String {
         while let Ok((mut stream, _)) = listener.accept().await {
             let fake = fake.clone();
             tokio::spawn(async move {
-                let mut request = Vec::new();
-                let body = loop {
-                    let mut piece = [0; 4096];
-                    let read = stream.read(&mut piece).await.unwrap();
-                    if read == 0 {
-                        return;
-                    }
-                    request.extend_from_slice(&piece[..read]);
-                    let text = String::from_utf8_lossy(&request).into_owned();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let length = head
-                        .to_lowercase()
-                        .lines()
-                        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-                    if body.len() >= length.unwrap_or(0) {
-                        break body.to_owned();
-                    }
-                };
+                let Some(body) = body_of(&mut stream).await else { return };
                 let back = serde_json::from_str(&body).map(|message| fake.hear(message)).unwrap_or_default();
                 let answer = match back.first() {
                     Some(back) if as_event => {
@@ -139,6 +139,39 @@ async fn both_handshakes_and_a_malformed_tool_over_streamable_http() {
             }
         }
     }
+}
+
+/// The answer to a call has begun and could be resumed, but nobody takes connections any more.
+#[tokio::test]
+async fn an_answer_that_nobody_is_there_to_resume_ends_its_call() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let fake = talks();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some(body) = body_of(&mut stream).await else { continue };
+            let message: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+            if message["method"] == "tools/call" {
+                let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+                             id: 7\nretry: 10\ndata: \n\n";
+                stream.write_all(begun.as_bytes()).await.unwrap();
+                drop(listener);
+                return;
+            }
+            let session = "content-type: application/json\r\nmcp-session-id: s";
+            let answer = match fake.hear(message).first() {
+                Some(back) => http_answer(&format!("200 OK\r\n{session}"), &back.to_string()),
+                None if body.is_empty() => http_answer("405 Method Not Allowed", ""),
+                None => http_answer("202 Accepted", ""),
+            };
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    let mut config = ServerConfig::new("h", Transport::http(url));
+    config.call_timeout = std::time::Duration::from_secs(8);
+    let room = Room::settled([config], host()).await;
+    let words = room.failure("mcp__h__t", json!({})).await;
+    assert!(words.contains("went away during the call: nobody is there any more"), "{words}");
 }
 
 /// Answers every request with the same bytes, and counts them.

@@ -161,6 +161,7 @@ impl<'a> Case<'a> {
         let mut subject = Subject::new(name, input);
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         subject.server = conventions::server(name, input).filter(|_| !request.external);
+        subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
         let keeps = !request.external && conventions::is_file_tool(name);
         subject.enforced = keeps || (child && held);
         // These walk by descriptors that don't show what is hidden.

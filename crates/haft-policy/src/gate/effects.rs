@@ -39,9 +39,19 @@ impl Given {
     /// The same with what the arguments of the call leave open.
     pub(super) fn told(&self, name: &str, input: &Value) -> Option<Told> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
-        let (_, declaration) = exact.or_else(|| self.0.iter().find(|(tool, _)| matches(tool, name)))?;
+        // What a name with a hash begins with may be another server's.
+        let globs = || self.0.iter().find(|(tool, _)| !is_hashed(name) && matches(tool, name));
+        let (_, declaration) = exact.or_else(globs)?;
         Some(declaration.told(input))
     }
+}
+
+/// Whether the name of a server's tool could be one that was made with a hash, because the plain one would be ambiguous.
+fn is_hashed(name: &str) -> bool {
+    let hash = name.starts_with("mcp__").then(|| name.rsplit_once('_')).flatten();
+    hash.is_some_and(|(_, hash)| {
+        hash.len() == 8 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 /// Whether a whole name matches a pattern in which `*` is any run of characters.

@@ -15,7 +15,7 @@ use super::path::Names as PathNames;
 use super::set::RuleSet;
 use super::subject::{Command, Effect, Place, Subject, Touch, Touches};
 use super::tree::Meets;
-use super::{RuleId, Spec, tool};
+use super::{Names, RuleId, Spec, tool};
 use crate::source::List;
 
 /// What the rules say of a call.
@@ -280,6 +280,22 @@ impl<'r> Judge<'r, '_> {
         }
     }
 
+    /// Whether a rule that speaks of one MCP server speaks of the one that the call is about. Names of tools don't tell: those of
+    /// a server `a__b` begin like those of `a`.
+    fn is_of_its_server(&self, rule: u32) -> bool {
+        let rule = &self.set.rules[rule as usize];
+        let (Some(server), Some(named)) = (self.subject.about_server(), rule.tool.strip_prefix("mcp__"))
+        else {
+            return true;
+        };
+        match rule.names {
+            // One tool has this name, and no other.
+            Names::One => true,
+            Names::Server => named == server,
+            Names::Matching(_) => named.split_once("__").is_some_and(|(named, _)| named == server),
+        }
+    }
+
     /// Whether what a rule says of the input holds; its name matches already.
     fn applies(&self, rule: u32, needs: Needs) -> bool {
         let (rule, subject) = (&self.set.rules[rule as usize], self.subject);
@@ -431,7 +447,7 @@ impl Judge<'_, '_> {
         let server = subject.at_server();
         for name in std::iter::once(tool::current(subject.tool)).chain(server.as_deref()) {
             set.allow.names.each(name, |rule| {
-                if self.applies(rule, Needs::All) {
+                if self.is_of_its_server(rule) && self.applies(rule, Needs::All) {
                     found.see(rule);
                     self.note(rule, Why::Covers(effect));
                 }

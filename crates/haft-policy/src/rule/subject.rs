@@ -18,6 +18,8 @@ pub struct Subject<'a> {
     pub aliases: Vec<&'a str>,
     /// The MCP server that a tool of ours sends the call to, if it is such a tool: rules about all of the server speak of it.
     pub server: Option<&'a str>,
+    /// The MCP server whose tool it is, where that is known. If not, its name has to do.
+    pub of_server: Option<&'a str>,
     /// The input as the model sent it.
     pub input: &'a Value,
     /// Nothing but the declared effects can happen, because the engine sees to it.
@@ -88,6 +90,7 @@ impl<'a> Subject<'a> {
             tool,
             aliases: Vec::new(),
             server: None,
+            of_server: None,
             input,
             enforced: false,
             leaves_out: false,
@@ -99,9 +102,15 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// The MCP server that it is about.
+    pub(super) fn about_server(&self) -> Option<&'a str> {
+        let named = || Some(self.tool.strip_prefix("mcp__")?.split_once("__")?.0);
+        self.server.or(self.of_server).or_else(named)
+    }
+
     /// The name by which rules about all of its server speak of the call. No tool has it.
     pub(super) fn at_server(&self) -> Option<String> {
-        self.server.map(|server| format!("mcp__{server}__"))
+        self.about_server().map(|server| format!("mcp__{server}__"))
     }
 
     /// Only the declared effects can happen.

@@ -143,6 +143,7 @@ impl With {
             .external("fs", stand_in("mcp__fs__write_file", |_| Effects::unknown()))
             .external("fs", stand_in("mcp__fs__read_file", |_| Effects::unknown()))
             .external("odd", shell("Monitor"))
+            .external("hub__evil", stand_in("mcp__hub__evil__c_0123abcd", |_| Effects::unknown()))
             .external("hub", stand_in("mcp__hub__get", |_| Effects::unknown()))
             .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())))
             .engine(|engine| {

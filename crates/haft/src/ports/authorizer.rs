@@ -91,6 +91,8 @@ pub struct Request<'a> {
     pub tool: &'a AnyTool,
     /// Whether the tool came from outside.
     pub external: bool,
+    /// Who it came from then: the name of the server or folder. What it is called says nothing of that.
+    pub source: Option<&'a str>,
     /// The input, final.
     pub input: &'a Value,
     /// What it touches, as declared and as resolved.

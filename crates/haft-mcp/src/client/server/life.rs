@@ -160,7 +160,7 @@ impl Server {
             Transport::Http(remote) => {
                 let requests = requests(remote, remote_headers(remote).await.map_err(stays)?)?;
                 requests.prepare().await.map_err(judged)?;
-                let transport = http::transport(requests, &remote.url, config.concurrency);
+                let transport = http::transport(requests, &remote.url, config.concurrency, watch.clone());
                 return Ok(Guard::over_http(transport, watch));
             }
         };

@@ -57,7 +57,7 @@ impl Server {
         let mut offered =
             Offered { listed: if keeps { listed.clone() } else { Arc::default() }, ..Offered::default() };
         let more = listed.1;
-        let mut seen = HashSet::new();
+        let (mut seen, mut taken) = (HashSet::new(), HashSet::new());
         for value in &listed.0 {
             let shown = text::line(value["name"].as_str().unwrap_or("?"), 100);
             let made = Definition::read(value).and_then(|definition| {
@@ -65,6 +65,10 @@ impl Server {
                     return Err("another one has its name".to_owned());
                 }
                 let tool = tool::make(self, &definition)?;
+                // Hashes are short: whoever looks for two names with one hash finds them.
+                if !taken.insert(tool.name().to_owned()) {
+                    return Err(format!("another one is offered as `{}` already", tool.name()));
+                }
                 Ok((definition, tool))
             });
             let (definition, tool) = match made {

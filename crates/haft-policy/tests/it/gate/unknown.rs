@@ -301,3 +301,20 @@ async fn a_path_that_leads_nowhere_could_lead_anywhere() {
         session.holds("allow Read a.txt").await;
     }
 }
+
+/// Names of a server's tools may begin like those of another server; what lets the other's through is not about them.
+#[tokio::test]
+async fn what_allows_a_server_allows_no_other() {
+    for rule in ["+mcp__hub", "+mcp__hub__*", "+mcp__hub__evil__*"] {
+        with(rules(rule)).open().holds("ask mcp__hub__evil__c_0123abcd {}").await;
+    }
+    with(rules("+mcp__hub")).open().holds("allow mcp__hub__get {}").await;
+    with(rules("+mcp__hub__g*")).open().holds("allow mcp__hub__get {}").await;
+    with(rules("+mcp__hub__evil__c_0123abcd")).open().holds("allow mcp__hub__evil__c_0123abcd {}").await;
+    with(rules("-mcp__hub__evil"))
+        .open()
+        .holds("deny mcp__hub__evil__c_0123abcd {}\nask mcp__hub__get {}")
+        .await;
+    let declared = json!({"effects": {"mcp__hub__*": {}}});
+    with(declared).open().holds("allow mcp__hub__get {}\nask mcp__hub__evil__c_0123abcd {}").await;
+}
