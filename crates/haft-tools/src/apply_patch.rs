@@ -282,7 +282,7 @@ impl Work<'_> {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
                     return Err(nothing(ToolError::new(words)));
                 }
-                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(Line::new);
+                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(Line::added);
                 charset::check(&now, comes, "ApplyPatch", &shown).map_err(nothing)?;
                 let placed = off_thread(now.len(), move || place::place(&now, &hunks)).await?;
                 let placed = placed.map_err(|words| {

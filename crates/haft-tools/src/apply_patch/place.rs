@@ -111,7 +111,7 @@ impl Line {
         }
     }
 
-    pub(super) fn new(&self) -> Option<&str> {
+    pub(super) fn added(&self) -> Option<&str> {
         match self {
             Line::Comes(text) => Some(text),
             Line::Stays(_) | Line::Goes(_) => None,
