@@ -124,7 +124,7 @@ fn transport_word(server: &Server) -> &'static str {
     }
 }
 
-/// A command line, or an address, as it is written.
+/// A command line as it is written, or an address without its secrets.
 fn target(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio { command, args, .. } => {
@@ -135,8 +135,32 @@ fn target(server: &Server) -> String {
             let words: Vec<String> = std::iter::once(command).chain(args).map(quoted).collect();
             one_line(&words.join(" "))
         }
-        Transport::Remote { url, .. } => one_line(url),
+        Transport::Remote { url, .. } => one_line(&without_secrets(url)),
     }
+}
+
+/// An address without what lets somebody in: no user and password, and no values of its query. Variables stay.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let (start, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (rest, fragment) = rest.split_once('#').map_or((rest, ""), |(rest, _)| (rest, "#…"));
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => authority.to_owned(),
+    };
+    let pair = |pair: &str| match pair.split_once('=') {
+        Some((_, value)) if value.is_empty() || (value.starts_with("${") && value.ends_with('}')) => {
+            pair.to_owned()
+        }
+        Some((name, _)) => format!("{name}=…"),
+        None => "…".to_owned(),
+    };
+    let query = query.map(|query| format!("?{}", query.split('&').map(pair).collect::<Vec<_>>().join("&")));
+    format!("{start}{authority}{path}{}{fragment}", query.unwrap_or_default())
 }
 
 /// Everything that an approval of a server is about, as rows of a name and words.
@@ -162,4 +186,25 @@ fn rows(server: &Server) -> Vec<(&'static str, String)> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_address_is_shown_without_what_lets_somebody_in() {
+        for (url, shown) in [
+            (
+                "https://me:pw@h.example:8/mcp?token=abc&x=${KEY}&raw#frag",
+                "https://…@h.example:8/mcp?token=…&x=${KEY}&…#…",
+            ),
+            ("https://a@b:p@h.example", "https://…@h.example"),
+            ("https://h.example/@me?q=", "https://h.example/@me?q="),
+            ("${BASE}/mcp?k=v", "${BASE}/mcp?k=…"),
+            ("wss://h.example/mcp", "wss://h.example/mcp"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
 }

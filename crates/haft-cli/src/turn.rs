@@ -10,6 +10,10 @@ use crate::session::{Lent, Links};
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
 
+/// Tools whose answer is about all servers.
+const LOOK_THROUGH_ALL: [&str; 5] =
+    ["ListMcpPrompts", "ListMcpPromptsTool", "ListMcpResources", "ListMcpResourcesTool", "ToolSearch"];
+
 /// Runs the calls and returns one result for each, in order. Interrupts go to this turn while it runs.
 ///
 /// Servers are started if a call is for a tool that isn't there without them, and ended with the turn.
@@ -23,7 +27,9 @@ pub(crate) fn run(
         return Ok(Vec::new());
     }
     let names: Vec<String> = calls.iter().map(|call| call.name.to_string()).collect();
-    let all_there = |snapshot: &Snapshot| names.iter().all(|name| is_known(snapshot, name));
+    // What looks through all that servers offer has to wait for all of them.
+    let looks = names.iter().any(|name| LOOK_THROUGH_ALL.contains(&name.as_str()));
+    let all_there = |snapshot: &Snapshot| !looks && names.iter().all(|name| is_known(snapshot, name));
     let runtime = runtime(calls.len())?;
     let results = runtime.block_on(async {
         let mut pool = None;

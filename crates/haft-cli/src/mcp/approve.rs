@@ -106,16 +106,21 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
                 whole = false;
                 continue;
             }
-            let withheld = server.withheld();
+            let mut withheld = server.withheld();
+            let tools = withheld.len();
+            withheld.extend(server.withheld_instructions());
             if withheld.is_empty() {
                 output::say(&format!("`{name}`: all {} tools are approved", server.tool_count()));
                 continue;
             }
             let text: String = withheld.iter().map(definition).collect();
             show(&format!("server {name}\n{text}"))?;
-            let count = match withheld.len() {
-                1 => "this tool".to_owned(),
-                count => format!("these {count} tools"),
+            let count = match (tools, withheld.len() - tools) {
+                (0, _) => "these instructions".to_owned(),
+                (1, 0) => "this tool".to_owned(),
+                (count, 0) => format!("these {count} tools"),
+                (1, _) => "this tool and these instructions".to_owned(),
+                (count, _) => format!("these {count} tools and these instructions"),
             };
             if says_yes(args, common, &format!("offer {count} of `{name}` as shown?")) {
                 let subjects: Vec<Subject> = withheld.into_iter().map(|withheld| withheld.subject).collect();

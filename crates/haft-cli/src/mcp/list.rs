@@ -93,7 +93,7 @@ pub(crate) struct Row {
     source: String,
     /// How it is reached: `stdio`, `http`, `sse` or `ws`.
     transport: String,
-    /// Its command line or its address, as it is written.
+    /// Its command line as it is written, or its address without passwords and values of its query.
     target: String,
     /// The revision of the protocol; null if it isn't connected.
     revision: Option<String>,
@@ -340,7 +340,8 @@ impl Details {
         line("named by", &format!("{} ({})", row.source, row.scope));
         line("transport", &row.transport);
         for (name, words) in rows(server) {
-            line(name, &words);
+            // Only who approves an address has to see all of it.
+            line(name, if name == "address" { &row.target } else { &words });
         }
         if row.transport == "stdio" {
             line("runs", if self.sandboxed { "in the sandbox" } else { "outside of the sandbox, as you" });

@@ -53,18 +53,18 @@ impl About {
             }
             return;
         }
-        let fresh = self.fresh(self.server.withheld());
+        let all = self.server.withheld().into_iter().chain(self.server.withheld_instructions());
+        let fresh = self.fresh(all.collect());
         if fresh.is_empty() {
             return;
         }
-        let mut text =
-            format!("The MCP server `{name}` offers tools that you have not approved as they are:\n");
+        let mut text = format!("The MCP server `{name}` offers what you have not approved as it is:\n");
         for withheld in &fresh {
             text.push_str(&definition(withheld));
         }
         if text.lines().count() > LINES_MAX {
             output::warning(&format!(
-                "the MCP server `{name}` offers {} tools to approve, too much to show here; `haft mcp approve {name}` shows them",
+                "the MCP server `{name}` offers {} things to approve, too much to show here; `haft mcp approve {name}` shows them",
                 fresh.len()
             ));
         } else if yes(asker, text).await {
@@ -99,7 +99,10 @@ async fn yes(asker: &dyn Asker, text: String) -> bool {
 pub(super) fn definition(withheld: &Withheld) -> String {
     let tool = withheld.subject.tool.as_deref().unwrap_or_default();
     let (word, diff) = (if withheld.before.is_some() { "changed" } else { "new" }, withheld.diff());
-    let mut text = format!("{word} tool {}\n", haft_mcp::text::line(tool, 200));
+    let mut text = match withheld.subject.is_instructions() {
+        true => format!("{word} instructions for models\n"),
+        false => format!("{word} tool {}\n", haft_mcp::text::line(tool, 200)),
+    };
     for line in diff.lines() {
         let line = match withheld.before {
             // All of it is new, so nothing has to be marked.

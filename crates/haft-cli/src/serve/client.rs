@@ -13,7 +13,7 @@ use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
 };
-use haft_mcp::{Server, Status, server};
+use haft_mcp::{Server, server};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -308,9 +308,7 @@ impl Client {
              link to all of it."
         );
         for server in self.common.pool.iter().flat_map(|pool| pool.servers().iter()) {
-            if let Status::Ready { facts, .. } = server.status()
-                && let Some(own) = facts.instructions
-            {
+            if let Some(own) = server.instructions() {
                 let own = haft_mcp::text::shown(&own, INSTRUCTIONS_CHARS_MAX);
                 words.push_str(&format!(
                     "\n\nThe server `{}` says how to use its tools: {own}",

@@ -252,6 +252,16 @@ impl Pool {
                 _ => {}
             }
             lines.extend(withheld_line(server));
+            lines.extend(server.withheld_instructions().map(|withheld| {
+                let why = match withheld.before {
+                    None => "wait for your approval",
+                    Some(_) => "have changed since you approved them",
+                };
+                format!(
+                    "the MCP server `{name}`: its instructions for models {why} and are not told; `haft mcp approve {name}` \
+                     shows them"
+                )
+            }));
             let left_out = if what == Said::Everything { server.left_out() } else { Vec::new() };
             lines.extend(left_out.iter().take(NAMED_MAX).map(|left| {
                 format!("the MCP server `{name}`: its tool `{}` is left out: {}", left.name, left.reason)
@@ -278,8 +288,8 @@ impl Pool {
             let name = &server.config().name;
             match server.status() {
                 Status::Connecting if server.failure().is_none() => connecting.push(format!("`{name}`")),
-                Status::Ready { facts, .. } => {
-                    if let Some(instructions) = facts.instructions
+                Status::Ready { .. } => {
+                    if let Some(instructions) = server.instructions()
                         && state.told.insert(format!("{name}\n{instructions}"))
                     {
                         words.push(format!("The MCP server `{name}` says how to use it:\n{instructions}"));

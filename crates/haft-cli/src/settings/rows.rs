@@ -14,6 +14,7 @@ use haft_policy::trust::Loaded;
 use serde_json::{Map, Value, json};
 
 use super::Row;
+use crate::mcp::without_secrets;
 
 const HIDDEN: &str = "(hidden)";
 
@@ -261,7 +262,7 @@ fn handler(handler: &Handler) -> Value {
             value
         }
         Action::Http { url, headers, allowed_env_vars } => {
-            let mut value = json!({"type": "http", "url": url});
+            let mut value = json!({"type": "http", "url": without_secrets(url)});
             if !headers.is_empty() {
                 value["headers"] = shown_headers(headers);
             }
@@ -327,7 +328,7 @@ fn server(server: &Server) -> Value {
                 Remote::Sse => "sse",
                 Remote::Ws => "ws",
             };
-            let mut value = json!({"type": kind, "url": url});
+            let mut value = json!({"type": kind, "url": without_secrets(url)});
             if !headers.is_empty() {
                 value["headers"] = shown_headers(headers);
             }

@@ -248,6 +248,7 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
         approved.stdout.contains("new tool echo\n") && approved.stdout.contains("Says it back."),
         "{approved:?}"
     );
+    assert!(approved.stdout.contains("new instructions for models\n"), "{approved:?}");
     let called = echo();
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hi\n"), "{called:?}");
     let again = room.say(&["mcp", "approve", "f"]);
@@ -575,7 +576,7 @@ fn a_long_call_goes_on_in_the_background() {
     let script = json!({"turns": [call("WaitForMcpServers", json!({})), call("mcp__f__late", json!({})),
         call("TaskOutput", json!({"task_id": "task-1", "block": true})), call("mcp__f__never", json!({})),
         call("TaskStop", json!({"task_id": "task-2"})), call("TaskOutput", json!({})),
-        call("mcp__f__echo", json!({"text": "still there"})), {"text": "Done."}]});
+        call("TaskOutput", json!({"task_id": "task-2", "block": true})), call("mcp__f__echo", json!({"text": "still there"})), {"text": "Done."}]});
     let (found, _) = run(&room, &script, &[]);
     let text = |at: usize| found["calls"][at]["result"].as_str().unwrap_or_default().to_owned();
     assert!(
@@ -584,6 +585,10 @@ fn a_long_call_goes_on_in_the_background() {
     );
     assert!(text(2).contains("task-1 ended after") && text(2).contains("too late"), "{found}");
     assert!(text(5).contains("mcp__f__never: `never` of `f`") && !text(5).contains("runs since"), "{found}");
+    assert!(
+        text(6).contains("`never` of `f` was stopped by TaskStop") && !text(6).contains("interrupt"),
+        "{found}"
+    );
     assert_eq!(counted(&room, "cancelled"), 1, "the server was told before it ended");
 }
 
@@ -632,6 +637,18 @@ fn nothing_of_a_server_that_a_rule_denies_is_reached() {
     let room = one("");
     let listed = say(&room, &["tools", "--all", "--deny", "mcp__f__slow"]);
     assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
+}
+
+/// A list that nobody had to wait for would be empty.
+#[test]
+fn lists_of_all_servers_wait_for_them() {
+    let room = one("shelf");
+    let listed = say(&room, &["call", "ListMcpResources", "{}"]);
+    assert!(listed.code == Some(0) && listed.stdout.contains("note:///a"), "{listed:?}");
+    let message = json!([{"type": "tool_use", "id": "a", "name": "ListMcpResources", "input": {}}]);
+    room.write("work/message.json", &message.to_string());
+    let answered = say(&room, &["dispatch", "message.json"]);
+    assert!(answered.stdout.contains("note:///a"), "{answered:?}");
 }
 
 /// What a server reads or does to answer, nobody knows: its resources are asked for as its tools are.
