@@ -1,7 +1,7 @@
 //! `ApplyPatch`: changes of several files in the patch form that GPT models are trained on, all of them or none.
 //!
-//! The whole patch is worked out in memory first ([`place`]), file by file in its order, so a file may be named twice. Then
-//! it is written ([`crate::changes`]). A file that moves is renamed, so it keeps its mode and owner.
+//! The whole patch is worked out in memory first (`place`), file by file in its order, so a file may be named twice. Then
+//! it is written (`changes`). A file that moves is renamed, so it keeps its mode and owner.
 //!
 //! The decision to question: a file that changed since the session read it is changed all the same if every place is found
 //! to the letter and only once, as by `Edit`.

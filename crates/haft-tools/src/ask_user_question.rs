@@ -1,6 +1,6 @@
 //! `AskUserQuestion`: questions that only the user can answer, with choices, several choices, or words of their own.
 //!
-//! Each question goes to the host's [`Asker`](haft::ports::Asker), one after the other, so a terminal, a plain line and a
+//! Each question goes to the host's [`Asker`], one after the other, so a terminal, a plain line and a
 //! client of a server all show it in their own way. The port knows choices or free text; that a user may also say something
 //! that isn't among the choices is one more choice here, and a second question for the words.
 

@@ -1,6 +1,6 @@
 //! `NotebookEdit`: one cell of a Jupyter notebook.
 //!
-//! Ids, metadata and layout of everything else stay to the byte; see [`crate::notebook`]. Rules about files that changed since
+//! Ids, metadata and layout of everything else stay to the byte; see `notebook`. Rules about files that changed since
 //! they were read are those of `Edit`, but for one: a cell is named and not quoted, so a notebook that changed has to be
 //! read again.
 

@@ -2,7 +2,7 @@
 //!
 //! The kind is found by the first bytes, never by the name alone. What isn't plain text is read by a part of its own, each
 //! a feature of the crate, and only once such a file is met. Those parse what strangers wrote: they run on a thread with
-//! room, within a time, and a panic in them is an error like any other ([`crate::parsing`]).
+//! room, within a time, and a panic in them is an error like any other (`parsing`).
 //!
 //! Results are never kept in a file, because they come from one: the tool pages by itself. A page of text ends at `limit`
 //! lines, at a number of characters, or at a number of bytes read, whichever comes first, and says how to read on.

@@ -1,6 +1,6 @@
 //! `Rewind`: undoes changes of files, by going back to before one of them.
 //!
-//! What was there before each change is kept by [`crate::checkpoints`]; this tool lists, compares and restores. Going back
+//! What was there before each change is kept by `checkpoints`; this tool lists, compares and restores. Going back
 //! is a change like any other, so it can be undone too. It covers what the file tools did, also those of sub-agents, and
 //! nothing that a command did.
 //!

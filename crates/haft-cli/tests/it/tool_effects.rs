@@ -193,7 +193,9 @@ fn undeclared_of(with: &BTreeSet<Touch>, without: &BTreeSet<Touch>, effects: &Va
     };
     let (reads, writes, deletes) = (list("reads"), list("writes"), list("deletes"));
     let changed: Vec<PathBuf> = writes.into_iter().chain(deletes).collect();
-    let reaches = !list("reaches").is_empty();
+    // What an open page asks for goes through the session's proxy, whenever it likes.
+    let browses = effects["summary"].as_str().is_some_and(|summary| summary.contains("browser"));
+    let reaches = browses || !list("reaches").is_empty();
     let within = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
     let declared = |touch: &Touch| match touch {
         Touch::Reads(path) => {
