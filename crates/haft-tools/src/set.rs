@@ -115,7 +115,7 @@ impl BuiltIns {
             built_in(TaskStop),
         ]);
         #[cfg(feature = "skills")]
-        tools.push(built_in(self.skill));
+        tools.extend([built_in(self.skill)]);
         #[cfg(feature = "tasks")]
         tools.extend(tasks());
         #[cfg(feature = "web")]

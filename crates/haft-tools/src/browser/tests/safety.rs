@@ -138,7 +138,7 @@ async fn what_crashes_is_an_error_and_the_next_call_begins_anew() {
     drop(live);
     has(
         &scene.says("Snapshot", json!({})).await,
-        &["Failed: the browser has ended by itself: it", "BrowserNavigate starts it anew"],
+        &["Failed: the browser has ended by itself: ", "BrowserNavigate starts it anew"],
     );
     has(&scene.says("Snapshot", json!({})).await, &["no page is open"]);
     has(&scene.open(&site, "/").await, &["\"Fine\""]);
