@@ -8,7 +8,6 @@
 
 pub(crate) mod behind;
 mod child;
-mod front;
 pub(crate) mod kinds;
 
 use std::collections::BTreeMap;

@@ -78,6 +78,9 @@ pub(crate) struct CallArgs {
     /// Form of the result: its text, or one JSON object on one line.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub(crate) output: Form,
+    /// For Agent: a script in place of a model, in JSON or YAML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

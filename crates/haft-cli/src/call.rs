@@ -9,13 +9,20 @@ use serde::de::IgnoredAny;
 use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
+use crate::run::once;
 use crate::session::Session;
 use crate::{Exit, Usage, hooks, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    carry_out(session::open_once(common)?, &args.tool, args.input.as_deref(), args.output, &interrupts)
+    let mut session = session::open_once(common)?;
+    let agents = once::agents(&mut session, &args.tool, args.script.clone(), common)?;
+    let exit = carry_out(session, &args.tool, args.input.as_deref(), args.output, &interrupts);
+    if let Some(agents) = agents {
+        agents.close();
+    }
+    exit
 }
 
 /// Makes one call in a session, and prints what came of it.

@@ -2,13 +2,14 @@
 //!
 //! The loop is `haft-provider`'s, the engine a session's; here both are put together. [`args`] is what can be said,
 //! [`provider`] who is asked, [`prompt`] and [`memory`] what the model is told, [`hooks`] the places where the user's hooks
-//! step in, [`show`] what is seen of it, [`live`] what is seen and typed on a terminal, [`tour`] what is played where there
+//! step in, [`once`] the agents of a single call, [`show`] what is seen of it, [`live`] what is seen and typed on a terminal, [`tour`] what is played where there
 //! is no model.
 
 pub(crate) mod args;
 mod hooks;
 mod live;
 pub(crate) mod memory;
+pub(crate) mod once;
 mod planned;
 mod prompt;
 pub(crate) mod provider;
@@ -390,7 +391,7 @@ impl Play {
             let agent = kept.keeps(agent);
             told.tell_run(Some(handle.clone()));
             let played = kept.play(&agent, &handle, &mut conversation, prompt.as_deref());
-            let outcome = due.beside(&handle, played).await;
+            let outcome = due.beside(&handle, &*fired, played).await;
             fired.end().await;
             kept.ended(&outcome.ended);
             Ok(outcome)

@@ -105,7 +105,7 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
 /// What all sessions of a server stand on.
 pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    Ground::read(|given| core(given, common, lookup, Purpose::Run), common, lookup)
+    Ground::read(|given| core(given, common, lookup, Purpose::Run, None), common, lookup)
 }
 
 /// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
@@ -135,8 +135,8 @@ fn said(session: Session) -> Result<Session, Usage> {
 }
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose, id: Option<&str>) -> Result<Session, Usage> {
-    let id = id.map_or_else(hooks::session_id, str::to_owned);
-    assemble(|given| core(given, common, lookup, purpose), common, lookup, (purpose, id))
+    let own = id.map_or_else(hooks::session_id, str::to_owned);
+    assemble(|given| core(given, common, lookup, purpose, id), common, lookup, (purpose, own))
 }
 
 fn assemble(

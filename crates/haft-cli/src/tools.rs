@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot};
+use haft::ports::Port;
+use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot, Withheld};
 use haft_mcp::Status;
 use haft_provider::{Definitions, Form};
 use serde::Serialize;
@@ -56,6 +57,9 @@ fn print(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &Facts)
 
 /// How many characters a row of the table has at most.
 const ROW_CHARS: usize = 100;
+
+/// Why agents are not offered to who only looks.
+const NO_MODEL: &str = "agents need a model; `haft run` has one, and `haft call` where one is configured";
 
 /// What a table says about servers, by name.
 type Facts = BTreeMap<String, String>;
@@ -187,7 +191,10 @@ fn rows(snapshot: &Snapshot) -> Vec<Row> {
         ..Row::of(offer.name(), offer.tool(), offer.origin())
     });
     let withheld = snapshot.withheld().map(|(entry, why)| Row {
-        withheld: Some(why.to_string()),
+        withheld: Some(match why {
+            Withheld::PortAbsent(Port::SubAgents) => NO_MODEL.to_owned(),
+            why => why.to_string(),
+        }),
         ..Row::of(entry.tool().name(), entry.tool(), entry.origin())
     });
     let mut rows: Vec<Row> = offered.chain(withheld).collect();

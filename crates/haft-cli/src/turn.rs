@@ -11,8 +11,16 @@ use crate::session::{Lent, Links};
 const WORKERS_MIN: usize = 2;
 
 /// Tools whose answer is about all servers.
-const LOOK_THROUGH_ALL: [&str; 5] =
-    ["ListMcpPrompts", "ListMcpPromptsTool", "ListMcpResources", "ListMcpResourcesTool", "ToolSearch"];
+const LOOK_THROUGH_ALL: [&str; 8] = [
+    "ListMcpPrompts",
+    "ListMcpPromptsTool",
+    "list_mcp_prompts",
+    "ListMcpResources",
+    "ListMcpResourcesTool",
+    "list_mcp_resources",
+    "ToolSearch",
+    "tool_search",
+];
 
 /// Runs the calls and returns one result for each, in order. Interrupts go to this turn while it runs.
 ///

@@ -266,7 +266,7 @@ mod tests {
         check("WebFetch", json!({"url": "nonsense here"}), "may touch anything");
         check("WebFetch", json!({"url": "ftp://x.io/"}), "may touch anything · reaches x.io");
         check("WebFetch", json!({"url": "x.io/a"}), "may touch anything · reaches x.io");
-        check("TaskStop", json!({"task_id": "1"}), "changes session:background");
+        check("TaskStop", json!({"task_id": "1"}), "changes background tasks");
         check("Workflow", json!({}), "may touch anything");
         check("GetMcpPrompt", json!({"server": "s", "name": "p"}), "may touch anything");
         let read = |uri: &str| json!({"server": "s", "uri": uri});

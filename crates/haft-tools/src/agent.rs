@@ -141,6 +141,7 @@ impl Tool for Agent {
         }
         let kinds = self.kinds.clone();
         ToolSpec::new("Agent")
+            .alias("agent")
             .alias("Task")
             .description(words)
             .group("agent")

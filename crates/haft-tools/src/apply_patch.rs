@@ -13,14 +13,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::{FileErrorKind, Kind, Metadata};
+use haft::files::{FileErrorKind, Kind};
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{self, Step};
+use crate::changes::{self, Again, Step};
 use crate::charset;
 use crate::diff::Diff;
 use crate::near;
@@ -122,31 +122,38 @@ impl Tool for ApplyPatch {
     }
 
     async fn call(&self, input: ApplyPatchInput, cx: &Context) -> Result<Output, ToolError> {
-        let mut work =
-            Work { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
-        for section in parse::parse(&input.input)? {
-            work.section(section).await?;
-        }
-        let Work { files, order, notes, .. } = work;
-        let ended: Vec<(PathBuf, File)> = {
-            let mut files = files;
-            order.into_iter().filter_map(|path| files.remove_entry(&path)).collect()
+        let mut again = Again::default();
+        let (ended, notes) = loop {
+            let mut work =
+                Work { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
+            for section in parse::parse(&input.input)? {
+                work.section(section).await?;
+            }
+            let Work { mut files, order, notes, .. } = work;
+            let ended: Vec<(PathBuf, File)> =
+                order.into_iter().filter_map(|path| files.remove_entry(&path)).collect();
+            let steps = steps(&ended);
+            if steps.is_empty() {
+                return Err(ToolError::new("the patch leaves every file as it is; nothing was changed"));
+            }
+            match changes::apply(cx, steps).await {
+                Ok(()) => break (ended, notes),
+                Err(failed) => match failed.undone {
+                    Some(kind) if again.may_try(kind).await => {}
+                    _ => return Err(failed.into()),
+                },
+            }
         };
-        let steps = steps(&ended);
-        if steps.is_empty() {
-            return Err(ToolError::new("the patch leaves every file as it is; nothing was changed"));
-        }
-        changes::apply(cx, steps).await?;
         for (path, file) in ended.iter().filter(|(_, file)| file.was != file.now) {
             self.seen.checkpoints().record(cx, "ApplyPatch", path, file.was.as_deref(), file.now.clone());
+            if let Some(mode) = file.mode.filter(|_| file.now.is_none()) {
+                self.seen.checkpoints().had_mode(cx, path, mode);
+            }
             if let Some(from) = file.from.as_ref().filter(|_| file.was.is_none() && file.now.is_some()) {
                 self.seen.checkpoints().moved(cx, from, path);
             }
             let (Some(now), Ok(metadata)) = (&file.now, cx.files().metadata(path).await) else { continue };
-            match &file.before {
-                Some(before) if file.changed => self.seen.patched(cx, path, before, &metadata),
-                _ => self.seen.whole(cx, path, &metadata, Content::of(now)),
-            }
+            self.seen.whole(cx, path, &metadata, Content::of(now));
         }
         let cwd = cx.cwd().to_owned();
         let bytes = ended.iter().map(|(_, file)| file.now.as_ref().map_or(0, |now| now.len())).sum();
@@ -183,7 +190,8 @@ impl Tool for ApplyPatch {
 struct File {
     was: Option<Arc<[u8]>>,
     now: Option<Arc<[u8]>>,
-    before: Option<Metadata>,
+    /// Its mode before.
+    mode: Option<u32>,
     /// Whether it has changed since the session saw it.
     changed: bool,
     /// The file that it was, if it moved here.
@@ -219,16 +227,11 @@ impl Work<'_> {
                 let bytes: Arc<[u8]> = files.read(&tidy).await?.into();
                 let content = Some(Content::of(&bytes));
                 let changed = self.seen.has_changed(self.cx, &tidy, &metadata, content);
-                File {
-                    was: Some(bytes.clone()),
-                    now: Some(bytes),
-                    before: Some(metadata),
-                    changed,
-                    from: None,
-                }
+                let mode = metadata.mode;
+                File { was: Some(bytes.clone()), now: Some(bytes), mode, changed, from: None }
             }
             Err(error) if error.kind() == FileErrorKind::NotFound => {
-                File { was: None, now: None, before: None, changed: false, from: None }
+                File { was: None, now: None, mode: None, changed: false, from: None }
             }
             Err(error) => return Err(error.into()),
         };
@@ -277,6 +280,9 @@ impl Work<'_> {
             }
             Section::Update { path, to, hunks } => {
                 let (path, now) = self.there(&path).await?;
+                if self.files[&path].changed {
+                    return Err(self.stale(&path));
+                }
                 let shown = self.shown(&path);
                 if now[..now.len().min(crate::read::SNIFF_BYTES)].contains(&0) {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
@@ -290,16 +296,7 @@ impl Work<'_> {
                         "`{shown}`, {words}\nread the file again and give its lines as they stand there"
                     )))
                 })?;
-                let exact = placed.fuzzy == 0 && placed.ambiguous == 0;
-                if self.files[&path].changed && !exact {
-                    return Err(self.stale(&path));
-                }
                 let shown = self.shown(&path);
-                if self.files[&path].changed {
-                    self.notes.push(format!(
-                        "[`{shown}` had changed on disk since it was read; read it again before you rely on the rest of it]"
-                    ));
-                }
                 if placed.fuzzy > 0 {
                     let places = count(placed.fuzzy, "place matches", "places match");
                     self.notes
@@ -382,14 +379,17 @@ fn steps(files: &[(PathBuf, File)]) -> Vec<Step> {
             (_, Some(now), Some((from, old))) => {
                 steps.push(Step::Rename { from, to: path.clone() });
                 if old != *now {
-                    steps.push(Step::Write { path, old: Some(old), new: now.clone() });
+                    steps.push(Step::Write { path, old, new: now.clone() });
                 }
             }
             (Some(_), None, _) if gone.contains(&path) => {}
-            (Some(old), None, _) => steps.push(Step::Remove { path, old: old.clone() }),
-            (old, Some(now), _) if old.as_ref() != Some(now) => {
+            (Some(old), None, _) => {
+                steps.push(Step::Remove { path, old: old.clone(), mode: file.mode });
+            }
+            (Some(old), Some(now), _) if old != now => {
                 steps.push(Step::Write { path, old: old.clone(), new: now.clone() });
             }
+            (None, Some(now), _) => steps.push(Step::Create { path, new: now.clone(), mode: None }),
             _ => {}
         }
     }

@@ -266,6 +266,7 @@ impl Tool for Bash {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Bash")
+            .alias("bash")
             .group("shell")
             .feature("shell")
             .listed_class(ListedClass::Depends)

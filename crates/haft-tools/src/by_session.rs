@@ -1,47 +1,69 @@
-//! What tools remember of each session, for as long as the session is used.
+//! What tools remember of each session, for as long as the session is used, and beyond where it has a folder.
 //!
 //! One set of tools may serve many sessions, as in a server. Each has its own value, found by the session's id; sub-agents
 //! have the id of their session and share it. The number of sessions has a bound: the one that was not used for longest is
-//! forgotten, and begins anew.
+//! forgotten, and comes back from its folder or begins anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::Context;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::shelf::Shelf;
 
 /// How many sessions are remembered.
 const SESSIONS_MAX: usize = 256;
 
 /// A value for each session. Clones share them.
-pub(crate) struct BySession<T>(Arc<Mutex<Vec<(String, T)>>>);
+pub(crate) struct BySession<T> {
+    sessions: Arc<Mutex<Vec<Known<T>>>>,
+    shelf: Shelf,
+    /// The name of the file in a session's folder.
+    file: &'static str,
+}
+
+struct Known<T> {
+    session: String,
+    value: T,
+    /// As it is in the folder.
+    kept: Vec<u8>,
+}
 
 impl<T> Clone for BySession<T> {
     fn clone(&self) -> BySession<T> {
-        BySession(self.0.clone())
+        BySession { sessions: self.sessions.clone(), shelf: self.shelf.clone(), file: self.file }
     }
 }
 
-impl<T> Default for BySession<T> {
-    fn default() -> BySession<T> {
-        BySession(Arc::default())
+impl<T: Default + Serialize + DeserializeOwned> BySession<T> {
+    /// Values that are kept in files of this name.
+    pub(crate) fn new(shelf: &Shelf, file: &'static str) -> BySession<T> {
+        BySession { sessions: Arc::default(), shelf: shelf.clone(), file }
     }
-}
 
-impl<T: Default> BySession<T> {
     /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no other lock.
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut T) -> R) -> R {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let id = cx.session_id();
-        let found = match sessions.iter().position(|(known, _)| known == id) {
+        let found = match sessions.iter().position(|known| known.session == id) {
             Some(at) => sessions.remove(at),
             None => {
                 if sessions.len() == SESSIONS_MAX {
                     sessions.remove(0);
                 }
-                (id.to_owned(), T::default())
+                let value = self.shelf.take(id, self.file).unwrap_or_default();
+                let kept = serde_json::to_vec(&value).unwrap_or_default();
+                Known { session: id.to_owned(), value, kept }
             }
         };
         sessions.push(found);
-        let (_, value) = sessions.last_mut().expect("it was put there");
-        look(value)
+        let known = sessions.last_mut().expect("it was put there");
+        let said = look(&mut known.value);
+        let now = serde_json::to_vec(&known.value).unwrap_or_default();
+        if now != known.kept && self.shelf.put(id, self.file, &now).is_ok() {
+            known.kept = now;
+        }
+        said
     }
 }

@@ -3,27 +3,57 @@
 //! Each file is replaced in one step, several are not: there is no such step. What was done before one fails is undone,
 //! and if that fails too the error says which files are left changed. Once begun, the work goes on even if nobody waits
 //! for it any more, so that a call that is cut off leaves all or nothing as well.
+//!
+//! Nothing of somebody else is lost: a file is replaced only if it is still what it was when the change was made up,
+//! also at the last moment. If it isn't, the change is made up anew, on what the file is by then ([`Again`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use haft::files::{FileError, WriteMode};
+use haft::files::{FileError, FileErrorKind, WriteMode};
 use haft::{Context, ToolError};
 
 use crate::paths;
 
+/// How often a change is made up anew because somebody else was faster. With eight who change one file as fast as they
+/// can, one in eight comes through each time; so many failures in a row don't happen.
+const TRIES_MAX: u32 = 400;
+
+/// Counts how often a change was made up.
+#[derive(Default)]
+pub(crate) struct Again(u32);
+
+impl Again {
+    /// Whether a change that failed may be made up anew: the file was changed by somebody else just then. Lets others
+    /// go first, a little more so each time.
+    pub(crate) async fn may_try(&mut self, error: FileErrorKind) -> bool {
+        self.0 += 1;
+        let lost = matches!(error, FileErrorKind::Changed | FileErrorKind::AlreadyExists);
+        if lost && self.0 < TRIES_MAX {
+            // Nobody waits as long as anybody else: the process decides, and the try.
+            let step = u64::from((std::process::id() ^ self.0).wrapping_mul(0x9e37_79b9) >> 20) % 997;
+            tokio::time::sleep(Duration::from_micros(step * u64::from(self.0.min(8)))).await;
+            return true;
+        }
+        false
+    }
+}
+
 /// One step.
 pub(crate) enum Step {
-    /// A file is created, or replaced if there was one.
-    Write { path: PathBuf, old: Option<Arc<[u8]>>, new: Arc<[u8]> },
-    /// A file is removed.
-    Remove { path: PathBuf, old: Arc<[u8]> },
+    /// A file is replaced.
+    Write { path: PathBuf, old: Arc<[u8]>, new: Arc<[u8]> },
+    /// A file is created; one that was there before has the mode that it had.
+    Create { path: PathBuf, new: Arc<[u8]>, mode: Option<u32> },
+    /// A file is removed, which has this mode.
+    Remove { path: PathBuf, old: Arc<[u8]>, mode: Option<u32> },
     /// A file gets another name, which nothing has.
     Rename { from: PathBuf, to: PathBuf },
 }
 
 /// Does all the steps, in order, or none.
-pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), ToolError> {
+pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), Failed> {
     let cx = cx.clone();
     let work = tokio::spawn(async move {
         for (at, step) in steps.iter().enumerate() {
@@ -38,43 +68,65 @@ pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), ToolErro
                 true => "nothing was changed".to_owned(),
                 false => format!("undoing the rest failed: {} changed", left.join(", ")),
             };
-            return Err(ToolError::new(format!("{error}; {state}")).with_source(error));
+            let undone = left.is_empty().then(|| error.kind());
+            let error = ToolError::new(format!("{error}; {state}")).with_source(error);
+            return Err(Failed { error, undone });
         }
         Ok(())
     });
     match work.await {
         Ok(done) => done,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(ToolError::new("the program is ending")),
+        Err(_) => Err(Failed { error: ToolError::new("the program is ending"), undone: None }),
+    }
+}
+
+/// Why nothing, or not all, was done.
+pub(crate) struct Failed {
+    error: ToolError,
+    /// The kind of the error, if everything is as it was.
+    pub(crate) undone: Option<FileErrorKind>,
+}
+
+impl From<Failed> for ToolError {
+    fn from(failed: Failed) -> ToolError {
+        failed.error
     }
 }
 
 impl Step {
     fn path(&self) -> &std::path::Path {
         match self {
-            Step::Write { path, .. } | Step::Remove { path, .. } => path,
+            Step::Write { path, .. } | Step::Create { path, .. } | Step::Remove { path, .. } => path,
             Step::Rename { from, .. } => from,
         }
     }
 
     async fn run(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old: None, new } => {
-                cx.files().write(path, new, WriteMode::Create).await.map(drop)
-            }
-            Step::Write { path, new, .. } => cx.files().write(path, new, WriteMode::Replace).await.map(drop),
-            Step::Remove { path, .. } => cx.files().remove(path).await,
+            Step::Write { path, old, new } => cx.files().swap(path, old, new).await,
+            Step::Create { path, new, mode } => cx.files().write(path, new, creating(*mode)).await.map(drop),
+            Step::Remove { path, old, .. } => match cx.files().read(path).await? == **old {
+                true => cx.files().remove(path).await,
+                false => {
+                    let words = format!("`{}` has changed since it was looked at", path.display());
+                    Err(FileError::new(FileErrorKind::Changed, words))
+                }
+            },
             Step::Rename { from, to } => cx.files().rename(from, to).await,
         }
     }
 
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old: None, .. } => cx.files().remove(path).await,
-            Step::Write { path, old: Some(old), .. } | Step::Remove { path, old } => {
-                cx.files().write(path, old, WriteMode::Replace).await.map(drop)
-            }
+            Step::Write { path, old, new } => cx.files().swap(path, new, old).await,
+            Step::Create { path, .. } => cx.files().remove(path).await,
+            Step::Remove { path, old, mode } => cx.files().write(path, old, creating(*mode)).await.map(drop),
             Step::Rename { from, to } => cx.files().rename(to, from).await,
         }
     }
+}
+
+fn creating(mode: Option<u32>) -> WriteMode {
+    mode.map_or(WriteMode::Create, WriteMode::CreateAs)
 }

@@ -5,19 +5,23 @@
 //! than the file. A version is put together backwards from the newest, never from the disk: what somebody else wrote
 //! meanwhile doesn't matter, and is kept as a version of its own.
 //!
-//! It is in memory and ends with the program: what outlives a session is the business of version control. Changes that
+//! It lasts as long as the session: where that has a folder, what is recorded is written down there too ([`log`]), and is
+//! there again when the session is continued. What outlives a session is the business of version control. Changes that
 //! commands make are not here, because nobody tells of them. It has a bound; the oldest changes are forgotten first.
 //!
 //! Numbers of changes are given once for all sessions: a number alone says which session it belongs to, so that effects
 //! can be derived from a call that only names a number.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod log;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::Context;
 
 use crate::paths;
+use crate::shelf::Shelf;
 
 /// Bytes that are kept, over all sessions.
 pub(crate) const BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -31,7 +35,10 @@ pub(crate) type Text = Option<Arc<[u8]>>;
 
 /// The memory. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Checkpoints(Arc<Mutex<Kept>>);
+pub(crate) struct Checkpoints {
+    kept: Arc<Mutex<Kept>>,
+    shelf: Shelf,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -43,6 +50,8 @@ struct Kept {
     bytes: usize,
     /// Of each session that has lost some: the last one that was forgotten.
     forgotten: HashMap<Arc<str>, u64>,
+    /// Sessions whose folder does not take any more: what was missed would be missing in the middle.
+    unwritten: HashSet<Arc<str>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -66,6 +75,8 @@ pub(crate) struct Change {
     version: u64,
     /// The name that the file had before, if it moved here.
     from: Option<PathBuf>,
+    /// The mode that the file had, if it was deleted.
+    mode: Option<u32>,
 }
 
 /// The versions of one file.
@@ -96,27 +107,101 @@ pub(crate) struct Restore {
     pub(crate) last: Text,
     /// The name that the file had, if it was moved to this one.
     pub(crate) from: Option<PathBuf>,
+    /// The mode that it had when it was deleted, if it was.
+    pub(crate) mode: Option<u32>,
 }
 
 impl Checkpoints {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, with what is recorded written down in the folders of sessions.
+    pub(crate) fn kept_in(shelf: &Shelf) -> Checkpoints {
+        Checkpoints { kept: Arc::default(), shelf: shelf.clone() }
+    }
+
+    /// Takes up what a session that is continued has written down.
+    pub(crate) fn continues(&self, session: &str) {
+        let Some(file) = self.shelf.file(session, log::FILE) else { return };
+        let session: Arc<str> = session.into();
+        let mut kept = self.lock();
+        let kept = std::cell::RefCell::new(&mut *kept);
+        let known = |path: &Path| {
+            let key = Key { session: session.clone(), path: path.to_owned() };
+            kept.borrow().tracks.get(&key).and_then(|track| track.tip.clone())
+        };
+        let again = |entry: log::Entry| {
+            let mut kept = kept.borrow_mut();
+            match entry {
+                log::Entry::Forgotten(number) => {
+                    kept.made = kept.made.max(number);
+                    kept.forgotten.insert(session.clone(), number);
+                }
+                log::Entry::More { number, more } => {
+                    // One that was forgotten meanwhile needs nothing more.
+                    let mut changes = kept.changes.iter_mut().rev();
+                    if let Some(change) = changes.find(|change| change.number == number) {
+                        change.add(more);
+                    }
+                }
+                log::Entry::Change { number, path, tool, turn, was, is } => {
+                    kept.made = number.checked_sub(1)?;
+                    let key = Key { session: session.clone(), path };
+                    kept.record(key, tool, turn, was.as_deref(), is);
+                }
+            }
+            Some(())
+        };
+        log::read(&file, again, known);
     }
 
     /// A tool has changed a file.
     pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Option<&[u8]>, is: Text) {
         let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
-        self.lock().record(key, tool, cx.turn(), was, is);
+        let mut kept = self.lock();
+        let file = self.shelf.file(cx.session_id(), log::FILE);
+        if let Some(file) = file.filter(|_| !kept.unwritten.contains(&key.session)) {
+            let change = log::Change {
+                number: kept.made + 1,
+                path: &key.path,
+                tool,
+                turn: cx.turn(),
+                known: kept.tracks.get(&key).and_then(|track| track.tip.as_deref()),
+                was,
+                is: is.as_deref(),
+            };
+            if change.append(&file).is_err() {
+                kept.unwritten.insert(key.session.clone());
+            }
+        }
+        kept.record(key, tool, cx.turn(), was, is);
     }
 
     /// The last change of `to` was that a file moved there.
     pub(crate) fn moved(&self, cx: &Context, from: &Path, to: &Path) {
-        let (session, to) = (cx.session_id(), paths::tidy(to, cx));
+        self.more(cx, to, log::More::Moved(paths::tidy(from, cx)));
+    }
+
+    /// The last change of a file was that it was deleted, and it had this mode.
+    pub(crate) fn had_mode(&self, cx: &Context, path: &Path, mode: u32) {
+        self.more(cx, path, log::More::Mode(mode));
+    }
+
+    /// There is more to say of the last change of a file.
+    fn more(&self, cx: &Context, path: &Path, more: log::More) {
+        let (session, path) = (cx.session_id(), paths::tidy(path, cx));
         let mut kept = self.lock();
         let made =
-            kept.changes.iter_mut().rev().find(|change| &*change.session == session && change.path == to);
-        if let Some(change) = made {
-            change.from = Some(paths::tidy(from, cx));
+            kept.changes.iter_mut().rev().find(|change| &*change.session == session && change.path == path);
+        let Some(change) = made else { return };
+        let number = change.number;
+        change.add(more.clone());
+        let file = self.shelf.file(session, log::FILE);
+        if let Some(file) = file.filter(|_| !kept.unwritten.contains(session))
+            && more.append(number, &file).is_err()
+        {
+            kept.unwritten.insert(session.into());
         }
     }
 
@@ -150,9 +235,23 @@ impl Checkpoints {
         let restore = |(path, first): (&Path, &Change)| {
             let track = kept.tracks.get(&Key { session: session.into(), path: path.to_owned() })?;
             let (to, last) = (track.version(first.version), track.tip.clone());
-            Some(Restore { path: path.to_owned(), to, last, from: first.from.clone() })
+            let mode = kept
+                .since(number, session)
+                .filter(|change| change.path == path)
+                .filter_map(|change| change.mode);
+            let mode = mode.last();
+            Some(Restore { path: path.to_owned(), to, last, from: first.from.clone(), mode })
         };
         firsts.into_iter().filter_map(restore).collect()
+    }
+}
+
+impl Change {
+    fn add(&mut self, more: log::More) {
+        match more {
+            log::More::Moved(from) => self.from = Some(from),
+            log::More::Mode(mode) => self.mode = Some(mode),
+        }
     }
 }
 
@@ -184,6 +283,7 @@ impl Kept {
             is,
             version,
             from: None,
+            mode: None,
         });
         while self.bytes > BYTES_MAX || self.changes.len() > CHANGES_MAX {
             self.forget_oldest();
@@ -317,7 +417,7 @@ mod tests {
         for pair in versions.windows(2) {
             kept.record(key("/f"), "Edit", 1, pair[0].map(str::as_bytes), pair[1].and_then(text));
         }
-        let all = Checkpoints(Arc::new(Mutex::new(kept)));
+        let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
         for (at, expected) in versions.iter().enumerate().take(8) {
             let restores = all.before("s", at as u64 + 1);
             assert_eq!(restores.len(), 1);
@@ -332,7 +432,7 @@ mod tests {
         let mut kept = Kept::default();
         kept.record(key("/f"), "Edit", 1, Some(b"a"), text("b"));
         kept.record(key("/f"), "Edit", 1, Some(b"foreign"), text("c"));
-        let all = Checkpoints(Arc::new(Mutex::new(kept)));
+        let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
         assert_eq!(all.before("s", 1)[0].to, text("a"));
         assert_eq!(all.before("s", 2)[0].to, text("foreign"));
     }

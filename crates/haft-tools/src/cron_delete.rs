@@ -7,7 +7,7 @@ use haft::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::STATE;
+use crate::cron::{KEPT, STATE};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -17,6 +17,13 @@ const RESULT_CHARS: usize = 2_000;
 pub struct CronDeleteInput {
     /// The name, as in `cron-1` or `kept-2`.
     pub id: String,
+}
+
+impl CronDeleteInput {
+    /// Whether it names one that was kept for later sessions.
+    fn is_kept(&self) -> bool {
+        !self.id.trim().starts_with("cron-")
+    }
 }
 
 /// The tool `CronDelete`.
@@ -38,12 +45,16 @@ impl Tool for CronDelete {
             .search_hint("cancel a scheduled prompt")
     }
 
-    fn effects(&self, _: &CronDeleteInput) -> Effects {
-        Effects::writes_state(STATE)
+    fn effects(&self, input: &CronDeleteInput) -> Effects {
+        match input.is_kept() {
+            true => Effects::writes_state(STATE).and(Effects::writes_state(KEPT)),
+            false => Effects::writes_state(STATE),
+        }
     }
 
-    async fn permission(&self, _: &CronDeleteInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    /// What was kept for later sessions is the user's, who said yes to it.
+    async fn permission(&self, input: &CronDeleteInput, _: &Context) -> Opinion {
+        if input.is_kept() { Opinion::Silent } else { Opinion::Allow }
     }
 
     async fn call(&self, input: CronDeleteInput, cx: &Context) -> Result<Output, ToolError> {

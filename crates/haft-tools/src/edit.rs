@@ -4,8 +4,9 @@
 //! `\r\n`, and what is put in its place has them too. Everything else stays to the byte: a byte order mark, a missing
 //! end of the last line, bytes that are no UTF-8, the mode.
 //!
-//! A file that changed since it was read is edited all the same if the old text is still there once: then it is the
-//! place that was meant. Otherwise it has to be read again. Such an edit doesn't make the rest of the file known.
+//! A file that changed since the session read it is not edited, also where the old text is still there: what was to be
+//! changed may stand in another light by now. It has to be read again. A file that somebody else changes between the
+//! look at it and the write is looked at again, so no change is lost whoever makes them.
 
 mod find;
 
@@ -19,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
+use crate::changes::Again;
 use crate::charset;
 use crate::diff::Diff;
 use crate::near;
@@ -36,8 +38,8 @@ const NUMBERS_SHOWN: usize = 10;
 ///
 /// `old_string` must be in the file exactly as it is there, white space and indentation included, and only once; give
 /// as many lines around the change as make it unique. To replace it everywhere, set `replace_all`. The line numbers that
-/// Read shows, and the tab after them, are not part of the file. Read a file before you edit it. For a new file, or one
-/// that changes nearly everywhere, use Write.
+/// Read shows, and the tab after them, are not part of the file. Read a file before you edit it; one that has changed
+/// since you read it is not edited. For a new file, or one that changes nearly everywhere, use Write.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct EditInput {
     /// Path of the file: absolute, or relative to the working directory.
@@ -154,6 +156,82 @@ impl Job {
     pub(crate) async fn run(self, seen: &Seen, path: &Path, cx: &Context) -> Result<Output, ToolError> {
         let Job { tool, edits } = self;
         let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let ask = Arc::new(Ask { tool, shown, edits });
+        let mut again = Again::default();
+        let (before, old, Plan { new, content, done, diff }) = loop {
+            let (before, old, plan) = ask.clone().look(seen, path, cx).await?;
+            let written = match before {
+                Before::File => cx.files().swap(path, &old, &plan.new).await,
+                Before::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await.map(drop),
+            };
+            match written {
+                Ok(()) => break (before, old, plan),
+                Err(error) if again.may_try(error.kind()).await => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let was = (before == Before::File).then_some(&old[..]);
+        seen.checkpoints().record(cx, tool, path, was, Some(new));
+        if let Ok(now) = cx.files().metadata(path).await {
+            seen.whole(cx, path, &now, content);
+        }
+        let (shown, counts) = (&ask.shown, diff.counts());
+        let text = match before {
+            Before::File => format!("`{shown}` {done} ({counts})"),
+            Before::Nothing => format!("created `{shown}`"),
+        };
+        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
+        Ok(text.into_output()?.with_view(view))
+    }
+
+    /// The change to a file that is there, for who is asked about it.
+    pub(crate) async fn preview(self, path: &Path, cx: &Context) -> Option<View> {
+        let len = cx.files().metadata(path).await.ok()?.len;
+        if len > haft::limits::FILE_BYTES_MAX {
+            return None;
+        }
+        let old = cx.files().read(path).await.ok()?;
+        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let ask = Ask { tool: self.tool, shown, edits: self.edits };
+        let plan = off_thread(old.len(), move || {
+            let Plan { diff, .. } = ask.plan(&old).ok()?;
+            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
+        });
+        plan.await.ok().flatten()
+    }
+}
+
+/// What is asked of a file.
+struct Ask {
+    tool: &'static str,
+    shown: String,
+    edits: Vec<Replacement>,
+}
+
+/// What was there when it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    File,
+    Nothing,
+}
+
+/// What to write, and what to say of it.
+struct Plan {
+    new: Arc<[u8]>,
+    content: Content,
+    done: String,
+    diff: Diff,
+}
+
+impl Ask {
+    /// What the file is, and what becomes of it.
+    async fn look(
+        self: Arc<Ask>,
+        seen: &Seen,
+        path: &Path,
+        cx: &Context,
+    ) -> Result<(Before, Vec<u8>, Plan), ToolError> {
+        let Ask { tool, shown, edits } = &*self;
         let creates = edits.first().is_some_and(|first| first.old_string.is_empty());
         let before = match cx.files().metadata(path).await {
             Ok(metadata) => Some(metadata),
@@ -174,80 +252,23 @@ impl Job {
             None => Vec::new(),
         };
         let size = old.len();
-        let (old, content) = off_thread(size, move || {
-            let content = Content::of(&old);
-            (old, content)
+        let asked = self.clone();
+        let (old, content, plan) = off_thread(size, move || {
+            let (content, plan) = (Content::of(&old), asked.plan(&old));
+            (old, content, plan)
         })
         .await?;
-        let changed = before.as_ref().is_some_and(|now| seen.has_changed(cx, path, now, Some(content)));
-        let ask = Ask { tool, shown, edits, changed };
-        let (ask, old, plan) = off_thread(size, move || {
-            let plan = ask.plan(&old);
-            (ask, old, plan)
-        })
-        .await?;
-        let Plan { new, content, done, diff } = plan?;
-        let how = if before.is_some() { WriteMode::Replace } else { WriteMode::Create };
-        cx.files().write(path, &new, how).await?;
-        seen.checkpoints().record(cx, tool, path, before.is_some().then_some(&old[..]), Some(new));
-        if let Ok(now) = cx.files().metadata(path).await {
-            match &before {
-                Some(before) if changed => seen.patched(cx, path, before, &now),
-                _ => seen.whole(cx, path, &now, content),
-            }
+        if before.as_ref().is_some_and(|now| seen.has_changed(cx, path, now, Some(content))) {
+            return Err(ToolError::new(format!(
+                "`{shown}` has changed on disk since it was read, and was not edited; read it again, then edit"
+            )));
         }
-        let (shown, counts) = (&ask.shown, diff.counts());
-        let mut text = match before {
-            Some(_) => format!("`{shown}` {done} ({counts})"),
-            None => format!("created `{shown}`"),
-        };
-        if changed {
-            text.push_str(
-                "\n[the file had changed on disk since it was read; read it again before you rely on the rest of it]",
-            );
-        }
-        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
-        Ok(text.into_output()?.with_view(view))
+        Ok((if before.is_some() { Before::File } else { Before::Nothing }, old, plan?))
     }
 
-    /// The change to a file that is there, for who is asked about it.
-    pub(crate) async fn preview(self, path: &Path, cx: &Context) -> Option<View> {
-        let len = cx.files().metadata(path).await.ok()?.len;
-        if len > haft::limits::FILE_BYTES_MAX {
-            return None;
-        }
-        let old = cx.files().read(path).await.ok()?;
-        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let ask = Ask { tool: self.tool, shown, edits: self.edits, changed: false };
-        let plan = off_thread(old.len(), move || {
-            let Plan { diff, .. } = ask.plan(&old).ok()?;
-            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
-        });
-        plan.await.ok().flatten()
-    }
-}
-
-/// What is asked of a file.
-struct Ask {
-    tool: &'static str,
-    shown: String,
-    edits: Vec<Replacement>,
-    /// Whether the file has changed since the session saw it.
-    changed: bool,
-}
-
-/// What to write, and what to say of it.
-struct Plan {
-    new: Arc<[u8]>,
-    content: Content,
-    done: String,
-    diff: Diff,
-}
-
-impl Ask {
     /// Looks for the places and puts the new texts there, all in memory.
     fn plan(&self, old: &[u8]) -> Result<Plan, ToolError> {
-        let Ask { tool, shown, edits, .. } = self;
+        let Ask { tool, shown, edits } = self;
         let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
         let kind = if old.starts_with(b"\xff\xfe") || old.starts_with(b"\xfe\xff") {
             "text in UTF-16"
@@ -284,7 +305,7 @@ impl Ask {
 
     /// One replacement, and what it did.
     fn replace(&self, old: &[u8], edit: &Replacement) -> Result<(Vec<u8>, String), ToolError> {
-        let Ask { tool, shown, changed, .. } = self;
+        let Ask { tool, shown, .. } = self;
         let Replacement { old_string, new_string, replace_all } = edit;
         if old_string.is_empty() {
             if !old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old).is_empty() {
@@ -297,15 +318,6 @@ impl Ask {
         }
         let places = Places::find(old, old_string, new_string);
         let found = places.len();
-        if *changed && found != 1 {
-            return Err(ToolError::new(format!(
-                "`{shown}` has changed on disk since it was read, and `old_string` is {} now; read it again, then edit",
-                match found {
-                    0 => "not in it".to_owned(),
-                    found => format!("in it {found} times"),
-                }
-            )));
-        }
         match found {
             0 => {
                 let near = closest(old, old_string);

@@ -62,6 +62,7 @@ impl Tool for EnterWorktree {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("EnterWorktree")
+            .alias("enter_worktree")
             .group("git")
             .feature("worktrees")
             .listed_class(Class::WriteExclusive)

@@ -87,7 +87,8 @@ impl Tool for ExitPlanMode {
     async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
         let mode = mode(cx)?;
         let after = cx.history().and_then(|history| history.calls().last().map(|call| call.number));
-        let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
+        let approved =
+            Approved { text: input.plan.clone(), after: after.unwrap_or_default(), earlier: false };
         let before = self.plans.with(cx, |planned| {
             planned.approved = Some(approved);
             planned.before.take()

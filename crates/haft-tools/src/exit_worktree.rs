@@ -63,6 +63,7 @@ impl Tool for ExitWorktree {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ExitWorktree")
+            .alias("exit_worktree")
             .group("git")
             .feature("worktrees")
             .listed_class(Class::WriteExclusive)

@@ -52,6 +52,7 @@ impl Tool for Glob {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Glob")
+            .alias("glob")
             .group("files")
             .feature("files")
             .listed_class(Class::ReadOnly)

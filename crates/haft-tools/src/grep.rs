@@ -122,6 +122,7 @@ impl Tool for Grep {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Grep")
+            .alias("grep")
             .group("files")
             .feature("files")
             .listed_class(Class::ReadOnly)

@@ -58,6 +58,8 @@ pub mod enter_worktree;
 pub mod exit_plan_mode;
 #[cfg(feature = "worktrees")]
 pub mod exit_worktree;
+#[cfg(any(feature = "agents", feature = "skills"))]
+pub mod front_matter;
 #[cfg(feature = "worktrees")]
 mod git;
 #[cfg(feature = "files")]
@@ -99,6 +101,8 @@ mod seen;
 #[cfg(feature = "agents")]
 pub mod send_message;
 mod set;
+#[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
+pub mod shelf;
 #[cfg(feature = "skills")]
 pub mod skill;
 #[cfg(feature = "files")]
@@ -189,6 +193,8 @@ pub use seen::Seen;
 #[cfg(feature = "agents")]
 pub use send_message::SendMessage;
 pub use set::BuiltIns;
+#[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
+pub use shelf::Shelf;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
 #[cfg(feature = "files")]
@@ -250,6 +256,14 @@ mod tests {
         assert!(names.is_sorted(), "{names:?}");
         let registry = haft::Registry::new().with(core()).unwrap();
         assert_eq!(registry.len(), names.len());
+    }
+
+    #[test]
+    fn every_tool_has_a_name_in_snake_case_too() {
+        let is_snake = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        for tool in core() {
+            assert!(tool.aliases().iter().any(|alias| is_snake(alias)), "{}", tool.name());
+        }
     }
 
     #[test]

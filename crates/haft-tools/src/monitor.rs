@@ -148,6 +148,7 @@ impl Tool for Monitor {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Monitor")
+            .alias("monitor")
             .group("shell")
             .feature("shell")
             .listed_class(ListedClass::Depends)

@@ -7,13 +7,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft::files::WriteMode;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
+use crate::changes::Again;
 use crate::diff::Diff;
 use crate::near;
 use crate::notebook::{CellType, Notebook};
@@ -125,25 +125,32 @@ impl Tool for NotebookEdit {
     async fn call(&self, input: NotebookEditInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.notebook_path.clone();
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
-        let before = match cx.files().metadata(&path).await {
-            Ok(metadata) => metadata,
-            Err(error) => return Err(near::explain(error, &path, cx).await),
+        let input = Arc::new(input);
+        let mut again = Again::default();
+        let (old, Plan { new, done, diff }) = loop {
+            let before = match cx.files().metadata(&path).await {
+                Ok(metadata) => metadata,
+                Err(error) => return Err(near::explain(error, &path, cx).await),
+            };
+            let old = cx.files().read(&path).await?;
+            let (size, name, asked) = (old.len(), shown.clone(), input.clone());
+            let (old, content, plan) = off_thread(size, move || {
+                let (content, plan) = (Content::of(&old), plan(&old, &asked, &name));
+                (old, content, plan)
+            })
+            .await?;
+            if self.seen.has_changed(cx, &path, &before, Some(content)) {
+                return Err(ToolError::new(format!(
+                    "`{shown}` has changed on disk since it was read, and was not edited; read it again, then edit"
+                )));
+            }
+            let plan = plan?;
+            match cx.files().swap(&path, &old, &plan.new).await {
+                Ok(()) => break (old, plan),
+                Err(error) if again.may_try(error.kind()).await => {}
+                Err(error) => return Err(error.into()),
+            }
         };
-        let old = cx.files().read(&path).await?;
-        let size = old.len();
-        let name = shown.clone();
-        let (old, content, plan) = off_thread(size, move || {
-            let (content, plan) = (Content::of(&old), plan(&old, &input, &name));
-            (old, content, plan)
-        })
-        .await?;
-        if self.seen.has_changed(cx, &path, &before, Some(content)) {
-            return Err(ToolError::new(format!(
-                "`{shown}` has changed on disk since it was read, and was not edited; read it again, then edit"
-            )));
-        }
-        let Plan { new, done, diff } = plan?;
-        cx.files().write(&path, &new, WriteMode::Replace).await?;
         self.seen.checkpoints().record(cx, "NotebookEdit", &path, Some(&old), Some(new.clone()));
         if let Ok(now) = cx.files().metadata(&path).await {
             self.seen.whole(cx, &path, &now, Content::of(&new));

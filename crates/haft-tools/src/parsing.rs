@@ -50,7 +50,7 @@ impl Drop for StopOnDrop {
 /// Dropping the future sets the flag that the work was given.
 pub(crate) async fn parsing<T: Send + 'static>(
     what: &str,
-    work: impl FnOnce(&AtomicBool) -> Result<T, ToolError> + Send + 'static,
+    work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let Some(running) = Running::begin() else {
         let words = format!("{what} can't be read now: {RUNNING_MAX} others are being read; try again");

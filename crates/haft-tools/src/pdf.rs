@@ -6,10 +6,17 @@
 //!
 //! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as unreadable, and
 //! a scanned page has no text at all. For both there are pictures.
+//!
+//! Nothing can stop a thread, and a page can be made to take hours. So whatever the library calls looks at a flag: the device,
+//! and the bytes of the file. Where it is set, or where a page has said all that is kept of it, the way out of the library
+//! is to unwind ([`Enough`]). What draws a picture is the library's own; what it would have to draw is weighed before.
 
+mod filters;
 mod size;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hayro::hayro_interpret::font::{Glyph, GlyphRun};
 use hayro::hayro_interpret::hayro_cmap::BfString;
@@ -39,9 +46,44 @@ const PAGE_CHARS_MAX: usize = 200_000;
 /// How much a page is enlarged at most, so that small print can be read.
 const SCALE_MAX: f32 = 2.0;
 
+/// What may be drawn for one picture of a page, as [`Weigher`] counts it: tens of seconds on any machine.
+const WEIGHT_MAX: f64 = 2_000_000.0;
+
 /// A document.
 pub(crate) struct Document {
     pdf: Pdf,
+    stop: Arc<AtomicBool>,
+}
+
+/// What leads out of the library when nobody wants more. It is no panic: nobody is told of it.
+struct Enough;
+
+fn enough() -> ! {
+    resume_unwind(Box::new(Enough))
+}
+
+/// Runs something of the library; says whether it came to its end.
+fn to_the_end(work: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(()) => true,
+        Err(why) if why.is::<Enough>() => false,
+        Err(why) => resume_unwind(why),
+    }
+}
+
+/// The bytes of a file, as long as anybody wants them.
+struct File {
+    bytes: Vec<u8>,
+    stop: Arc<AtomicBool>,
+}
+
+impl AsRef<[u8]> for File {
+    fn as_ref(&self) -> &[u8] {
+        if self.stop.load(Ordering::Relaxed) && !std::thread::panicking() {
+            enough();
+        }
+        &self.bytes
+    }
 }
 
 /// The text of a page.
@@ -60,7 +102,7 @@ pub(crate) struct PageText {
 /// In words: why it can't be read.
 #[cfg(feature = "web")]
 pub(crate) fn text(bytes: &[u8]) -> Result<String, String> {
-    let document = Document::open(bytes.to_vec())?;
+    let document = Document::open(bytes.to_vec(), &Arc::default())?;
     let pages = document.pages();
     let mut text = String::new();
     document.texts(0..pages.min(WEB_PAGES_MAX), |at, page| {
@@ -74,16 +116,22 @@ pub(crate) fn text(bytes: &[u8]) -> Result<String, String> {
 }
 
 impl Document {
-    /// Opens a document.
+    /// Opens a document, which is read until somebody says `stop`.
     ///
     /// # Errors
     /// In words: why it can't be opened.
-    pub(crate) fn open(bytes: Vec<u8>) -> Result<Document, String> {
+    pub(crate) fn open(bytes: Vec<u8>, stop: &Arc<AtomicBool>) -> Result<Document, String> {
         let mut measure = Measure::default();
         measure.file(&bytes)?;
         // What is encrypted looks like nothing until it is open.
         let is_encrypted = memmem::find(&bytes, b"/Encrypt").is_some();
-        let pdf = Pdf::new(Arc::new(bytes)).map_err(|error| match error {
+        if is_encrypted {
+            Measure::encrypted(&bytes)?;
+        }
+        let mut opened = None;
+        let file = Arc::new(File { bytes, stop: stop.clone() });
+        to_the_end(|| opened = Some(Pdf::new(file)));
+        let pdf = opened.ok_or("its reader was stopped")?.map_err(|error| match error {
             LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
                 "it is encrypted, and can't be opened without its password; decrypt it first".to_owned()
             }
@@ -105,7 +153,7 @@ impl Document {
                 measure.stream(stream.dict().data(), &stream.raw_data())?;
             }
         }
-        Ok(Document { pdf })
+        Ok(Document { pdf, stop: stop.clone() })
     }
 
     pub(crate) fn pages(&self) -> usize {
@@ -120,6 +168,9 @@ impl Document {
     ) {
         let cache = InterpreterCache::new();
         for at in pages {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
             let Some(page) = self.pdf.pages().get(at) else { return };
             let turned = page.initial_transform(true);
             let [a, b, c, d, e, f] = turned.as_coeffs();
@@ -127,9 +178,9 @@ impl Document {
             let everything = Rect::new(-1e6, -1e6, 1e6, 1e6);
             let settings = InterpreterSettings::default();
             let mut context = Context::new(turned, everything, &cache, self.pdf.xref(), settings);
-            let mut reader = Reader::default();
-            interpret_page(page, &mut context, &mut reader);
-            if !more(at, reader.finish()) {
+            let mut reader = Reader::new(&self.stop);
+            to_the_end(|| interpret_page(page, &mut context, &mut reader));
+            if self.stop.load(Ordering::Relaxed) || !more(at, reader.finish()) {
                 return;
             }
         }
@@ -140,6 +191,13 @@ impl Document {
     /// # Errors
     /// In words: why there is none.
     pub(crate) fn picture(&self, at: usize) -> Result<Picture, String> {
+        self.picture_of(at, WEIGHT_MAX)
+    }
+
+    fn picture_of(&self, at: usize, weight_max: f64) -> Result<Picture, String> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err("its reader was stopped".to_owned());
+        }
         let page = self.pdf.pages().get(at).ok_or("there is no such page")?;
         let (width, height) = page.render_dimensions();
         let longer = width.max(height);
@@ -147,6 +205,16 @@ impl Document {
             return Err(format!("its size of {width}×{height} points can't be drawn"));
         }
         let scale = (EDGE_MAX as f32 / longer).min(SCALE_MAX);
+        let everything = Rect::new(0.0, 0.0, f64::from(width * scale), f64::from(height * scale));
+        let [a, b, c, d, e, f] = page.initial_transform(true).as_coeffs();
+        let placed = Affine::scale(f64::from(scale)) * Affine::new([a, b, c, d, e, f]);
+        let cache = InterpreterCache::new();
+        let settings = InterpreterSettings::default();
+        let mut context = Context::new(placed, everything, &cache, self.pdf.xref(), settings);
+        let mut weigher = Weigher { page: everything, weight: 0.0, weight_max, stop: &self.stop };
+        if !to_the_end(|| interpret_page(page, &mut context, &mut weigher)) {
+            return Err("too much is drawn on it".to_owned());
+        }
         let pixmap = hayro::render(
             page,
             &RenderCache::new(),
@@ -159,9 +227,54 @@ impl Document {
     }
 }
 
+/// A device that draws nothing, and counts what drawing would cost: in small shapes.
+struct Weigher<'s> {
+    page: Rect,
+    weight: f64,
+    weight_max: f64,
+    stop: &'s AtomicBool,
+}
+
+/// Pixels that cost as much as a small shape.
+const SHAPE_PIXELS: f64 = 20_000.0;
+/// What a layer of its own costs, and a picture, beyond its pixels.
+const LAYER_WEIGHT: f64 = 500.0;
+const IMAGE_WEIGHT: f64 = 100.0;
+
+impl Weigher<'_> {
+    fn add(&mut self, weight: f64, place: Rect) {
+        let pixels = place.intersect(self.page).area().max(0.0);
+        self.weight += weight + if pixels.is_finite() { pixels / SHAPE_PIXELS } else { LAYER_WEIGHT };
+        if self.weight > self.weight_max || self.stop.load(Ordering::Relaxed) {
+            enough();
+        }
+    }
+}
+
+impl<'a> Device<'a> for Weigher<'_> {
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {
+        self.add(run.glyphs().len() as f64, Rect::ZERO);
+    }
+    fn draw_path(&mut self, path: &BezPath, props: DrawProps<'a>, _: &DrawMode) {
+        let place = props.transform.transform_rect_bbox(path.control_box());
+        self.add(1.0 + path.elements().len() as f64 / 8.0, place);
+    }
+    fn draw_image(&mut self, _: Image<'a, '_>, _: ImageDrawProps<'a>) {
+        self.add(IMAGE_WEIGHT, self.page);
+    }
+    fn push_clip_path(&mut self, clip: &ClipPath) {
+        self.add(1.0 + clip.path.elements().len() as f64 / 8.0, Rect::ZERO);
+    }
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
+        self.add(LAYER_WEIGHT, Rect::ZERO);
+    }
+    fn pop_clip(&mut self) {}
+    fn pop_transparency_group(&mut self) {}
+}
+
 /// A device that keeps characters.
-#[derive(Default)]
-struct Reader {
+struct Reader<'s> {
+    stop: &'s AtomicBool,
     page: PageText,
     chars: usize,
     last: Option<Last>,
@@ -177,7 +290,18 @@ struct Last {
     size: f64,
 }
 
-impl Reader {
+impl<'s> Reader<'s> {
+    fn new(stop: &'s AtomicBool) -> Reader<'s> {
+        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None }
+    }
+
+    /// Whatever is drawn: is there still somebody who wants to know?
+    fn look(&self) {
+        if self.chars >= PAGE_CHARS_MAX || self.stop.load(Ordering::Relaxed) {
+            enough();
+        }
+    }
+
     fn finish(mut self) -> PageText {
         let lines: Vec<&str> = self.page.text.lines().map(str::trim_end).collect();
         self.page.text = lines.join("\n").trim().to_owned();
@@ -253,8 +377,9 @@ impl Reader {
     }
 }
 
-impl<'a> Device<'a> for Reader {
+impl<'a> Device<'a> for Reader<'_> {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
+        self.look();
         let Some(first) = run.glyphs().first() else { return };
         let begin = props.transform * first.transform() * Point::ZERO;
         // Filled and outlined letters are drawn twice.
@@ -268,12 +393,22 @@ impl<'a> Device<'a> for Reader {
     }
 
     fn draw_image(&mut self, _: Image<'a, '_>, _: ImageDrawProps<'a>) {
+        self.look();
         self.page.has_pictures = true;
     }
 
-    fn draw_path(&mut self, _: &BezPath, _: DrawProps<'a>, _: &DrawMode) {}
-    fn push_clip_path(&mut self, _: &ClipPath) {}
-    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {}
+    fn draw_path(&mut self, _: &BezPath, _: DrawProps<'a>, _: &DrawMode) {
+        self.look();
+    }
+
+    fn push_clip_path(&mut self, _: &ClipPath) {
+        self.look();
+    }
+
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
+        self.look();
+    }
+
     fn pop_clip(&mut self) {}
     fn pop_transparency_group(&mut self) {}
 }
@@ -320,7 +455,7 @@ pub(crate) mod tests {
     }
 
     fn texts(bytes: Vec<u8>) -> Vec<PageText> {
-        let document = Document::open(bytes).unwrap();
+        let document = Document::open(bytes, &Arc::default()).unwrap();
         let mut texts = Vec::new();
         document.texts(0..document.pages(), |_, text| {
             texts.push(text);
@@ -350,9 +485,35 @@ pub(crate) mod tests {
         check("", "");
     }
 
+    /// A page that says more than anybody keeps is left where that is reached, and one that nobody wants any more at once.
+    #[test]
+    fn a_page_without_an_end_is_left() {
+        let endless = "BT /F1 1 Tf (AAAAAAAAAAAAAAAAAAAA) Tj ET\n".repeat(20_000);
+        let bytes = sample(&[&endless, "BT /F1 12 Tf 20 150 Td (next) Tj ET"]);
+        let drawn = std::cell::Cell::new(0);
+        let document = Document::open(bytes.clone(), &Arc::default()).unwrap();
+        document.texts(0..2, |at, page| {
+            drawn.set(drawn.get() + 1);
+            let chars = page.text.chars().count();
+            match at {
+                0 => assert!((PAGE_CHARS_MAX - 100..=PAGE_CHARS_MAX).contains(&chars), "{chars}"),
+                _ => assert_eq!(page.text, "next"),
+            }
+            true
+        });
+        assert_eq!(drawn.get(), 2);
+        assert_eq!(document.picture_of(0, 10_000.0).err().unwrap(), "too much is drawn on it");
+        let stop: Arc<AtomicBool> = Arc::default();
+        let document = Document::open(bytes, &stop).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        document.texts(0..2, |_, _| panic!("nobody waits"));
+        assert!(document.picture(1).is_err());
+    }
+
     #[test]
     fn a_page_can_be_drawn() {
-        let document = Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"])).unwrap();
+        let document =
+            Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"]), &Arc::default()).unwrap();
         let picture = document.picture(0).unwrap();
         assert_eq!((picture.media_type, picture.words.as_str()), ("image/png", "600×400"));
         let pixels = image::load_from_memory(&picture.bytes).unwrap().into_luma8();
@@ -362,7 +523,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_can_not_be_opened_is_told_why() {
-        let why = |bytes: &[u8]| Document::open(bytes.to_vec()).err().unwrap();
+        let why = |bytes: &[u8]| Document::open(bytes.to_vec(), &Arc::default()).err().unwrap();
         assert_eq!(why(b"%PDF-1.7\nnothing"), "it is damaged: its structure can't be read");
         let text = String::from_utf8(sample(&[""])).unwrap();
         let none = text.replace("/Kids [5 0 R] /Count 1", "/Kids [      ] /Count 0");
@@ -392,7 +553,9 @@ pub(crate) mod tests {
                 .unwrap();
             page = packed;
         }
-        let why = Document::open([before.as_bytes(), &page, after.as_bytes()].concat()).err().unwrap();
+        let why = Document::open([before.as_bytes(), &page, after.as_bytes()].concat(), &Arc::default())
+            .err()
+            .unwrap();
         assert!(why.starts_with("it is packed too tightly"), "{why}");
     }
 
@@ -402,13 +565,16 @@ pub(crate) mod tests {
         let whole = sample(&["BT /F1 12 Tf 20 150 Td (Hello) Tj ET", "BT /F2 9 Tf 1 1 Td (x) Tj ET"]);
         for cut in (0..whole.len()).step_by(37) {
             let bytes = whole[..cut].to_vec();
-            let _ = std::panic::catch_unwind(|| Document::open(bytes).map(|document| document.pages()));
+            let _ = std::panic::catch_unwind(|| {
+                Document::open(bytes, &Arc::default()).map(|document| document.pages())
+            });
         }
         for at in (0..whole.len()).step_by(11) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x15;
             let _ = std::panic::catch_unwind(|| {
-                Document::open(bytes).map(|document| document.texts(0..document.pages(), |_, _| true))
+                Document::open(bytes, &Arc::default())
+                    .map(|document| document.texts(0..document.pages(), |_, _| true))
             });
         }
     }

@@ -121,7 +121,7 @@ pub(crate) async fn read(
 ) -> Result<Picture, ToolError> {
     let what = format!("`{shown}`, a {} image,", format.name());
     let words = what.clone();
-    let work = move |_: &AtomicBool| {
+    let work = move |_: &std::sync::Arc<AtomicBool>| {
         fit(bytes, format).map_err(|reason| ToolError::new(format!("{words} can't be shown: {reason}")))
     };
     parsing(&what, work).await

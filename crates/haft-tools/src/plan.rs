@@ -12,7 +12,10 @@ mod tests;
 use haft::ports::PermissionMode;
 use haft::{Context, ToolError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::by_session::BySession;
+use crate::shelf::Shelf;
 
 /// The longest plan, in characters.
 pub const PLAN_CHARS_MAX: usize = 50_000;
@@ -22,27 +25,48 @@ pub const STATE: &str = "session:mode";
 const MAIN: &str = "main";
 
 /// The plans of sessions. Clones share them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Plans(BySession<Planned>);
 
+impl Default for Plans {
+    fn default() -> Plans {
+        Plans::kept_in(&Shelf::default())
+    }
+}
+
 /// What is known of one session.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// The mode from before, if a call began the planning.
+    /// The mode from before, if a call began the planning. A session that is continued begins with the mode that it is
+    /// given.
+    #[serde(skip)]
     pub(crate) before: Option<PermissionMode>,
     /// The plan that was approved last.
     pub(crate) approved: Option<Approved>,
 }
 
 /// A plan that was approved.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Approved {
     pub(crate) text: String,
-    /// The number of the last call before it was.
+    /// The number of the last call before it was; numbers begin again when a session is continued.
+    #[serde(skip)]
     pub(crate) after: u64,
+    /// Whether it was approved before the session was continued.
+    #[serde(skip_serializing, default = "is_earlier")]
+    pub(crate) earlier: bool,
+}
+
+fn is_earlier() -> bool {
+    true
 }
 
 impl Plans {
+    /// Plans that are kept in the folders of their sessions.
+    pub fn kept_in(shelf: &Shelf) -> Plans {
+        Plans(BySession::new(shelf, "plan.json"))
+    }
+
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut Planned) -> R) -> R {
         self.0.with(cx, look)
     }

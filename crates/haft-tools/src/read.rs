@@ -144,25 +144,23 @@ impl Tool for Read {
                 let content = Content::of(&bytes);
                 let view = View::titled(&shown);
                 let picture = crate::pictures::read(bytes, format, &shown, cx).await?;
-                self.seen.whole(cx, path, &metadata, content);
                 let words = picture.words.clone();
-                Ok(Output::new(picture.into_blocks(&shown)).with_view(view.summary(words)))
+                let output = Output::new(picture.into_blocks(&shown)).with_view(view.summary(words));
+                Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "pdf")]
             Kind::Pdf => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
                 let output = pdf::read(&input, bytes, &shown).await?;
-                self.seen.whole(cx, path, &metadata, content);
-                Ok(output)
+                Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "notebooks")]
             Kind::Notebook => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
                 let output = notebook::read(bytes, &shown, cx).await?;
-                self.seen.whole(cx, path, &metadata, content);
-                Ok(output)
+                Ok(self.whole(cx, path, &metadata, content, output))
             }
             Kind::Refused(what, advice) => {
                 let len = reader.file.metadata().len;
@@ -184,6 +182,31 @@ impl Tool for Read {
 }
 
 impl Read {
+    /// What is said of a file that is read whole: it is known now, and said if it was another one before.
+    #[cfg(any(feature = "images", feature = "notebooks"))]
+    fn whole(
+        &self,
+        cx: &Context,
+        path: &Path,
+        metadata: &haft::files::Metadata,
+        content: Content,
+        output: Output,
+    ) -> Output {
+        let changed = self.seen.has_changed(cx, path, metadata, Some(content));
+        self.seen.whole(cx, path, metadata, content);
+        if !changed {
+            return output;
+        }
+        let view = output.view().cloned();
+        let mut blocks = output.into_blocks();
+        blocks.push(haft::Content::text(CHANGED.trim_start()));
+        let output = Output::new(blocks);
+        match view {
+            Some(view) => output.with_view(view),
+            None => output,
+        }
+    }
+
     /// A page of text.
     async fn lines(
         &self,

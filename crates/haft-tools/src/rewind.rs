@@ -181,6 +181,8 @@ impl Tool for Rewind {
 struct File {
     restore: Restore,
     now: Option<Arc<[u8]>>,
+    /// Its mode now.
+    mode: Option<u32>,
     /// Whether something else has changed it since the session did.
     foreign: bool,
 }
@@ -203,7 +205,8 @@ impl Rewind {
                 Err(error) => return Err(error.into()),
             };
             let foreign = now != restore.last && now != restore.to;
-            files.push(File { restore, now, foreign });
+            let mode = cx.files().metadata(&restore.path).await.ok().and_then(|metadata| metadata.mode);
+            files.push(File { restore, now, mode, foreign });
         }
         Ok(files)
     }
@@ -239,8 +242,8 @@ impl Rewind {
         let moves = back.iter().flat_map(|(moved, origin)| {
             let (from, path) = (moved.restore.path.clone(), origin.restore.path.clone());
             let (old, new) = (moved.now.clone(), origin.restore.to.clone());
-            let write = new.filter(|new| old.as_ref() != Some(new));
-            let write = write.map(|new| Step::Write { path: path.clone(), old, new });
+            let write = old.zip(new).filter(|(old, new)| old != new);
+            let write = write.map(|(old, new)| Step::Write { path: path.clone(), old, new });
             [Some(Step::Rename { from, to: path }), write].into_iter().flatten()
         });
         let is_moved = |file: &File| {
@@ -251,17 +254,21 @@ impl Rewind {
             let (path, old) = (file.restore.path.clone(), file.now.clone());
             match (&file.restore.to, old) {
                 (to, old) if *to == old => None,
-                (Some(new), old) => Some(Step::Write { path, old, new: new.clone() }),
-                (None, Some(old)) => Some(Step::Remove { path, old }),
+                (Some(new), Some(old)) => Some(Step::Write { path, old, new: new.clone() }),
+                (Some(new), None) => Some(Step::Create { path, new: new.clone(), mode: file.restore.mode }),
+                (None, Some(old)) => Some(Step::Remove { path, old, mode: file.mode }),
                 (None, None) => None,
             }
         };
         let others = files.iter().filter(|file| !is_moved(file)).filter_map(step);
         changes::apply(cx, moves.chain(others).collect()).await?;
-        for File { restore: Restore { path, to, .. }, now, .. } in
+        for File { restore: Restore { path, to, .. }, now, mode, .. } in
             files.iter().filter(|file| file.now != file.restore.to)
         {
             self.seen.checkpoints().record(cx, "Rewind", path, now.as_deref(), to.clone());
+            if let Some(mode) = mode.filter(|_| to.is_none()) {
+                self.seen.checkpoints().had_mode(cx, path, mode);
+            }
             if let (Some(to), Ok(metadata)) = (to, cx.files().metadata(path).await) {
                 self.seen.whole(cx, path, &metadata, Content::of(to));
             }
@@ -458,6 +465,22 @@ mod tests {
         );
         assert_eq!(room.error("Rewind", json!({"action": "restore"})).0, ErrorKind::InvalidInput);
         assert_eq!(room.error("Rewind", json!({"action": "undo"})).0, ErrorKind::InvalidInput);
+    }
+
+    /// Deleted and brought back, and then the bringing back undone and done again.
+    #[test]
+    fn a_file_that_was_deleted_comes_back_with_its_mode() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let room = Room::with(&[("run.sh", "x\n")]);
+        let mode = |name: &str| std::fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o777;
+        std::fs::set_permissions(room.path("run.sh"), std::fs::Permissions::from_mode(0o751)).unwrap();
+        room.text("ApplyPatch", json!({"input": "*** Begin Patch\n*** Delete File: run.sh\n*** End Patch"}));
+        room.text("Rewind", restore(1));
+        assert_eq!((room.content("run.sh"), mode("run.sh")), ("x\n".into(), 0o751));
+        room.text("Rewind", restore(2));
+        assert!(!room.path("run.sh").exists());
+        room.text("Rewind", restore(3));
+        assert_eq!(mode("run.sh"), 0o751);
     }
 
     #[test]

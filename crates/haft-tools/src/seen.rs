@@ -6,7 +6,7 @@
 //! are compared instead.
 //!
 //! Once all of a file was known and it has changed, only all of it makes it known again: pages from the first line to
-//! the end. One page, or an edit of one place, tells nothing about the rest.
+//! the end. One page tells nothing about the rest.
 //!
 //! What was never read may still be replaced where a host has no memory between calls, as a single `haft call` has none;
 //! a host that has one says so ([`Seen::reads_first`]). The memory has a bound; what was
@@ -66,7 +66,7 @@ struct Sight {
 
 #[derive(Clone, PartialEq, Debug)]
 struct Part {
-    /// How the file was then.
+    /// How the file was then, but for its mode: that is no content.
     then: Metadata,
     /// So many lines were read from the first one on, none left out.
     lines: u64,
@@ -122,6 +122,16 @@ impl Seen {
         self
     }
 
+    /// The same, with what files were before each change in the folders of sessions; the one with this id goes on.
+    #[must_use]
+    pub(crate) fn kept_in(mut self, shelf: &crate::shelf::Shelf, continues: Option<&str>) -> Seen {
+        self.checkpoints = Checkpoints::kept_in(shelf);
+        if let Some(session) = continues {
+            self.checkpoints.continues(session);
+        }
+        self
+    }
+
     /// Whether a file has to be read before it is replaced, and wasn't.
     pub(crate) fn is_unread(&self, cx: &Context, path: &Path, now: &Metadata) -> bool {
         self.reads_first && now.len > 0 && self.lock().find(&Key::of(cx, path), now.id).is_none()
@@ -147,6 +157,7 @@ impl Seen {
     ///
     /// Says whether the file is another one than the session saw before, as far as the page can tell.
     pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &Metadata, page: &Page) -> bool {
+        let metadata = &Metadata { mode: None, ..metadata.clone() };
         let mut memory = self.lock();
         let key = Key::of(cx, path);
         let mut sight = memory.find(&key, metadata.id).unwrap_or_default();
@@ -168,16 +179,6 @@ impl Seen {
         changed
     }
 
-    /// The session has changed a place in a file that had changed since it was seen. Of the rest it knows no more than
-    /// before; `now` is the file that it has become.
-    pub(crate) fn patched(&self, cx: &Context, path: &Path, before: &Metadata, now: &Metadata) {
-        let mut memory = self.lock();
-        let key = Key::of(cx, path);
-        if let Some(sight) = memory.find(&key, before.id) {
-            memory.put(key, now.id, sight);
-        }
-    }
-
     /// Whether a file that the session has seen is another one now. What was never seen has not changed.
     pub(crate) fn has_changed(
         &self,
@@ -189,7 +190,7 @@ impl Seen {
         let Some(sight) = self.lock().find(&Key::of(cx, path), now.id) else { return false };
         match (sight.whole, sight.part) {
             (Some(seen), _) => content != Some(seen),
-            (None, part) => part.is_some_and(|part| part.then != *now),
+            (None, part) => part.is_some_and(|part| part.then != Metadata { mode: None, ..now.clone() }),
         }
     }
 }

@@ -41,6 +41,7 @@ impl Tool for SendMessage {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("SendMessage")
+            .alias("send_message")
             .group("agent")
             .feature("agents")
             .listed_class(Class::WriteExclusive)

@@ -29,6 +29,10 @@ pub struct BuiltIns {
     browser: Browser,
     #[cfg(feature = "files")]
     reads_first: bool,
+    #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
+    shelf: Shelf,
+    #[cfg(feature = "files")]
+    continues: Option<String>,
     #[cfg(feature = "skills")]
     skill: Skill,
     #[cfg(feature = "web")]
@@ -72,6 +76,20 @@ impl BuiltIns {
         self
     }
 
+    /// Keeps task lists, plans and checkpoints in the folders of their sessions; those of one that `continues` are there
+    /// from the beginning. Default: in memory.
+    #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
+    pub fn kept_in(mut self, shelf: Shelf, continues: Option<&str>) -> BuiltIns {
+        self.shelf = shelf;
+        #[cfg(feature = "files")]
+        {
+            self.continues = continues.map(str::to_owned);
+        }
+        #[cfg(not(feature = "files"))]
+        let _ = continues;
+        self
+    }
+
     /// These skills. Without any the tool is there and not offered.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: Skill) -> BuiltIns {
@@ -104,9 +122,12 @@ impl BuiltIns {
         #[cfg(feature = "cron")]
         tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
         #[cfg(feature = "files")]
-        tools.extend(files(self.reads_first));
+        {
+            let seen = Seen::default().kept_in(&self.shelf, self.continues.as_deref());
+            tools.extend(files(&seen.reads_first(self.reads_first)));
+        }
         #[cfg(feature = "planning")]
-        tools.extend(planning());
+        tools.extend(planning(&self.shelf));
         #[cfg(feature = "shell")]
         tools.extend([
             built_in(Monitor::new(&self.bash)),
@@ -117,7 +138,7 @@ impl BuiltIns {
         #[cfg(feature = "skills")]
         tools.extend([built_in(self.skill)]);
         #[cfg(feature = "tasks")]
-        tools.extend(tasks());
+        tools.extend(tasks(&self.shelf));
         #[cfg(feature = "web")]
         tools.extend(web(self.web));
         #[cfg(feature = "worktrees")]
@@ -128,28 +149,27 @@ impl BuiltIns {
 }
 
 #[cfg(feature = "files")]
-fn files(reads_first: bool) -> Vec<AnyTool> {
-    let seen = Seen::default().reads_first(reads_first);
+fn files(seen: &Seen) -> Vec<AnyTool> {
     vec![
-        built_in(ApplyPatch::new(&seen)),
+        built_in(ApplyPatch::new(seen)),
         built_in(Diff),
-        built_in(Edit::new(&seen)),
+        built_in(Edit::new(seen)),
         built_in(Glob),
         built_in(Grep),
         built_in(Ls),
-        built_in(MultiEdit::new(&seen)),
+        built_in(MultiEdit::new(seen)),
         #[cfg(feature = "notebooks")]
-        built_in(NotebookEdit::new(&seen)),
-        built_in(Read::new(&seen)),
-        built_in(Rewind::new(&seen)),
+        built_in(NotebookEdit::new(seen)),
+        built_in(Read::new(seen)),
+        built_in(Rewind::new(seen)),
         built_in(Sleep),
-        built_in(Write::new(&seen)),
+        built_in(Write::new(seen)),
     ]
 }
 
 #[cfg(feature = "planning")]
-fn planning() -> Vec<AnyTool> {
-    let plans = Plans::default();
+fn planning(shelf: &Shelf) -> Vec<AnyTool> {
+    let plans = Plans::kept_in(shelf);
     vec![
         built_in(AskUserQuestion),
         built_in(Config),
@@ -167,8 +187,8 @@ fn web((fetch, search): (WebFetch, WebSearch)) -> [AnyTool; 2] {
 }
 
 #[cfg(feature = "tasks")]
-fn tasks() -> Vec<AnyTool> {
-    let lists = TaskLists::default();
+fn tasks(shelf: &Shelf) -> Vec<AnyTool> {
+    let lists = TaskLists::kept_in(shelf);
     vec![
         built_in(TaskCreate::new(&lists)),
         built_in(TaskGet::new(&lists)),

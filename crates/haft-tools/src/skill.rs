@@ -4,10 +4,8 @@
 //! beside it are read when its words say so. Tools that a skill may use unasked are granted until the user speaks again, by a
 //! port of the host: where that is absent they ask as always. A skill that grants something is itself asked about.
 //!
-//! - `front_matter` reads the head of a Markdown file.
 //! - `load` finds skills in folders.
 
-pub mod front_matter;
 mod load;
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ impl Tool for TaskOutput {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskOutput")
+            .alias("task_output")
             .alias("BashOutput")
             .group("shell")
             .feature("shell")

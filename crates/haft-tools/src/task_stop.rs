@@ -56,6 +56,7 @@ impl Tool for TaskStop {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskStop")
+            .alias("task_stop")
             .alias("KillShell")
             .group("shell")
             .feature("shell")

@@ -1,6 +1,6 @@
 //! The task list of a session: what is to be done, by whom, and what waits for what.
 //!
-//! One list for a session and its sub-agents, in memory, with bounds. `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`
+//! One list for a session and its sub-agents, with bounds, kept in the session's folder if it has one. `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`
 //! work on single tasks, `TodoWrite` on the whole list; both see the same. Only one direction of a dependency is kept
 //! (`blocked_by`), the other follows from it, so that the two can't disagree. A cycle would never be done and is refused.
 //! That a task waits for others means something: it can't be begun or completed before them.
@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::by_session::BySession;
+use crate::shelf::Shelf;
 
 #[cfg(test)]
 mod tests;
@@ -34,10 +35,21 @@ const SHOWN_LINES: usize = 5;
 pub const STATE: &str = "session:tasks";
 
 /// The task lists of sessions. Clones share them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct TaskLists(BySession<List>);
 
+impl Default for TaskLists {
+    fn default() -> TaskLists {
+        TaskLists::kept_in(&Shelf::default())
+    }
+}
+
 impl TaskLists {
+    /// Lists that are kept in the folders of their sessions.
+    pub fn kept_in(shelf: &Shelf) -> TaskLists {
+        TaskLists(BySession::new(shelf, "tasks.json"))
+    }
+
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut List) -> R) -> R {
         self.0.with(cx, look)
     }
@@ -75,7 +87,7 @@ impl Status {
 }
 
 /// A task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) id: u64,
     pub(crate) subject: String,
@@ -98,7 +110,7 @@ impl Task {
 }
 
 /// The tasks of a session, in the order in which they were made.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct List {
     pub(crate) tasks: Vec<Task>,
     /// The last number that was given; none is given twice.

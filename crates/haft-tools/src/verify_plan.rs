@@ -75,7 +75,7 @@ impl Tool for VerifyPlan {
             .ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
-            Some(text) => Approved { text, after: 0 },
+            Some(text) => Approved { text, after: 0, earlier: false },
             None => self.plans.with(cx, |planned| planned.approved.clone()).ok_or_else(|| {
                 ToolError::senseless("no plan was approved in this session; give one in `plan`")
             })?,
@@ -114,6 +114,12 @@ impl Tool for VerifyPlan {
             text.push_str(&format!(
                 "\nthe oldest {forgotten} calls of the session are not remembered; what only they did counts as missing\n"
             ));
+        }
+        if plan.earlier {
+            text.push_str(
+                "\nthis session was continued since the plan was approved, and calls from before are not remembered; what only \
+                 they did counts as missing: look at the files\n",
+            );
         }
         if different + missing > 0 {
             text.push_str(

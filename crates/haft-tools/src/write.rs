@@ -7,13 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::files::{FileErrorKind, Metadata, WriteMode};
+use haft::files::{FileErrorKind, Metadata, WriteMode, Written};
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
+use crate::changes::Again;
 use crate::charset::Other;
 use crate::diff::Diff;
 use crate::paths::{self, count};
@@ -82,24 +83,39 @@ impl Tool for Write {
     async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.file_path.clone();
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
-        let old = existing(cx, &path).await?;
-        if let Some(Existing { metadata, content, .. }) = &old
-            && self.seen.has_changed(cx, &path, metadata, *content)
-        {
-            return Err(ToolError::new(format!(
-                "`{shown}` has changed on disk since it was read, and was not written; \
-                 read all of it again, then write what it shall be"
-            )));
-        }
-        if let Some(Existing { metadata, .. }) = &old
-            && self.seen.is_unread(cx, &path, metadata)
-        {
-            return Err(ToolError::new(format!(
-                "`{shown}` exists and was not read in this session, so it was not written: what you don't know would be \
-                 gone; read it first, or change a part of it with Edit"
-            )));
-        }
-        let written = cx.files().write(&path, input.content.as_bytes(), WriteMode::Replace).await?;
+        let mut again = Again::default();
+        let (old, written) = loop {
+            let old = existing(cx, &path).await?;
+            if let Some(Existing { metadata, content, .. }) = &old
+                && self.seen.has_changed(cx, &path, metadata, *content)
+            {
+                return Err(ToolError::new(format!(
+                    "`{shown}` has changed on disk since it was read, and was not written; \
+                     read all of it again, then write what it shall be"
+                )));
+            }
+            if let Some(Existing { metadata, .. }) = &old
+                && self.seen.is_unread(cx, &path, metadata)
+            {
+                return Err(ToolError::new(format!(
+                    "`{shown}` exists and was not read in this session, so it was not written: what you don't know would \
+                     be gone; read it first, or change a part of it with Edit"
+                )));
+            }
+            let new = input.content.as_bytes();
+            let written = match &old {
+                Some(Existing { bytes: Some(was), .. }) => {
+                    cx.files().swap(&path, was, new).await.map(|()| Written { existed: true })
+                }
+                Some(_) => cx.files().write(&path, new, WriteMode::Replace).await,
+                None => cx.files().write(&path, new, WriteMode::Create).await,
+            };
+            match written {
+                Ok(written) => break (old, written),
+                Err(error) if again.may_try(error.kind()).await => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
         let old = old.filter(|_| written.existed);
         // What is too large to be read can't be kept either.
         if old.as_ref().is_none_or(|old| old.bytes.is_some()) {

@@ -94,6 +94,34 @@ pub struct State {
     pub access: Access,
 }
 
+/// What it is, for people: resources of sessions in words, others by their names.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match &*self.resource {
+            "browser" => "the browser",
+            "git:worktrees" => "the worktrees of the repository",
+            "kept:cron" => "what is planned for later sessions",
+            "session:agents" => "what an agent is told",
+            "session:background" => "background tasks",
+            "session:calls" => "the calls of the session",
+            "session:cron" => "what is planned in this session",
+            "session:grants" => "what runs without being asked about",
+            "session:mode" => "the permission mode",
+            "session:settings" => "the settings",
+            "session:tasks" => "the task list",
+            "session:tools" => "the tools of the session",
+            "session:workspace" => "where the session works",
+            other => {
+                return match other.strip_prefix("mcp:") {
+                    Some(server) => write!(f, "the MCP server `{server}`"),
+                    None => f.write_str(other),
+                };
+            }
+        };
+        f.write_str(words)
+    }
+}
+
 /// Looks, or changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -403,8 +431,8 @@ impl fmt::Display for Effects {
             Access::Change => format!("changes {}", reach.host),
         }));
         parts.extend(self.state.iter().map(|state| match state.access {
-            Access::Observe => format!("looks at {}", state.resource),
-            Access::Change => format!("changes {}", state.resource),
+            Access::Observe => format!("looks at {state}"),
+            Access::Change => format!("changes {state}"),
         }));
         parts.extend(self.delegates.then(|| "starts calls that are judged one by one".to_owned()));
         parts.extend(self.asks_user.then(|| "asks you".to_owned()));

@@ -238,6 +238,19 @@ pub trait Files: Send + Sync + 'static {
         how: WriteMode,
     ) -> BoxFuture<'a, Result<Written, FileError>>;
 
+    /// Replaces a file that is still `old`, as [`write`](Files::write) does it; otherwise it is
+    /// [`Changed`](error::FileErrorKind::Changed) and stays as it is.
+    ///
+    /// Between the comparison and the replacement nobody else who writes through this file system changes the file,
+    /// in this process or another: whoever reads, changes and swaps loses no change of others who do the same.
+    fn swap<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: &'a [u8],
+        new: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), FileError>>;
+
     /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
     fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>>;
 
@@ -309,6 +322,8 @@ pub struct Metadata {
     pub modified: Option<SystemTime>,
     /// Who it is.
     pub id: FileId,
+    /// What its owner, its group and others may do, as Unix has it (`0o755`), where that is known.
+    pub mode: Option<u32>,
 }
 
 /// What an entry of the file system is.
@@ -338,6 +353,8 @@ pub struct Entry {
 pub enum WriteMode {
     /// The file must not exist, also not at the last moment.
     Create,
+    /// The same, and what may be done with it is this (`0o755`): for a file that was there before.
+    CreateAs(u32),
     /// The file is created or replaced.
     Replace,
 }

@@ -67,6 +67,8 @@ pub const BENEATH_TRIES_MAX: usize = 32;
 /// How many places outside of the workspace are held open for a call from its authorization on; further ones are looked
 /// up when it starts.
 pub const HELD_PLACES_MAX: usize = 64;
+/// How long a write waits for other processes that write in the same folder, before it is an error.
+pub const FOLDER_LOCK_WAIT: Duration = Duration::from_secs(20);
 /// How many random names are tried for a temporary file.
 pub const TEMP_NAME_TRIES_MAX: usize = 16;
 /// How many roots a refusal lists before it only counts the rest.

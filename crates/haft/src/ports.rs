@@ -75,6 +75,28 @@ pub enum Port {
     Settings,
 }
 
+/// What it is, in words that come after "this host has no".
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Port::Files => "files",
+            Port::Processes => "child processes",
+            Port::Asker => "user to ask",
+            Port::Recorder => "journal",
+            Port::ToolIndex => "search over tools",
+            Port::Mode => "permission modes",
+            Port::SubAgents => "model for sub-agents",
+            Port::Resources => "servers with resources",
+            Port::Tasks => "background tasks",
+            Port::Isolator => "child processes for isolated tools",
+            Port::Crons => "planned prompts",
+            Port::Grants => "permissions for a turn",
+            Port::History => "memory of past calls",
+            Port::Settings => "settings to show",
+        })
+    }
+}
+
 /// The ports that a host has.
 #[derive(Clone)]
 pub struct Ports {

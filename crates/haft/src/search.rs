@@ -168,6 +168,7 @@ impl Tool for ToolSearch {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new(TOOL_SEARCH)
+            .alias("tool_search")
             .finds_tools()
             .needs(Port::ToolIndex)
             .exposure(Exposure::AlwaysLoaded)

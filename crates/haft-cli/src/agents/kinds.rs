@@ -12,8 +12,8 @@ use haft::ports::PermissionMode;
 use haft::{Class, Entry, ListedClass, Origin};
 use haft_tools::AgentKind;
 use haft_tools::agent::built_in_kinds;
+use haft_tools::front_matter::{self, Value};
 
-use super::front::{self, Value};
 use crate::args::Common;
 use crate::given::Given;
 use crate::output::one_line;
@@ -216,7 +216,8 @@ fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
 
 /// A kind from a file, and what of the file doesn't count.
 fn parse(file: &str) -> Result<(Kind, Vec<String>), String> {
-    let front = front::read(file)?;
+    let front = front_matter::read(file)?
+        .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
     let mut notes = Vec::new();
     let mut kind = Kind {
         name: String::new(),
@@ -228,13 +229,15 @@ fn parse(file: &str) -> Result<(Kind, Vec<String>), String> {
         mode: None,
         max_turns: None,
     };
-    for (at, key, value) in front.keys {
+    for key in &front.keys {
+        let (at, value) = (key.line, key.understood()?);
+        let key = &key.name;
         let one = || value.text().map(str::to_owned).ok_or_else(|| format!("line {at}: `{key}` is one text"));
-        match &*key {
+        match &**key {
             "name" => kind.name = one()?,
             "description" => kind.description = one()?,
-            "tools" => kind.tools = tools(at, &value, &mut notes),
-            "disallowedTools" => kind.without = names(at, &value, &mut notes),
+            "tools" => kind.tools = tools(at, value, &mut notes),
+            "disallowedTools" => kind.without = names(at, value, &mut notes),
             "model" => kind.model = Some(one()?).filter(|model| !model.is_empty() && model != "inherit"),
             "permissionMode" => {
                 let mode = one()?;

@@ -242,7 +242,7 @@ impl Talk<'_> {
             typed => desk.other(typed, spent),
         };
         let played = self.kept.play(&agent, &handle, conversation, words);
-        let played = self.planned.beside(&handle, played);
+        let played = self.planned.beside(&handle, &**self.fired, played);
         let outcome = screen.during(&handle, played, other).await;
         self.interrupts.tell_run(None);
         (outcome, leaves)

@@ -1,10 +1,13 @@
 //! Planned prompts in a run: told between two turns while the model works, and at once while it doesn't.
+//!
+//! Hooks that hear what the user says hear these too, since they are said in the user's place: at once by the loop itself, and
+//! while it works here.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_provider::run::Handle;
+use haft_provider::run::{Handle, Session};
 use haft_tools::cron::CronTable;
 
 use crate::output;
@@ -22,26 +25,47 @@ impl Planned {
         Planned { crons, waiting: Mutex::default() }
     }
 
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What the model is to be told next, when its time has come.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub(super) async fn next(&self) -> String {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let waiting = self.waiting().pop_front();
         match waiting {
             Some(words) => words,
             None => self.crons.due().await.words(),
         }
     }
 
-    /// Runs to the end, and tells the run meanwhile what is due.
-    pub(super) async fn beside<T>(&self, handle: &Handle, run: impl Future<Output = T>) -> T {
+    /// Runs to the end, and tells the run meanwhile what is due and no hook holds back.
+    pub(super) async fn beside<T>(
+        &self,
+        handle: &Handle,
+        session: &impl Session,
+        run: impl Future<Output = T>,
+    ) -> T {
         let telling = async {
             loop {
-                let words = self.next().await;
+                let mut words = self.next().await;
+                // Where the run ends meanwhile it waits for the next.
+                self.waiting().push_front(words.clone());
+                let verdict = session.prompt(&words).await;
+                self.waiting().pop_front();
+                if let Some(reason) = &verdict.blocked {
+                    let reason = output::one_line(reason);
+                    output::warning(&format!("a planned prompt was not told: a hook says {reason}"));
+                    continue;
+                }
+                if let Some(context) = &verdict.context {
+                    words = format!("{words}\n\n{context}");
+                }
                 if handle.post(words.as_str()).is_err() {
                     // The run is over, or has too much to hear; it is told with the next.
-                    self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(words);
+                    self.waiting().push_back(words);
                     std::future::pending::<Infallible>().await;
                 }
             }

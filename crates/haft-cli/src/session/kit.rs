@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::env::Lookup;
 use haft::ports::{Mode as _, Setting, SettingsView};
 use haft_policy::gate::Policy;
 use haft_policy::settings::Places;
 use haft_policy::trust::workspace_key;
+use haft_tools::Shelf;
 use haft_tools::cron::CronTable;
 use haft_tools::skill::{FILE, Links, Skills};
 use serde_json::json;
 
+use super::Purpose;
 use crate::args::Common;
 use crate::given::Given;
 use crate::output::{self, one_line};
@@ -21,6 +24,8 @@ use crate::settings;
 const SKILLS: &str = "skills";
 /// The folders of a workspace that have settings.
 const PROJECT: [&str; 2] = [".haft", ".claude"];
+/// The folders of sessions, in the state folder.
+const SESSIONS: &str = "sessions";
 /// The folder of planned prompts, in the state folder.
 const CRONS: &str = "cron";
 
@@ -59,6 +64,14 @@ pub(crate) fn skills_of(places: &Places) -> Vec<PathBuf> {
     files.sort();
     files.truncate(2 * haft_tools::skill::SKILLS_MAX);
     files
+}
+
+/// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
+pub(super) fn shelf(lookup: Lookup<'_>, purpose: Purpose) -> Shelf {
+    match haft::env::state_dir(lookup).filter(|_| purpose == Purpose::Run) {
+        Some(state) => Shelf::at(&state.join(SESSIONS)),
+        None => Shelf::default(),
+    }
 }
 
 /// Planned prompts, by the clock and zone of the machine. Nobody waits for them before [`CronTable::begin`].

@@ -41,11 +41,13 @@ pub(super) fn core(
     common: &Common,
     lookup: Lookup<'_>,
     purpose: Purpose,
+    continues: Option<&str>,
 ) -> Result<Registry, Usage> {
     let tools = BuiltIns::new()
         .agent(Agent::new(Kinds::load(given, common).told()))
         .bash(bash(lookup, given)?)
         .reads_first(purpose != Purpose::Once)
+        .kept_in(kit::shelf(lookup, purpose), continues)
         .skill(Skill::new(kit::skills(given, common)))
         .worktrees(EnterWorktree::of(&given.places.cwd));
     #[cfg(feature = "browser")]

@@ -359,3 +359,23 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
     // The command may have its own result by then.
     assert!(words.contains("it came as far as 2 turns, "), "{words}");
 }
+
+/// A single call has a model where one is configured, or a script in its place; where there is none it says what to do.
+#[test]
+fn a_single_call_gives_a_task_too() {
+    let script = r#"{"turns": [], "agents": [{"when": {"contains": "count the lines"}, "turns": [
+        {"tool_calls": [{"name": "Read", "input": {"file_path": "notes.txt"}}]},
+        {"text": "There are three.", "expect": [{"result": 0, "contains": "three"}]}]}]}"#;
+    let room = crate::run::with_script(script);
+    let input = r#"{"description": "counts", "prompt": "count the lines of notes.txt"}"#;
+    for name in ["Agent", "agent", "Task"] {
+        let called = room.say(&["call", name, input, "--script", "../script.json"]);
+        assert_eq!(called.code, Some(0), "{called:?}");
+        assert!(called.stdout.contains("There are three."), "{called:?}");
+    }
+    let nobody = room.say(&["call", "Agent", input]);
+    assert_eq!(nobody.code, Some(2), "{nobody:?}");
+    assert!(nobody.stderr.contains("an agent needs a model, and none is configured"), "{nobody:?}");
+    let other = room.say(&["call", "Read", r#"{"file_path": "notes.txt"}"#, "--script", "../script.json"]);
+    assert_eq!(other.code, Some(2), "{other:?}");
+}

@@ -6,6 +6,7 @@ mod browser;
 mod check;
 mod commands;
 mod dispatch;
+mod edits;
 mod examples;
 mod flood;
 mod hooks;

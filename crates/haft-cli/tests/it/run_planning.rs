@@ -179,7 +179,10 @@ fn what_was_kept_is_told_to_the_next_session_once() {
     let room = with_script(&script.to_string());
     let plan = r#"{"cron": "0 9 * * *", "prompt": "look at the build", "recurring": false, "durable": true}"#;
     let asked = room.say(&["call", "CronCreate", plan]);
-    assert!(asked.code == Some(1) && asked.stderr.contains("it changes session:cron"), "{asked:?}");
+    assert!(
+        asked.code == Some(1) && asked.stderr.contains("it changes what is planned in this session"),
+        "{asked:?}"
+    );
     let planned = room.say(&["call", "CronCreate", plan, "--allow", "CronCreate"]);
     assert!(
         planned.stdout.starts_with("planned kept-1  `0 9 * * *`  once, kept for later sessions"),
@@ -294,4 +297,52 @@ fn a_plan_is_made_and_approved_on_a_terminal() {
     stage.see("mode default");
     stage.type_("/exit");
     stage.key("Enter");
+}
+
+/// A list of tasks, an approved plan and what files were before: all there when the session is continued.
+#[test]
+fn a_session_that_is_continued_has_its_tasks_and_checkpoints() {
+    let call = |name: &str, input: Value| json!({"name": name, "input": input});
+    let edit = |old: &str, new: &str| {
+        call("Edit", json!({"file_path": "notes.txt", "old_string": old, "new_string": new}))
+    };
+    let first = vec![
+        json!({"tool_calls": [call("TaskCreate", json!({"subject": "keep me", "description": "d"})),
+            call("TaskCreate", json!({"subject": "and me", "description": "d", "blockedBy": ["1"]})),
+            edit("one", "eins"), edit("two", "zwei"), call("Write", json!({"file_path": "made.bin", "content": "\u{0}x"}))]}),
+        json!({"text": "Noted."}),
+    ];
+    let more = vec![
+        json!({"tool_calls": [call("TaskList", json!({})), call("Rewind", json!({"action": "list"}))]}),
+        json!({"tool_calls": [call("Rewind", json!({"action": "restore", "to": 2}))]}),
+        json!({"tool_calls": [call("TaskUpdate", json!({"taskId": "1", "status": "completed"})), call("Rewind", json!({"action": "list"}))]}),
+        json!({"text": "Gone back."}),
+    ];
+    let last = vec![json!({"tool_calls": [call("TaskList", json!({}))]}), json!({"text": "Bye."})];
+    let script = |turns: &[&[Value]]| json!({"turns": turns.concat()}).to_string();
+    let room = with_script(&script(&[&first]));
+    let allowed = ["--output", "json", "--permission-mode", "acceptEdits"];
+    let ran = play(&room, &[&["go"][..], &allowed].concat());
+    assert!(results(&ran).iter().all(|said| !said.starts_with('!')), "{ran:?}");
+
+    room.write("script.json", &script(&[&first, &more]));
+    let ran = play(&room, &[&["--continue", "and now?"][..], &allowed].concat());
+    let said = results(&ran);
+    assert!(said[0].contains("#1 [pending] keep me") && said[0].contains("[waits for #1]"), "{said:?}");
+    assert!(
+        said[1].contains("1\\tchanged notes.txt") && said[1].contains("3\\tcreated made.bin"),
+        "{said:?}"
+    );
+    assert!(!said[2].starts_with('!'), "{said:?}");
+    assert_eq!(fs::read_to_string(room.path("work/notes.txt")).unwrap(), "eins\ntwo\nthree\n");
+    assert!(!room.path("work/made.bin").exists());
+    assert!(said[4].contains("4\\t") && said[4].contains("by Rewind"), "numbers go on: {said:?}");
+
+    room.write("script.json", &script(&[&first, &more, &last]));
+    let ran = play(&room, &[&["--continue", "the end"][..], &allowed].concat());
+    assert!(results(&ran)[0].contains("#1 [completed] keep me"), "{ran:?}");
+    // Another session has none of it.
+    room.write("script.json", &script(&[&last]));
+    let ran = play(&room, &[&["go"][..], &allowed].concat());
+    assert!(results(&ran)[0].contains("no tasks"), "{ran:?}");
 }

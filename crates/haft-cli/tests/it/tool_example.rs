@@ -42,6 +42,9 @@ pub(crate) struct Example {
     /// Calls that go before, each `{"TOOL": input}`.
     #[serde(default)]
     before: Vec<BTreeMap<String, Value>>,
+    /// What the call declares, in words, where only the session that it is made in can say it.
+    #[serde(default)]
+    pub(crate) declares: Option<String>,
     /// The call that is shown.
     pub(crate) input: Value,
     /// Turns of the model in other conversations (those of agents), after what the main one says.

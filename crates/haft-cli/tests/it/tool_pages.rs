@@ -71,7 +71,8 @@ fn page(example: &Example, played: &Played) -> String {
     page.push_str("## Input\n\n");
     page.push_str(&inputs(row["input_schema"].as_object().unwrap()));
     page.push_str("\n## Effects\n\n");
-    page.push_str(&format!("The example declares: {}.\n\n", text(&effects["summary"])));
+    let declared = example.declares.clone().unwrap_or_else(|| text(&effects["summary"]));
+    page.push_str(&format!("The example declares: {declared}.\n\n"));
     page.push_str(&format!("## Example\n\n{}\n\n", example.about));
     let input = serde_json::to_string_pretty(&example.input).unwrap();
     page.push_str(&format!("```json\n{input}\n```\n\n"));

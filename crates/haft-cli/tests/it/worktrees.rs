@@ -348,7 +348,8 @@ fn a_plan_makes_no_worktree_and_keeps_no_prompt() {
     let args: Vec<&str> = ALLOWED.iter().chain(&more).copied().collect();
     let found = results(&play(&room, &args));
     assert!(
-        found[0].contains("it changes git:worktrees, and nothing is changed before the plan"),
+        found[0]
+            .contains("it changes the worktrees of the repository, and nothing is changed before the plan"),
         "{found:#?}"
     );
     assert!(found[1].contains("it changes kept:cron, and nothing is changed before the plan"), "{found:#?}");

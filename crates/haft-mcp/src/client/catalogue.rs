@@ -91,8 +91,9 @@ pub(crate) fn tools(catalogue: &Catalogue) -> Vec<AnyTool> {
     .concat()
 }
 
-fn spec(name: &'static str, alias: &'static str) -> ToolSpec {
-    ToolSpec::new(name).alias(alias).group("mcp").listed_class(Class::ReadOnly)
+fn spec(name: &'static str, aliases: [&'static str; 2]) -> ToolSpec {
+    let [one, other] = aliases;
+    ToolSpec::new(name).alias(one).alias(other).group("mcp").listed_class(Class::ReadOnly)
 }
 
 /// Listing what a server has is looking at that server.
@@ -136,7 +137,7 @@ impl Tool for ListResources {
     type Output = Value;
 
     fn spec(&self) -> ToolSpec {
-        spec("ListMcpResources", "ListMcpResourcesTool")
+        spec("ListMcpResources", ["ListMcpResourcesTool", "list_mcp_resources"])
     }
 
     fn effects(&self, input: &ListResourcesInput) -> Effects {
@@ -185,7 +186,7 @@ impl Tool for ReadResource {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("ReadMcpResource", "ReadMcpResourceTool").listed_class(Class::Unsafe)
+        spec("ReadMcpResource", ["ReadMcpResourceTool", "read_mcp_resource"]).listed_class(Class::Unsafe)
     }
 
     fn effects(&self, input: &ReadResourceInput) -> Effects {
@@ -219,7 +220,7 @@ impl Tool for ListPrompts {
     type Output = Value;
 
     fn spec(&self) -> ToolSpec {
-        spec("ListMcpPrompts", "ListMcpPromptsTool")
+        spec("ListMcpPrompts", ["ListMcpPromptsTool", "list_mcp_prompts"])
     }
 
     fn effects(&self, input: &ListPromptsInput) -> Effects {
@@ -274,7 +275,7 @@ impl Tool for GetPrompt {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("GetMcpPrompt", "GetMcpPromptTool").listed_class(Class::Unsafe)
+        spec("GetMcpPrompt", ["GetMcpPromptTool", "get_mcp_prompt"]).listed_class(Class::Unsafe)
     }
 
     fn effects(&self, input: &GetPromptInput) -> Effects {

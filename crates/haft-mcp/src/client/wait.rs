@@ -30,6 +30,7 @@ impl Tool for Wait {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("WaitForMcpServers")
+            .alias("wait_for_mcp_servers")
             .group("mcp")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(10_000))

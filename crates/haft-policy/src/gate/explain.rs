@@ -447,8 +447,8 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.extend(few("deletes", &view.deletes));
     words.extend(few("reaches", &view.reaches));
     let changed = case.declared.state.iter().map(|state| match state.access {
-        Access::Observe => format!("looks at {}", state.resource),
-        Access::Change => format!("changes {}", state.resource),
+        Access::Observe => format!("looks at {state}"),
+        Access::Change => format!("changes {state}"),
     });
     words.extend(changed);
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));

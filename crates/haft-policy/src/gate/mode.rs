@@ -174,7 +174,7 @@ fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<St
     }
     let changed = case.declared.state.iter().find(|state| state.access == Access::Change);
     if let Some(state) = changed {
-        return Some(format!("it changes {}", state.resource));
+        return Some(format!("it changes {state}"));
     }
     (case.commands.is_empty() && case.judgement.asks == Asks::Always)
         .then(|| "nothing is known of what it touches".into())
@@ -270,10 +270,7 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
     let lasting = |resource: &str| !PASSING.iter().any(|passing| resource.starts_with(passing));
     let mut changed = case.declared.state.iter().filter(|state| state.access == Access::Change);
     if let Some(state) = changed.find(|state| lasting(&state.resource)) {
-        return Some(format!(
-            "it changes {}, and nothing is changed before the plan was approved",
-            state.resource
-        ));
+        return Some(format!("it changes {state}, and nothing is changed before the plan was approved"));
     }
     if let Some(doubt) = case.doubts().first() {
         return Some(not_understood(doubt));

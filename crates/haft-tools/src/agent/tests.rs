@@ -45,7 +45,10 @@ async fn the_model_is_told_of_kinds_and_the_port_what_is_wanted() {
         input
     };
     let more = json!({"subagent_type": "Reviewer", "isolation": "worktree", "model": "m", "name": "n"});
-    assert!(text(&call(&engine, "Agent", task(more)).await).contains("git:worktrees"), "a worktree asks");
+    assert!(
+        text(&call(&engine, "Agent", task(more)).await).contains("the worktrees of the repository"),
+        "a worktree asks"
+    );
     let plain = json!({"subagent_type": "general-purpose"});
     assert_eq!(text(&call(&engine, "Agent", task(plain)).await), "found");
     assert_eq!(text(&call(&engine, "Task", task(json!({}))).await), "Failed: it got lost");

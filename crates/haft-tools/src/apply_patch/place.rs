@@ -18,8 +18,6 @@ pub(super) struct Placed {
     pub(super) text: Vec<u8>,
     /// Changes whose place was not found to the letter.
     pub(super) fuzzy: usize,
-    /// Changes whose lines are in the file in other places too.
-    pub(super) ambiguous: usize,
 }
 
 /// A line of a file, and its end.
@@ -42,7 +40,7 @@ pub(super) fn place(file: &[u8], hunks: &[Hunk]) -> Result<Placed, String> {
     let usual = rows.first().map(|row| row.end).filter(|end| !end.is_empty()).unwrap_or(b"\n");
     let ended = rows.last().is_none_or(|row| !row.end.is_empty());
     let mut out: Vec<Row<'_>> = Vec::with_capacity(rows.len());
-    let (mut at, mut fuzzy, mut ambiguous) = (0, 0, 0);
+    let (mut at, mut fuzzy) = (0, 0);
     for hunk in hunks {
         let from = past_headers(&rows, at, hunk)?;
         let wanted: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::old).map(str::as_bytes).collect();
@@ -59,9 +57,6 @@ pub(super) fn place(file: &[u8], hunks: &[Hunk]) -> Result<Placed, String> {
             false => found(from, hunk.at_end).ok_or_else(|| missing(hunk, &wanted, &rows, from))?,
         };
         fuzzy += usize::from(how > 0);
-        if !wanted.is_empty() && found(start + 1, false).is_some_and(|(_, other)| other <= how) {
-            ambiguous += 1;
-        }
         let all = seek(&rows[..rows.len().min(start + wanted.len())], &wanted, start, false).is_some();
         let lines = if all { &hunk.lines[..] } else { &hunk.lines[..hunk.lines.len() - spare] };
         out.extend(&rows[at.min(start)..start]);
@@ -92,7 +87,7 @@ pub(super) fn place(file: &[u8], hunks: &[Hunk]) -> Result<Placed, String> {
             text.extend_from_slice(end);
         }
     }
-    Ok(Placed { text, fuzzy, ambiguous })
+    Ok(Placed { text, fuzzy })
 }
 
 impl<'a> Row<'a> {

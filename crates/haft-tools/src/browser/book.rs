@@ -17,6 +17,8 @@ pub const CONSOLE_LINES_MAX: usize = 200;
 pub const CONSOLE_CHARS_MAX: usize = 2_000;
 /// Tabs that may be open; one more is closed at once.
 pub const TABS_MAX: usize = 16;
+/// Dialogs that pages may show between two calls; the one that shows more is ended.
+const DIALOGS_MAX: usize = 10;
 /// What a result says beside its own matter: dialogs, new tabs, refusals.
 const NOTES_MAX: usize = 20;
 /// Characters of one of them.
@@ -46,6 +48,8 @@ pub(super) struct Book {
     notes: VecDeque<String>,
     /// What becomes of a question that a page asks.
     pub(super) dialogs: Dialogs,
+    /// Dialogs since anybody was told of what happened.
+    shown_dialogs: usize,
     pub(super) downloads: Vec<Download>,
     /// Hosts that pages asked for: what the browser itself wants is nobody's business.
     hosts: HashSet<String>,
@@ -164,6 +168,7 @@ impl Book {
             attached: HashMap::new(),
             notes: VecDeque::new(),
             dialogs: Dialogs::default(),
+            shown_dialogs: 0,
             downloads: Vec::new(),
             hosts: HashSet::new(),
             guard,
@@ -200,6 +205,7 @@ impl Book {
 
     /// What is to be said with this result.
     pub(super) fn take_notes(&mut self) -> Vec<String> {
+        self.shown_dialogs = 0;
         self.notes.drain(..).collect()
     }
 
@@ -283,6 +289,11 @@ impl Book {
             }
             "Page.javascriptDialogOpening" => {
                 let (kind, message) = (text("type").to_owned(), bounded(text("message"), NOTE_CHARS_MAX / 2));
+                if self.too_many_dialogs() {
+                    // A script that runs can't be ended alone: the browser tries to, and it goes on behind the dialog.
+                    acts.push(Act::Tell { session, method: "Page.crash", params: json!({}) });
+                    return acts;
+                }
                 let answer = self.dialog(&kind, &message, text("defaultPrompt"));
                 acts.push(Act::Tell { session, method: "Page.handleJavaScriptDialog", params: answer });
             }
@@ -394,7 +405,22 @@ impl Book {
 
     /// Says that a request was refused.
     pub(super) fn refuse(&mut self, url: &str, why: &str) {
+        // The browser's own parts ask for those, as for the viewer of PDF, and no page.
+        if url.starts_with("chrome-extension:") || url.starts_with("chrome:") {
+            return;
+        }
         self.note(format!("refused {}: {why}", bounded(url, 120)));
+    }
+
+    /// Counts a dialog; whether pages show them without end, which is said.
+    fn too_many_dialogs(&mut self) -> bool {
+        self.shown_dialogs = self.shown_dialogs.saturating_add(1);
+        if self.shown_dialogs == DIALOGS_MAX + 1 {
+            self.note(format!(
+                "the page showed {DIALOGS_MAX} dialogs, one after another, and was ended with the next; BrowserNavigate opens another"
+            ));
+        }
+        self.shown_dialogs > DIALOGS_MAX
     }
 
     fn dialog(&mut self, kind: &str, message: &str, default: &str) -> Value {

@@ -113,3 +113,41 @@ fn names_are_never_used_twice() {
     assert_eq!(book.element(&format!("e{one}")), None, "it was of another page");
     assert_eq!(book.name("T", "S", 7, || "link".into()), Some(one + 1));
 }
+
+/// Whatever is counted between two calls begins anew with each: a page that asks a question for every click is none that asks
+/// without end.
+#[test]
+fn dialogs_without_end_end_the_page_and_a_few_do_not() {
+    let mut book = book();
+    let open = |book: &mut Book, at: usize| {
+        let message = json!({"type": "confirm", "message": format!("number {at}")});
+        let acts = hear(book, Some("S"), "Page.javascriptDialogOpening", message);
+        let methods = acts.iter().map(|act| match act {
+            Act::Tell { method, .. } => *method,
+            act => panic!("{act:?}"),
+        });
+        methods.collect::<Vec<_>>()
+    };
+    for _ in 0..3 {
+        for at in 0..DIALOGS_MAX {
+            assert_eq!(open(&mut book, at), ["Page.handleJavaScriptDialog"]);
+        }
+        book.take_notes();
+    }
+    for at in 0..DIALOGS_MAX + 5 {
+        let expected: &[&str] = match at < DIALOGS_MAX {
+            true => &["Page.handleJavaScriptDialog"],
+            false => &["Page.crash"],
+        };
+        assert_eq!(open(&mut book, at), expected, "{at}");
+    }
+    assert!(book.take_notes().iter().any(|note| note.contains("was ended with the next")));
+}
+
+#[test]
+fn what_the_browser_itself_asks_for_is_not_told() {
+    let mut book = book();
+    book.refuse("chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai/index.html", "no");
+    book.refuse("http://other.example/", "no");
+    assert_eq!(book.take_notes(), ["refused http://other.example/: no"]);
+}

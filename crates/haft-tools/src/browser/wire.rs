@@ -1,8 +1,8 @@
 //! The connection to Chromium: JSON messages that end with a NUL, over two pipes.
 //!
 //! A command has a number and waits for the answer with that number, for so long; an event is handed to who hears them, from
-//! the task that reads, before anything behind it is looked at. What is too long ends the connection: both sides would no
-//! longer agree where a message begins. Nothing here knows what commands mean.
+//! the task that reads, before anything behind it is looked at. A message that is too long is left out as it comes; if it is
+//! an answer, who waits for it is told. Nothing here knows what commands mean.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,6 +19,10 @@ use tokio::sync::{mpsc, oneshot};
 
 /// The longest message of the browser, in bytes. A screenshot is the longest that is asked for.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a message may be that is left out; a browser that says more has lost its way.
+const LEFT_OUT_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
+/// The beginning of such a message, which says whose answer it is.
+const HEAD_BYTES: usize = 64;
 /// Commands that wait to be written. A browser that doesn't read so many is not there any more.
 const OUTBOX_MAX: usize = 4_096;
 /// Bytes that are read at once.
@@ -45,6 +49,8 @@ pub(super) enum Failure {
     TimedOut(Duration),
     /// It said no, in its own words.
     Refused(String),
+    /// It said more than anybody reads.
+    TooLong,
 }
 
 impl fmt::Display for Failure {
@@ -59,6 +65,12 @@ impl fmt::Display for Failure {
                 )
             }
             Failure::Refused(words) => write!(f, "the browser says: {words}"),
+            Failure::TooLong => write!(
+                f,
+                "the page is too large for this: the answer has more than {} MB; look at a part of it with BrowserEvaluate, or at \
+                 what is seen of it with BrowserScreenshot",
+                MESSAGE_BYTES_MAX / (1024 * 1024)
+            ),
         }
     }
 }
@@ -116,7 +128,24 @@ impl Pipes {
         let weak = Arc::downgrade(&wire);
         tokio::spawn(async move {
             let mut from = 0;
+            // The beginning of a message that is left out, and how much of it came so far.
+            let mut left_out: Option<(Vec<u8>, usize)> = None;
             loop {
+                if let Some((head, came)) = &mut left_out {
+                    let end = read.iter().position(|byte| *byte == 0);
+                    *came += end.unwrap_or(read.len());
+                    read.drain(..end.map_or(read.len(), |end| end + 1));
+                    from = 0;
+                    match end {
+                        Some(_) => {
+                            let Some(wire) = weak.upgrade() else { return };
+                            wire.too_long(head);
+                            left_out = None;
+                        }
+                        None if *came < LEFT_OUT_BYTES_MAX && more(&mut output, &mut read).await => continue,
+                        None => break,
+                    }
+                }
                 // What was looked through before isn't looked through again.
                 while let Some(end) = read[from..].iter().position(|byte| *byte == 0).map(|at| from + at) {
                     let message: Vec<u8> = read.drain(..=end).take(end).collect();
@@ -125,7 +154,12 @@ impl Pipes {
                     wire.take(&message, &mut hear);
                 }
                 from = read.len();
-                if read.len() > MESSAGE_BYTES_MAX || !more(&mut output, &mut read).await {
+                if read.len() > MESSAGE_BYTES_MAX {
+                    left_out = Some((read[..HEAD_BYTES].to_vec(), 0));
+                    read = Vec::new();
+                    from = 0;
+                }
+                if !more(&mut output, &mut read).await {
                     break;
                 }
             }
@@ -152,6 +186,17 @@ impl Wire {
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.waiting().clear();
+    }
+
+    /// An answer that begins like this was left out.
+    fn too_long(&self, head: &[u8]) {
+        let number = head.strip_prefix(b"{\"id\":").unwrap_or_default();
+        let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
+        let id = digits.fold(0_u64, |id, digit| id.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+        if let Some(waiting) = self.waiting().remove(&id) {
+            // Nobody who waits any more needs to know.
+            let _ = waiting.send(Err(Failure::TooLong));
+        }
     }
 
     /// Gives a command and waits for its answer.
@@ -311,6 +356,29 @@ mod tests {
         assert_eq!(gone, Err(Failure::Gone));
         assert_eq!(events.recv().await, Some(true));
         assert_eq!(wire.call(None, "More", json!({}), LONG).await, Err(Failure::Gone));
+    }
+
+    /// Who asked for too much is told, and everything else goes on.
+    #[tokio::test]
+    async fn a_message_that_is_too_long_is_left_out() {
+        let (pipes, mut other) = pair();
+        let wire = pipes.open(|_, _| {});
+        let (one, two) =
+            (wire.call(None, "Much", json!({}), LONG), wire.call(None, "Little", json!({}), LONG));
+        let answers = async {
+            other.hear().await;
+            other.hear().await;
+            other.say("{\"id\":1,\"result\":{\"nodes\":\"").await;
+            let part = "x".repeat(1024 * 1024);
+            for _ in 0..MESSAGE_BYTES_MAX / part.len() + 2 {
+                other.say(&part).await;
+            }
+            other.say("\"}}\0{\"id\":2,\"result\":{\"ok\":true}}\0").await;
+        };
+        let (one, two, ()) = tokio::join!(one, two, answers);
+        assert_eq!(one, Err(Failure::TooLong));
+        assert_eq!(two, Ok(json!({"ok": true})));
+        assert!(!wire.is_closed());
     }
 
     #[tokio::test]

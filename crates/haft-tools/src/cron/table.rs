@@ -319,6 +319,25 @@ impl CronTable {
         CronState::new(kept_id(id), NewCron { cron, prompt, recurring, durable: true }, self.shown(next))
     }
 
+    /// One that was missed while no session was open: it waits for its next time if it comes again, as [`begin`] has it, and
+    /// is told at once if it doesn't.
+    ///
+    /// [`begin`]: CronTable::begin
+    fn as_it_will_be(&self, cron: &KeptCron) -> (i64, CronState) {
+        let now = self.now();
+        if cron.next >= now - LATE {
+            return (cron.next, self.of_kept(cron));
+        }
+        if cron.recurring
+            && let Some(next) = self.next(&cron.cron, now)
+        {
+            return (next, self.of_kept(&KeptCron { next, ..cron.clone() }));
+        }
+        let mut state = self.of_kept(cron);
+        state.next = format!("when a session begins here; it was planned for {}", state.next);
+        (cron.next, state)
+    }
+
     fn of_own(&self, cron: &Cron) -> CronState {
         CronState::new(format!("cron-{}", cron.id), cron.of.clone(), self.shown(cron.next))
     }
@@ -400,7 +419,7 @@ impl Crons for CronTable {
             self.live().crons.iter().map(|cron| (cron.next, self.of_own(cron))).collect();
         if let Some(kept) = &self.kept {
             match kept.read() {
-                Ok(kept) => all.extend(kept.crons.iter().map(|cron| (cron.next, self.of_kept(cron)))),
+                Ok(kept) => all.extend(kept.crons.iter().map(|cron| self.as_it_will_be(cron))),
                 Err(error) => self.note(Some(error.to_string())),
             }
         }

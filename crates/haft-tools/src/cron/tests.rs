@@ -336,6 +336,15 @@ async fn what_is_kept_is_told_once_by_whoever_is_first() {
     drop(late);
     clock.put(2 * 60 * 60);
     let next = table();
+    let told: Vec<String> = next.list().into_iter().map(|cron| cron.next).collect();
+    assert_eq!(
+        told,
+        [
+            "when a session begins here; it was planned for 2026-11-16T08:30:00+00:00[UTC]",
+            "2026-11-16T11:00:00+00:00[UTC]"
+        ],
+        "no time that has passed, also where no session has begun"
+    );
     next.begin();
     assert_eq!(
         within(&next, 60).await,
@@ -410,6 +419,11 @@ async fn the_tools_plan_list_and_delete() {
     let durable =
         caller.call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x", "durable": true})).await;
     assert_eq!(durable.error_kind(), Some(ErrorKind::Denied));
+    // And for the user to take away.
+    for id in ["kept-1", "nonsense"] {
+        let kept = caller.call("CronDelete", json!({ "id": id })).await;
+        assert_eq!(kept.error_kind(), Some(ErrorKind::Denied), "{id}");
+    }
     let nowhere =
         Caller::new().tool(CronCreate).call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"})).await;
     assert!(nowhere.is_error());

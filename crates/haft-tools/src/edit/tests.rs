@@ -183,34 +183,28 @@ fn read(room: &Room, path: &str) {
 const CHANGED: &str = "has changed on disk since it was read";
 
 #[test]
-fn a_file_that_changed_since_it_was_read_is_edited_only_where_the_place_is_clear() {
+fn a_file_that_changed_since_it_was_read_has_to_be_read_again() {
     let room = Room::with(&[("f", "one\ntwo\n")]);
     read(&room, "f");
     room.put("f", "one\ntwo\nthree\n");
-    let text = room.text("Edit", edit("f", "two", "2"));
-    assert!(text.starts_with("`f` edited at line 2 (+1 −1)\n[the file had changed on disk"), "{text}");
-    // The edit told nothing about the rest: that is known when it was read.
-    assert!(room.text("Edit", edit("f", "three", "3")).contains("had changed on disk"));
-    let write = json!({"file_path": "f", "content": "lost"});
-    assert!(room.error("Write", write).1.contains(CHANGED));
-    assert_eq!(room.content("f"), "one\n2\n3\n");
-    read(&room, "f");
-    assert_eq!(room.text("Edit", edit("f", "3", "three")), "`f` edited at line 3 (+1 −1)");
-
-    room.put("f", "one\none\n");
-    let (kind, words) = room.error("Edit", edit("f", "one", "1"));
+    let (kind, words) = room.error("Edit", edit("f", "two", "2"));
     assert_eq!(kind, ErrorKind::Failed);
     assert_eq!(
         words,
-        "`f` has changed on disk since it was read, and `old_string` is in it 2 times now; read it again, then edit"
+        "`f` has changed on disk since it was read, and was not edited; read it again, then edit"
     );
-    let all = json!({"file_path": "f", "old_string": "one", "new_string": "1", "replace_all": true});
-    assert!(room.error("Edit", all.clone()).1.contains(CHANGED), "nobody knows how many were meant");
-    let (_, words) = room.error("Edit", edit("f", "2", "1"));
-    assert!(words.contains("`old_string` is not in it now"), "{words}");
+    let several = json!({"file_path": "f", "edits": [{"old_string": "two", "new_string": "2"}]});
+    assert!(room.error("MultiEdit", several).1.contains(CHANGED));
+    let write = json!({"file_path": "f", "content": "lost"});
+    assert!(room.error("Write", write).1.contains(CHANGED));
+    assert_eq!(room.content("f"), "one\ntwo\nthree\n");
     read(&room, "f");
-    room.text("Edit", all);
-    assert_eq!(room.content("f"), "1\n1\n");
+    assert_eq!(room.text("Edit", edit("f", "three", "3")), "`f` edited at line 3 (+1 −1)");
+    assert_eq!(
+        room.text("Edit", edit("f", "two", "2")),
+        "`f` edited at line 2 (+1 −1)",
+        "own edits are known"
+    );
 }
 
 #[test]

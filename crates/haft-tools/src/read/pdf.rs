@@ -21,7 +21,7 @@ pub(super) async fn read(input: &ReadInput, bytes: Vec<u8>, shown: &str) -> Resu
     let (name, as_pictures) = (shown.to_owned(), input.images.unwrap_or(false));
     parsing(&format!("`{shown}`, a PDF document,"), move |stop| {
         let fails = |why: String| ToolError::new(format!("`{name}`, a PDF document, can't be read: {why}"));
-        let document = Document::open(bytes).map_err(fails)?;
+        let document = Document::open(bytes, stop).map_err(fails)?;
         let total = document.pages();
         let pages = match wanted {
             Some(wanted) => wanted.of(total).map_err(|page| {
@@ -186,6 +186,33 @@ mod tests {
         );
         let text = room.text("Read", json!({"file_path": "d.pdf", "pages": "101-"}));
         assert!(text.ends_with("This is page 130."), "{text}");
+    }
+
+    /// Whatever is read whole says that it is another one now, as text does.
+    #[test]
+    fn a_document_a_picture_and_a_notebook_that_changed_say_so() {
+        let room = room(1);
+        let pixel = |bright: u8| {
+            let mut bytes = std::io::Cursor::new(Vec::new());
+            image::GrayImage::from_pixel(2, 2, image::Luma([bright]))
+                .write_to(&mut bytes, image::ImageFormat::Png)
+                .unwrap();
+            bytes.into_inner()
+        };
+        let notebook = |text: &str| crate::notebook::tests::SAMPLE.replace("42", text).into_bytes();
+        let document = |text: &str| sample(&[&format!("BT /F1 12 Tf 20 150 Td ({text}) Tj ET")]);
+        for (name, then, now) in [
+            ("d.pdf", document("one"), document("two")),
+            ("p.png", pixel(1), pixel(200)),
+            ("n.ipynb", notebook("42"), notebook("43")),
+        ] {
+            room.put(name, &then);
+            let says =
+                || room.text("Read", json!({"file_path": name})).contains("[the file has changed since");
+            assert!(!says() && !says(), "{name}");
+            room.put(name, &now);
+            assert!(says() && !says(), "{name}");
+        }
     }
 
     #[test]

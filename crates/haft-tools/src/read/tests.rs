@@ -358,6 +358,15 @@ impl Files for Counting {
     ) -> BoxFuture<'a, Result<Written, FileError>> {
         self.0.write(a, p, bytes, how)
     }
+    fn swap<'a>(
+        &'a self,
+        a: &'a Access,
+        p: &'a Path,
+        old: &'a [u8],
+        new: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        self.0.swap(a, p, old, new)
+    }
     fn remove<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
         self.0.remove(a, p)
     }

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::front_matter;
+use crate::front_matter::{self, Front, Key, Value};
 
 /// The name of the file that makes a folder a skill.
 pub const FILE: &str = "SKILL.md";
@@ -142,7 +142,7 @@ impl SkillFile {
     pub fn body(&self) -> Result<String, String> {
         let base = self.dir().parent().unwrap_or(self.dir());
         let text = read(&self.path, base, self.links)?;
-        Ok(front_matter::split(&text).1.trim().to_owned())
+        Ok(front(&text)?.text)
     }
 }
 
@@ -161,9 +161,9 @@ fn folders(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
     let text = read(path, base, links)?;
-    let (head, body) = front_matter::split(&text);
+    let head = front(&text)?;
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let name = front_matter::text(&head, "name").unwrap_or(&folder).trim().to_owned();
+    let name = head.text_of("name")?.unwrap_or(&folder).trim().to_owned();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
         return Err(format!(
@@ -171,33 +171,69 @@ fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
             name.chars().take(80).collect::<String>()
         ));
     }
-    let first =
-        body.lines().map(|line| line.trim().trim_start_matches('#').trim()).find(|line| !line.is_empty());
-    let description = front_matter::text(&head, "description").or(first).unwrap_or_default();
-    let when = front_matter::text(&head, "when_to_use").or(front_matter::text(&head, "when-to-use"));
+    let mut lines = head.text.lines().map(|line| line.trim().trim_start_matches('#').trim());
+    let first = lines.find(|line| !line.is_empty());
+    let description = head.text_of("description")?.or(first).unwrap_or_default();
+    let when = head.text_of("when_to_use")?.or(head.text_of("when-to-use")?);
     let description = match when {
         Some(when) => format!("{description} {when}"),
         None => description.to_owned(),
     };
-    let allowed_tools = front_matter::names(&head, "allowed-tools");
+    let allowed_tools = names(head.key("allowed-tools"))?;
     if allowed_tools.len() > ALLOWED_TOOLS_MAX {
         return Err(format!(
             "`allowed-tools` has {} tools; at most {ALLOWED_TOOLS_MAX} are accepted",
             allowed_tools.len()
         ));
     }
-    let yes =
-        |key: &str| front_matter::text(&head, key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    let hidden =
+        head.text_of("disable-model-invocation")?.is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    // For people, and mostly in brackets: no list.
+    let hint = head.key("argument-hint").map(|key| key.raw.trim_matches(['"', '\'']));
     Ok(SkillFile {
         name,
         description: one_line(&description).chars().take(DESCRIPTION_CHARS_MAX).collect(),
-        argument_hint: front_matter::text(&head, "argument-hint")
+        argument_hint: hint
+            .filter(|hint| !hint.is_empty())
             .map(|hint| one_line(hint).chars().take(100).collect()),
         allowed_tools,
-        hidden: yes("disable-model-invocation"),
+        hidden,
         path: path.to_owned(),
         links,
     })
+}
+
+/// The head of a file, and its text; a file without a head is all text.
+fn front(file: &str) -> Result<Front, String> {
+    let whole = || Front { text: file.trim().to_owned(), ..Front::default() };
+    Ok(front_matter::read(file)?.unwrap_or_else(whole))
+}
+
+/// The names of a list, or of a text that has them one after the other, with commas or blanks between: what is in parentheses
+/// stays together, as in `Read, Bash(git add *)`.
+fn names(key: Option<&Key>) -> Result<Vec<String>, String> {
+    let Some(key) = key else { return Ok(Vec::new()) };
+    let texts = match key.understood()? {
+        Value::Text(text) => std::slice::from_ref(text),
+        Value::List(list) => list,
+    };
+    let mut names = Vec::new();
+    for text in texts {
+        let (mut name, mut depth) = (String::new(), 0_usize);
+        for c in text.chars().chain([',']) {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && (c == ',' || c.is_whitespace()) {
+                names.extend(Some(std::mem::take(&mut name)).filter(|name| !name.is_empty()));
+            } else {
+                name.push(c);
+            }
+        }
+    }
+    Ok(names)
 }
 
 fn one_line(text: &str) -> String {

@@ -123,6 +123,30 @@ fn skills_that_can_not_be_used_are_told() {
     assert!(skills.find("good").unwrap().path.starts_with(temp.path()));
 }
 
+/// Half of a head could grant more than was meant, or tell the model what was for nobody.
+#[test]
+fn a_skill_whose_head_is_broken_is_left_out_and_said() {
+    let temp = folder(&[
+        ("endless", "---\nname: endless\ndescription: x\n"),
+        ("strange", "---\nname: strange\nthis is no key\n---\nText"),
+        ("odd", "---\nname: odd\nallowed-tools: [Read\n---\nText"),
+        ("fine", "---\nmetadata:\n  version: 1\nallowed-tools: Read, Bash(git commit *) Grep\n---\nText"),
+    ]);
+    let skills = Skills::new().with(temp.path(), Links::Inside);
+    let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
+    assert_eq!(names, ["fine"]);
+    assert_eq!(skills.find("fine").unwrap().allowed_tools, ["Read", "Bash(git commit *)", "Grep"]);
+    let problems: Vec<&str> = skills.problems().iter().map(|problem| &*problem.reason).collect();
+    assert_eq!(
+        problems,
+        [
+            "its head has no end; put a line `---` after the keys",
+            "line 3: `allowed-tools` has a list without its `]`",
+            "line 3: `this is no key` is no `key: value`",
+        ]
+    );
+}
+
 #[test]
 fn many_skills_are_told_in_little_room() {
     let skills: Vec<(String, String)> = (0..100)

@@ -33,7 +33,7 @@ use rustix::io::{Errno, pread};
 
 use super::error::{FileError, FileErrorKind, show};
 use super::nolink::{self, Kernel, is_dir, is_link};
-use super::replace::replace;
+use super::replace::{Over, replace};
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
 use super::tree::LocalDir;
@@ -122,7 +122,27 @@ impl Files for DirFiles {
                 let Some((dir, name)) = files.parent(&place, Parents::Create, &path)? else {
                     return Ok(None);
                 };
-                replace(&dir, &name, &path, &bytes, how)
+                replace(&dir, &name, &path, &bytes, how.into())
+            })
+        }))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: &'a [u8],
+        new: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        let files = *self;
+        let (access, path, old, new) = (access.clone(), path.to_owned(), old.to_vec(), new.to_vec());
+        Box::pin(offload(move || {
+            settle(&path, || {
+                let place = files.place(&access, Need::Write, &path)?;
+                let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
+                    return Ok(None);
+                };
+                Ok(replace(&dir, &name, &path, &new, Over::Content(&old))?.map(drop))
             })
         }))
     }
@@ -389,6 +409,7 @@ pub(super) fn metadata(stat: &Stat) -> Metadata {
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified: modified(stat),
         id: FileId::of(stat),
+        mode: Some(Mode::from_raw_mode(stat.st_mode).bits() & 0o777),
     }
 }
 

@@ -393,10 +393,10 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
     // The last step fails, for root too: the name leads into a directory that is not there.
     let fd = nolink::open(Kernel::Openat2, &dir, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
     for how in [WriteMode::Create, WriteMode::Replace] {
-        let got = replace(&fd, OsStr::new("none/x"), Path::new("none/x"), b"new", how);
+        let got = replace(&fd, OsStr::new("none/x"), Path::new("none/x"), b"new", how.into());
         assert_eq!(kind(got), Err(NotFound));
         assert_eq!(temps(&place.root), 0);
-        assert!(replace(&fd, OsStr::new(&format!("{how:?}")), Path::new("x"), b"new", how).is_ok());
+        assert!(replace(&fd, OsStr::new(&format!("{how:?}")), Path::new("x"), b"new", how.into()).is_ok());
     }
 }
 
@@ -469,7 +469,16 @@ fn metadata_says_what_std_says() {
             let std = fs::metadata(place.root.join(path)).unwrap();
             let kind = if std.is_dir() { Kind::Directory } else { Kind::File };
             let id = FileId { device: std.dev(), inode: std.ino() };
-            assert_eq!(got, Metadata { kind, len: std.len(), modified: std.modified().ok(), id });
+            assert_eq!(
+                got,
+                Metadata {
+                    kind,
+                    len: std.len(),
+                    modified: std.modified().ok(),
+                    id,
+                    mode: Some(std.permissions().mode() & 0o777)
+                }
+            );
         }
         assert_eq!(kind(now(files.exists(Path::new("d/none")))), Ok(false));
         assert_eq!(kind(now(files.exists(Path::new("out_rel")))), Err(NotGranted));
@@ -535,4 +544,53 @@ fn a_swapped_link_never_leads_out() {
         "{swaps:?} swaps; {inside} inside, {refused} refused; the usual way leaked {naive_leaks} times"
     );
     assert!(naive_leaks > 0 || refused > 0, "the race never happened");
+}
+
+/// Counts in a file, from several threads, each of which reads, adds one and swaps. A plain write loses some of them.
+#[test]
+fn a_swap_loses_no_change_of_others() {
+    let place = Place::new();
+    fs::write(place.root.join("count"), "0").unwrap();
+    let add = || {
+        let files = DirFiles::new();
+        let scoped = ScopedFiles::new(&files, &place.access, &place.root);
+        for _ in 0..50 {
+            loop {
+                let old = now(scoped.read_to_string("count")).unwrap();
+                let new = (old.parse::<u64>().unwrap() + 1).to_string();
+                match now(scoped.swap("count", old.as_bytes(), new.as_bytes())) {
+                    Ok(()) => break,
+                    Err(error) => assert_eq!(error.kind(), Changed, "{error}"),
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(add);
+        }
+    });
+    assert_eq!(fs::read_to_string(place.root.join("count")).unwrap(), "200");
+    assert_eq!(fs::read_dir(&place.root).unwrap().count(), 2, "nothing is left behind");
+}
+
+#[test]
+fn a_swap_changes_only_what_is_still_there_and_granted() {
+    let place = Place::new();
+    place.links();
+    fs::set_permissions(place.root.join("d/f"), fs::Permissions::from_mode(0o751)).unwrap();
+    place.both(|files| {
+        let swap = |path: &str, old: &str| kind(now(files.swap(path, old.as_bytes(), b"inside")));
+        assert_eq!(swap("d/f", "inside"), Ok(()));
+        assert_eq!(swap("in_abs", "inside"), Ok(()));
+        assert_eq!(swap("d/f", "insidf"), Err(Changed));
+        assert_eq!(swap("d/f", "inside and more"), Err(Changed));
+        assert_eq!(swap("d/f", ""), Err(Changed));
+        assert_eq!(swap("d/none", ""), Err(Changed));
+        assert_eq!(swap("d", ""), Err(IsDirectory));
+        assert_eq!(swap("out_rel", "outside"), Err(NotGranted));
+    });
+    let mode = fs::metadata(place.root.join("d/f")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o751);
+    assert_eq!(fs::read_to_string(place.outside.join("f")).unwrap(), "outside");
 }

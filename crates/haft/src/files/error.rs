@@ -40,6 +40,8 @@ pub enum FileErrorKind {
     TooLarge,
     /// It is not UTF-8 text.
     NotText,
+    /// It isn't what it was when it was looked at, or another process is changing it just now.
+    Changed,
     /// The disk or the quota is full.
     NoSpace,
     /// Anything else that the operating system said.
@@ -101,6 +103,12 @@ impl FileError {
             other => (FileErrorKind::Io, format!("`{path}` can't be {done}: {other}")),
         };
         FileError { kind, text, source: Some(error) }
+    }
+
+    /// A file that isn't what it was when it was looked at.
+    pub(crate) fn changed(path: &Path) -> FileError {
+        let text = format!("`{}` has changed since it was looked at; read it again", show(path));
+        FileError::new(FileErrorKind::Changed, text)
     }
 
     /// The refusal of a path that no root covers.

@@ -5,6 +5,12 @@
 //! `.haft-….tmp` beside it. A file with several hard links is replaced under this name only: the other names keep
 //! the old content. This is wanted, for a second name may lie outside of what was granted.
 //!
+//! The last step, taking the name, is done under a lock on the folder that every process of ours honours (`flock` on its
+//! descriptor: no file is left behind, and it ends with the process that holds it). Whoever has looked at the file before
+//! ([`Over::Content`]) has it compared under the same lock, so of two that change it at the same time one is told. Where a
+//! folder can't be locked, as some network file systems and folders that can't be read, the comparison is made all the
+//! same, and what is left open is the moment between it and the renaming.
+//!
 //! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile can
 //! lead the write elsewhere. Extended attributes and access lists of the old file are not carried over.
 
@@ -12,17 +18,42 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    Access as Permission, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, accessat, fchmod, fchown,
-    fstat, fsync, linkat, openat, renameat, renameat_with, statat, unlinkat,
+    Access as Permission, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, accessat,
+    fchmod, fchown, flock, fstat, fsync, linkat, openat, renameat, renameat_with, statat, unlinkat,
 };
-use rustix::io::{Errno, write};
+use rustix::io::{Errno, read, write};
 use rustix::process::{Gid, Uid};
 
 use super::error::{FileError, FileErrorKind, show};
 use super::{WriteMode, Written};
 use crate::limits;
+
+/// Between two tries for the lock of a folder.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+
+/// What may be there before.
+#[derive(Clone, Copy)]
+pub(super) enum Over<'a> {
+    /// Nothing; a file that was there before gets the mode that it had.
+    Nothing(Option<u32>),
+    Anything,
+    /// Exactly this.
+    Content(&'a [u8]),
+}
+
+impl From<WriteMode> for Over<'_> {
+    fn from(mode: WriteMode) -> Self {
+        match mode {
+            WriteMode::Create => Over::Nothing(None),
+            WriteMode::CreateAs(mode) => Over::Nothing(Some(mode)),
+            WriteMode::Replace => Over::Anything,
+        }
+    }
+}
 
 /// Writes `bytes` under `name` in `dir`; `path` is for messages. None if there is a link of that name.
 pub(super) fn replace(
@@ -30,7 +61,7 @@ pub(super) fn replace(
     name: &OsStr,
     path: &Path,
     bytes: &[u8],
-    how: WriteMode,
+    over: Over<'_>,
 ) -> Result<Option<Written>, FileError> {
     let fail = |errno| FileError::from_io("written", path, errno);
     let old = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -42,7 +73,7 @@ pub(super) fn replace(
         match FileType::from_raw_mode(old.st_mode) {
             FileType::Symlink => return Ok(None),
             FileType::Directory => return Err(fail(Errno::ISDIR)),
-            _ if how == WriteMode::Create => return Err(fail(Errno::EXIST)),
+            _ if matches!(over, Over::Nothing(_)) => return Err(fail(Errno::EXIST)),
             FileType::RegularFile => {}
             _ => {
                 let text =
@@ -63,18 +94,36 @@ pub(super) fn replace(
         }
     }
 
+    // What is another one by now needn't be written to be found out.
+    if let Over::Content(content) = over
+        && !has_content(dir, name, content).map_err(fail)?
+    {
+        return Err(FileError::changed(path));
+    }
+
     // A new file gets the mode that the kernel gives to any new file here; a replacement is private until it has
     // the mode of the old one.
-    let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+    let mode = Mode::from_raw_mode(match (&old, over) {
+        (Some(_), _) | (None, Over::Nothing(Some(_))) => 0o600,
+        (None, _) => 0o666,
+    });
     let mut temp = Temp::create(dir, mode).map_err(fail)?;
     write_all(&temp.file, bytes).map_err(fail)?;
-    if let Some(old) = &old {
-        keep_mode(&temp.file, old).map_err(fail)?;
+    match (&old, over) {
+        (Some(old), _) => keep_mode(&temp.file, old).map_err(fail)?,
+        (None, Over::Nothing(Some(mode))) => {
+            fchmod(&temp.file, Mode::from_raw_mode(mode & 0o777)).map_err(fail)?;
+        }
+        (None, _) => {}
     }
     fsync(&temp.file).map_err(fail)?;
-    match how {
-        WriteMode::Replace => renameat(dir, &temp.name, dir, name).map_err(fail)?,
-        WriteMode::Create => match renameat_with(dir, &temp.name, dir, name, RenameFlags::NOREPLACE) {
+    let lock = FolderLock::take(dir, path)?;
+    match over {
+        Over::Content(content) if !has_content(dir, name, content).map_err(fail)? => {
+            return Err(FileError::changed(path));
+        }
+        Over::Content(_) | Over::Anything => renameat(dir, &temp.name, dir, name).map_err(fail)?,
+        Over::Nothing(_) => match renameat_with(dir, &temp.name, dir, name, RenameFlags::NOREPLACE) {
             // A file system without this flag can still refuse to make a second name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 linkat(dir, &temp.name, dir, name, AtFlags::empty()).map_err(fail)?;
@@ -84,6 +133,7 @@ pub(super) fn replace(
         },
     }
     temp.placed = true;
+    drop(lock);
     match fsync(dir) {
         // The file is in place. Some file systems cannot sync a directory (EINVAL), and a directory that may not
         // be read could only be opened as a path (EBADF).
@@ -91,6 +141,67 @@ pub(super) fn replace(
         Err(errno) => return Err(fail(errno)),
     }
     Ok(Some(Written { existed: old.is_some() }))
+}
+
+/// Whether a file has exactly this content; one that is gone has not.
+fn has_content(dir: &OwnedFd, name: &OsStr, content: &[u8]) -> Result<bool, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(dir, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        Err(errno) => return Err(errno),
+    };
+    if fstat(&file)?.st_size as u64 != content.len() as u64 {
+        return Ok(false);
+    }
+    let mut left = content;
+    let mut piece = vec![0; limits::INLINE_IO_BYTES.min(content.len() + 1)];
+    loop {
+        match read(&file, &mut piece[..]) {
+            Ok(0) => return Ok(left.is_empty()),
+            Ok(count) => match left.strip_prefix(&piece[..count]) {
+                Some(rest) => left = rest,
+                None => return Ok(false),
+            },
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// The right to give names in a folder, among those who ask for it; given back when it is dropped.
+struct FolderLock<'a>(&'a OwnedFd);
+
+impl<'a> FolderLock<'a> {
+    fn take(dir: &'a OwnedFd, path: &Path) -> Result<Option<FolderLock<'a>>, FileError> {
+        let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(FolderLock(dir))),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) if start.elapsed() >= limits::FOLDER_LOCK_WAIT => {
+                    let text = format!(
+                        "`{}` was not written: another process holds a lock on its folder; try again later",
+                        show(path)
+                    );
+                    return Err(FileError::new(FileErrorKind::Io, text));
+                }
+                // A waiting lock can't be given up, so it is asked for again and again.
+                Err(Errno::WOULDBLOCK) => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for FolderLock<'_> {
+    fn drop(&mut self) {
+        // Not left to the closing of the descriptor: a child that is just being started may hold a copy of it.
+        let _ = flock(self.0, FlockOperation::Unlock);
+    }
 }
 
 /// A temporary file that removes itself unless it was placed.

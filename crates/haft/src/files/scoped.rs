@@ -116,6 +116,11 @@ impl<'a> ScopedFiles<'a> {
         self.files.write(self.access, &self.absolute(path.as_ref())?, bytes, how).await
     }
 
+    /// Replaces a file if it is still what it was when it was read; see [`Files::swap`].
+    pub async fn swap(&self, path: impl AsRef<Path>, old: &[u8], new: &[u8]) -> Result<(), FileError> {
+        self.files.swap(self.access, &self.absolute(path.as_ref())?, old, new).await
+    }
+
     /// Removes a file, a link or an empty directory.
     pub async fn remove(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         self.files.remove(self.access, &self.absolute(path.as_ref())?).await

@@ -308,6 +308,11 @@ impl<'a> Server<'a> {
                     answer(id, written, |_, Written { existed }| Reply::Written { existed })
                 })
             }
+            Ask::Swap { path, old, new } => {
+                let path = tail.path(path)?;
+                let (old, new) = (tail.bytes(old)?.to_vec(), tail.bytes(new)?.to_vec());
+                Box::pin(async move { answer(id, cx.files().swap(&path, &old, &new).await, done) })
+            }
             Ask::Remove(path) => {
                 let path = tail.path(path)?;
                 Box::pin(async move { answer(id, cx.files().remove(&path).await, done) })

@@ -134,6 +134,23 @@ impl Files for RemoteFiles {
         })
     }
 
+    fn swap<'a>(
+        &'a self,
+        _: &'a Access,
+        path: &'a Path,
+        old: &'a [u8],
+        new: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        Box::pin(async move {
+            let ask = |packer: &mut Packer| Ask::Swap {
+                path: packer.path(path),
+                old: packer.put(old),
+                new: packer.put(new),
+            };
+            done(path, self.ask(path, ask).await?)
+        })
+    }
+
     fn remove<'a>(&'a self, _: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
         Box::pin(async move { done(path, self.ask(path, |packer| Ask::Remove(packer.path(path))).await?) })
     }

@@ -109,6 +109,11 @@ pub(super) enum Ask {
         #[serde(with = "WriteModeForm")]
         how: WriteMode,
     },
+    Swap {
+        path: Cut,
+        old: Cut,
+        new: Cut,
+    },
     Remove(Cut),
     Rename {
         from: Cut,
@@ -181,6 +186,7 @@ pub(super) struct MetadataForm {
     modified: Option<(bool, u64, u32)>,
     device: u64,
     inode: u64,
+    mode: Option<u32>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -201,6 +207,7 @@ enum KindNames {
 #[serde(remote = "WriteMode", rename_all = "snake_case")]
 enum WriteModeForm {
     Create,
+    CreateAs(u32),
     Replace,
 }
 
@@ -215,6 +222,7 @@ enum FileErrorKindForm {
     AlreadyExists,
     TooLarge,
     NotText,
+    Changed,
     NoSpace,
     Io,
 }
@@ -408,7 +416,14 @@ impl From<&Metadata> for MetadataForm {
             (before, distance.as_secs(), distance.subsec_nanos())
         });
         let FileId { device, inode } = metadata.id;
-        MetadataForm { kind: KindForm(metadata.kind), len: metadata.len, modified, device, inode }
+        MetadataForm {
+            kind: KindForm(metadata.kind),
+            len: metadata.len,
+            modified,
+            device,
+            inode,
+            mode: metadata.mode,
+        }
     }
 }
 
@@ -420,7 +435,7 @@ impl From<MetadataForm> for Metadata {
             if before { epoch.checked_sub(distance) } else { epoch.checked_add(distance) }
         });
         let id = FileId { device: form.device, inode: form.inode };
-        Metadata { kind: form.kind.0, len: form.len, modified, id }
+        Metadata { kind: form.kind.0, len: form.len, modified, id, mode: form.mode }
     }
 }
 
@@ -494,7 +509,7 @@ mod tests {
         let id = FileId { device: u64::MAX, inode: 1 };
         let before = SystemTime::UNIX_EPOCH.checked_sub(Duration::new(5, 7));
         for modified in [None, before, SystemTime::UNIX_EPOCH.checked_add(Duration::new(5, 7))] {
-            let metadata = Metadata { kind: Kind::Directory, len: u64::MAX, modified, id };
+            let metadata = Metadata { kind: Kind::Directory, len: u64::MAX, modified, id, mode: Some(0o750) };
             let form: MetadataForm =
                 serde_json::from_slice(&serde_json::to_vec(&MetadataForm::from(&metadata)).unwrap()).unwrap();
             assert_eq!(Metadata::from(form), metadata);

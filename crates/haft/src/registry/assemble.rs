@@ -109,7 +109,7 @@ impl std::fmt::Display for Withheld {
             Withheld::Feature(feature) => write!(f, "its build feature `{feature}` is off"),
             Withheld::SwitchedOff => f.write_str("it is switched off"),
             Withheld::Disabled => f.write_str("it is not available now"),
-            Withheld::PortAbsent(port) => write!(f, "this host has no {port:?}"),
+            Withheld::PortAbsent(port) => write!(f, "this host has no {port}"),
             Withheld::NeedsUser => f.write_str("it needs a user, and this session has none"),
             Withheld::Denied(because) => write!(f, "denied by {because}"),
             Withheld::Shadowed => f.write_str("a built-in tool has its name"),

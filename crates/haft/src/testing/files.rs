@@ -169,6 +169,7 @@ impl Disk {
             len: node.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
             modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(node.seconds)),
             id: FileId { device: u64::MAX, inode: node.inode },
+            mode: None,
         }
     }
 }
@@ -239,12 +240,23 @@ impl MemoryFiles {
         let mut disk = lock(&self.0);
         match disk.get(&path) {
             Ok(node) if node.bytes.is_none() => return Err(failed(io::ErrorKind::IsADirectory.into())),
-            Ok(_) if how == WriteMode::Create => return Err(failed(io::ErrorKind::AlreadyExists.into())),
+            Ok(_) if how != WriteMode::Replace => return Err(failed(io::ErrorKind::AlreadyExists.into())),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             Ok(_) | Err(_) => {}
         }
         disk.make_parents(&path).map_err(failed)?;
         Ok(Written { existed: disk.place(path, Some(bytes.into())) })
+    }
+
+    fn swapped(&self, access: &Access, path: &Path, old: &[u8], new: &[u8]) -> Result<(), FileError> {
+        let path = granted(access, Need::Write, path)?;
+        let mut disk = lock(&self.0);
+        let node = disk.get(&path).map_err(|error| FileError::from_io("written", &path, error))?;
+        if node.bytes.as_deref() != Some(old) {
+            return Err(FileError::changed(&path));
+        }
+        disk.place(path, Some(new.into()));
+        Ok(())
     }
 
     fn folder(&self, path: PathBuf) -> Result<Box<dyn OpenDir>, FileError> {
@@ -360,6 +372,16 @@ impl Files for MemoryFiles {
         how: WriteMode,
     ) -> BoxFuture<'a, Result<Written, FileError>> {
         done(self.written(access, path, bytes, how))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: &'a [u8],
+        new: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        done(self.swapped(access, path, old, new))
     }
 
     fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {

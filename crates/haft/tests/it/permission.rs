@@ -178,7 +178,7 @@ async fn effects_decide_where_no_rule_speaks() {
     // Removing a link is about the link, which is inside.
     check(Effects::deletes("away"), Some("it deletes away")).await;
     check(Effects::changes("x.io"), Some("it changes x.io")).await;
-    check(Effects::writes_state("session:mode"), Some("it changes session:mode")).await;
+    check(Effects::writes_state("session:mode"), Some("it changes the permission mode")).await;
     check(Effects::runs("make"), Some("it runs make")).await;
     check(Effects::unknown(), Some("nothing is known of what it touches")).await;
     check(Effects::none().and(Effects::unknown()), Some("nothing is known of what it touches")).await;

@@ -95,7 +95,7 @@ fn every_stage_withholds_with_its_reason() {
             "feature (built-in): its build feature `pdf` is off",
             "fine (server): a built-in tool has its name",
             "group (built-in): it is switched off",
-            "port (built-in): this host has no Processes",
+            "port (built-in): this host has no child processes",
             "user (built-in): it needs a user, and this session has none",
         ]
     );
@@ -128,7 +128,7 @@ async fn a_call_of_a_withheld_tool_says_why() {
         "was_on UnknownTool: off is not offered: it is switched off",
         "denied Denied: denied is denied by rule `denied` (--deny)\ndo not try another tool for the same purpose",
         "user NotInteractive: user can't be used: it needs a user, and this session has none",
-        "port UnknownTool: port is not offered: this host has no SubAgents",
+        "port UnknownTool: port is not offered: this host has no model for sub-agents",
     ]);
 }
 

@@ -108,7 +108,7 @@ async fn files_are_saved_by_permission_only() {
     has(&scene.says("Tabs", json!({})).await, &["*1 "]);
     let click = BrowserClick(scene.browser.clone());
     let effects = click.effects(&serde_json::from_value(json!({"ref": "e1", "download_to": "a"})).unwrap());
-    assert_eq!(effects.to_string(), "writes a · changes localhost · changes browser");
+    assert_eq!(effects.to_string(), "writes a · changes localhost · changes the browser");
 }
 
 #[tokio::test]
@@ -188,16 +188,19 @@ fn effects_say_what_is_reached_and_what_is_acted_on() {
     let navigate = |url: &str| {
         BrowserNavigate(browser.clone()).effects(&serde_json::from_value(json!({"url": url})).unwrap())
     };
-    assert_eq!(navigate("https://Example.COM:8443/a").to_string(), "reaches example.com · changes browser");
-    assert_eq!(navigate("http://[::1]:80/").to_string(), "reaches ::1 · changes browser");
+    assert_eq!(
+        navigate("https://Example.COM:8443/a").to_string(),
+        "reaches example.com · changes the browser"
+    );
+    assert_eq!(navigate("http://[::1]:80/").to_string(), "reaches ::1 · changes the browser");
     assert_eq!(navigate("nonsense"), Effects::unknown());
     let press = BrowserPress(browser.clone()).effects(&serde_json::from_value(json!({"key": "a"})).unwrap());
-    assert_eq!(press.to_string(), "changes browser", "no page is open");
+    assert_eq!(press.to_string(), "changes the browser", "no page is open");
     let tabs = |input| BrowserTabs(browser.clone()).effects(&serde_json::from_value(input).unwrap());
     assert_eq!(tabs(json!({})).to_string(), "looks at browser");
     assert_eq!(
         tabs(json!({"action": "new", "url": "http://x.io"})).to_string(),
-        "reaches x.io · changes browser"
+        "reaches x.io · changes the browser"
     );
 }
 
@@ -228,7 +231,7 @@ async fn the_user_is_asked_about_the_element_itself() {
     let asked = asked.lock().unwrap();
     let last = asked.last().unwrap();
     assert_eq!(last.description.as_deref(), Some("click button \"Buy now\""));
-    assert_eq!(last.effects.to_string(), "changes localhost · changes browser");
+    assert_eq!(last.effects.to_string(), "changes localhost · changes the browser");
 }
 
 /// A call is done on the host on which it was judged, or not at all.
@@ -240,7 +243,7 @@ async fn a_page_that_went_on_is_not_acted_on() {
     let press = BrowserPress(scene.browser.clone());
     let input = || serde_json::from_value(json!({"key": "a"})).unwrap();
     let effects = press.effects(&input());
-    assert_eq!(effects.to_string(), "changes localhost · changes browser");
+    assert_eq!(effects.to_string(), "changes localhost · changes the browser");
     let elsewhere = format!("http://127.0.0.1:{}/", site.port);
     scene.says("Navigate", json!({"url": elsewhere})).await;
     let turn = scene.engine.turn();
@@ -249,7 +252,7 @@ async fn a_page_that_went_on_is_not_acted_on() {
     has(&scene.says("Press", json!({"key": "a"})).await, &["pressed a"]);
     // Judged here, and run there.
     let judged = press.effects(&input());
-    assert_eq!(judged.to_string(), "changes 127.0.0.1 · changes browser");
+    assert_eq!(judged.to_string(), "changes 127.0.0.1 · changes the browser");
     let calls = [
         haft::ToolCall::new("1", "BrowserNavigate", json!({"url": site.url("/")})),
         haft::ToolCall::new("2", "BrowserPress", json!({"key": "a"})),
@@ -258,4 +261,31 @@ async fn a_page_that_went_on_is_not_acted_on() {
     let error = results[1].outcome().unwrap_err();
     has(error.message(), &["the page went on to localhost since this call was judged, so nothing was done"]);
     assert_eq!(scene.value("document.querySelector('input').value").await, "\"\"");
+}
+
+/// A page that shows dialogs for ever, and one that is far too large: each is said, and the browser stays as it is.
+#[tokio::test]
+async fn a_page_without_an_end_does_not_end_the_browser() {
+    let many = "<title>Huge</title><body></body><script>let h='';for(let i=0;i<60000;i++)h+='<button>b'+i+'</button>';\
+        document.body.innerHTML=h</script>";
+    let site = Site::new(&[
+        ("/loop", "<title>Loop</title><script>while(true) alert('x')</script><p>after"),
+        ("/huge", many),
+        ("/plain", "<title>Plain</title><p>here"),
+    ]);
+    let Some(scene) = Scene::new(&site) else { return };
+    let said = scene.open(&site, "/loop").await;
+    has(
+        &said,
+        &["the page showed an alert: \"x\"", "was ended with the next; BrowserNavigate opens another"],
+    );
+    has(&scene.says("Snapshot", json!({})).await, &["crashed; BrowserNavigate opens it anew"]);
+    has(&scene.open(&site, "/plain").await, &["Plain"]);
+    scene.open(&site, "/huge").await;
+    let said = scene.says("Snapshot", json!({})).await;
+    assert!(said.contains("button \"b0\"") || said.contains("the page is too large for this"), "{said}");
+    let said = scene.says("Evaluate", json!({"script": "document.querySelectorAll('button').length"})).await;
+    has(&said, &["60000"]);
+    has(&scene.open(&site, "/plain").await, &["Plain"]);
+    has(&scene.says("Snapshot", json!({})).await, &["here"]);
 }

@@ -1,28 +1,45 @@
-//! The head of a Markdown file: a few keys between two lines of dashes, and the text after them.
+//! The head of a Markdown file: a few keys between two lines of dashes, and the text after them. Agents and skills have one.
 //!
-//! It is written in YAML by habit, and only the plain part of that is understood: `key: value`, values in quotes, lists in
-//! brackets, with commas or one `- item` a line, and texts that go on over indented lines. Whatever else is there is said,
-//! with its line, and the file is left out: half of a head could let an agent do more than its author meant.
+//! It is written in YAML by habit, by people and by models, and only the plain part of that is understood: `key: value`, values
+//! in quotes, lists in brackets, with commas or one `- item` a line, and texts that go on over indented lines. A colon in a
+//! value, which would end a YAML parser, is part of it. A head that has no end, or a line that is no key, is an error with
+//! its line: half of a head could let somebody do more than its author meant. A value of another form is an error of
+//! that value, for who needs it.
 
 /// A file with a head.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Front {
-    /// Keys in their order, each with its line and its value.
-    pub(super) keys: Vec<(usize, String, Value)>,
-    /// The text after the head.
-    pub(super) text: String,
+pub struct Front {
+    /// The keys, in their order.
+    pub keys: Vec<Key>,
+    /// The text after the head, without blank lines around it.
+    pub text: String,
+}
+
+/// A key of the head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Its line, from 1.
+    pub line: usize,
+    /// Its name, as it is written.
+    pub name: String,
+    /// What stands behind the colon, as it is written.
+    pub raw: String,
+    /// What it says, or why that isn't understood.
+    pub value: Result<Value, String>,
 }
 
 /// A value of the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
+    /// One text.
     Text(String),
+    /// Several.
     List(Vec<String>),
 }
 
 impl Value {
     /// The value as one text.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         match self {
             Value::Text(text) => Some(text),
             Value::List(_) => None,
@@ -30,7 +47,7 @@ impl Value {
     }
 
     /// The value as a list: of a text what commas part, but not within parentheses.
-    pub(super) fn list(&self) -> Vec<String> {
+    pub fn list(&self) -> Vec<String> {
         match self {
             Value::List(list) => list.clone(),
             Value::Text(text) => parted(text),
@@ -38,17 +55,41 @@ impl Value {
     }
 }
 
-/// Reads a file.
+impl Front {
+    /// The key of this name, however it is written.
+    pub fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The text of a key, if it has one.
+    ///
+    /// # Errors
+    /// What can't be understood, with its line.
+    pub fn text_of(&self, name: &str) -> Result<Option<&str>, String> {
+        let Some(key) = self.key(name) else { return Ok(None) };
+        Ok(key.understood()?.text().filter(|text| !text.is_empty()))
+    }
+}
+
+impl Key {
+    /// What it says.
+    ///
+    /// # Errors
+    /// What can't be understood, with its line.
+    pub fn understood(&self) -> Result<&Value, String> {
+        self.value.as_ref().map_err(|why| format!("line {}: `{}` {why}", self.line, self.name))
+    }
+}
+
+/// Reads a file; nothing if it has no head.
 ///
 /// # Errors
 /// What can't be understood, with its line.
-pub(super) fn read(file: &str) -> Result<Front, String> {
+pub fn read(file: &str) -> Result<Option<Front>, String> {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut lines = file.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
     if lines.next().is_none_or(|(_, line)| line.trim_end() != "---") {
-        return Err(
-            "it has no head; the first line is `---`, then keys such as `name` and `description`".into()
-        );
+        return Ok(None);
     }
     let mut front = Front::default();
     loop {
@@ -64,13 +105,13 @@ pub(super) fn read(file: &str) -> Result<Front, String> {
         let wrong = || {
             format!("line {at}: `{}` is no `key: value`", line.trim().chars().take(60).collect::<String>())
         };
-        let (key, value) = line.split_once(':').ok_or_else(wrong)?;
+        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if key.is_empty() || !key.chars().all(plain) {
+        if name.is_empty() || !name.chars().all(plain) {
             return Err(wrong());
         }
-        if front.keys.iter().any(|(_, known, _)| known == key) {
-            return Err(format!("line {at}: `{key}` is there twice"));
+        if front.key(name).is_some() {
+            return Err(format!("line {at}: `{name}` is there twice"));
         }
         let mut more = Vec::new();
         while let Some((_, next)) = lines.peek() {
@@ -84,16 +125,18 @@ pub(super) fn read(file: &str) -> Result<Front, String> {
         while more.last().is_some_and(|line| line.is_empty()) {
             more.pop();
         }
-        let value = value_of(value.trim(), &more).map_err(|why| format!("line {at}: `{key}` {why}"))?;
-        front.keys.push((at, key.to_owned(), value));
+        let (raw, value) = (value.trim().to_owned(), value_of(value.trim(), &more));
+        front.keys.push(Key { line: at, name: name.to_owned(), raw, value });
     }
     front.text = lines.map(|(_, line)| line).collect::<Vec<_>>().join("\n").trim().to_owned();
-    Ok(front)
+    Ok(Some(front))
 }
 
 fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
+    let first = if first.starts_with('#') { "" } else { first };
+    let strange = || Err("has a value of a form that is not read here; give a plain text or a list".into());
     if first.starts_with(['&', '*', '!', '{']) {
-        return Err("has a value of a form that is not read here; give a plain text or a list".into());
+        return strange();
     }
     if matches!(first, "|" | "|-" | "|+" | ">" | ">-" | ">+") {
         let between = if first.starts_with('|') { "\n" } else { " " };
@@ -107,6 +150,10 @@ fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
             more.iter().map(|line| unquoted(line[2..].trim())).collect::<Result<_, _>>()?,
         ));
     }
+    // Something nested.
+    if first.is_empty() && more.iter().any(|line| line.contains(": ") || line.ends_with(':')) {
+        return strange();
+    }
     let whole = std::iter::once(first).chain(more.iter().copied()).collect::<Vec<_>>().join(" ");
     let whole = whole.trim();
     match whole.strip_prefix('[') {
@@ -118,16 +165,21 @@ fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
     }
 }
 
+/// At commas that are in no quotes and no parentheses.
 fn parted(text: &str) -> Vec<String> {
-    let (mut parts, mut depth) = (vec![String::new()], 0_usize);
+    let (mut parts, mut quote, mut depth) = (vec![String::new()], None, 0_usize);
     for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
+        let begins = parts.last().is_none_or(|part| part.trim().is_empty());
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            // Only at the beginning: an apostrophe is no quote.
+            (None, '"' | '\'') if begins => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
             _ => {}
         }
         match parts.last_mut() {
-            Some(last) if c != ',' || depth > 0 => last.push(c),
+            Some(last) if c != ',' || depth > 0 || quote.is_some() => last.push(c),
             _ => parts.push(String::new()),
         }
     }
@@ -159,9 +211,9 @@ mod tests {
 
     #[track_caller]
     fn check(head: &str, expected: &[(&str, Value)]) {
-        let front = read(&format!("---\n{head}\n---\n\nText.\n")).unwrap();
+        let front = read(&format!("---\n{head}\n---\n\nText.\n")).unwrap().unwrap();
         let keys: Vec<(&str, Value)> =
-            front.keys.iter().map(|(_, key, value)| (key.as_str(), value.clone())).collect();
+            front.keys.iter().map(|key| (key.name.as_str(), key.value.clone().unwrap())).collect();
         assert_eq!((keys.as_slice(), front.text.as_str()), (expected, "Text."), "{head}");
     }
 
@@ -179,32 +231,50 @@ mod tests {
         check("name: \"a: \\\"b\\\"\" \n# no\n", &[("name", text("a: \"b\""))]);
         check("d: 'it''s'", &[("d", text("it's"))]);
         check("d: Use it: often # or not", &[("d", text("Use it: often"))]);
-        check("d: >\n  one\n  two\ne: x", &[("d", text("one two")), ("e", text("x"))]);
+        check("d: >-\n  one\n  two\ne: x", &[("d", text("one two")), ("e", text("x"))]);
         check("d: |\n  one\n  two", &[("d", text("one\ntwo"))]);
         check("d: one\n  two", &[("d", text("one two"))]);
         check("tools: [Read, 'Grep']", &[("tools", list(&["Read", "Grep"]))]);
+        check("t: [Bash(git add *, x), \"q, r\"]", &[("t", list(&["Bash(git add *, x)", "q, r"]))]);
         check("tools:\n  - Read\n  - Grep", &[("tools", list(&["Read", "Grep"]))]);
-        check("tools:\n- Read\n- Grep", &[("tools", list(&["Read", "Grep"]))]);
+        check("tools:\n- Read\n- 'b c'", &[("tools", list(&["Read", "b c"]))]);
         check("tools:", &[("tools", text(""))]);
+        check("tools: # none", &[("tools", text(""))]);
         assert_eq!(text("Read, Bash(a, b),").list(), ["Read", "Bash(a, b)"]);
+        assert_eq!(text("don't, can't").list(), ["don't", "can't"]);
+    }
+
+    #[test]
+    fn a_file_without_a_head_is_all_text() {
+        for file in ["", "# Title\n", "--- x\n", "----\nname: a\n---\n", "name: x"] {
+            assert_eq!(read(file), Ok(None), "{file:?}");
+        }
+        let front = read("\u{feff}---\r\nName: a\r\n---\r\n# Body\n---\n").unwrap().unwrap();
+        assert_eq!((front.text_of("name"), front.text.as_str()), (Ok(Some("a")), "# Body\n---"));
     }
 
     #[test]
     fn what_is_not_understood_is_said_with_its_line() {
         for (file, part) in [
-            ("", "no head"),
-            ("name: x", "no head"),
             ("---\nname: x\n", "no end"),
             ("---\nname\n---", "line 2"),
             ("---\na: 1\na: 2\n---", "line 3: `a` is there twice"),
-            ("---\na: &x y\n---", "line 2"),
-            ("---\na: {b: c}\n---", "line 2"),
-            ("---\na: \"b\n---", "without its end"),
-            ("---\na: [b\n---", "without its `]`"),
-            ("---\na:\n- b\n  c\n---", "no item"),
         ] {
             let error = read(file).unwrap_err();
             assert!(error.contains(part), "{file:?}: {error}");
+        }
+        for (head, part) in [
+            ("a: &x y", "of a form"),
+            ("a: {b: c}", "of a form"),
+            ("a:\n  b: c", "of a form"),
+            ("a: \"b", "without its end"),
+            ("a: [b", "without its `]`"),
+            ("a:\n- b\n  c", "no item"),
+        ] {
+            let front = read(&format!("---\n{head}\nb: x\n---")).unwrap().unwrap();
+            let error = front.text_of("a").unwrap_err();
+            assert!(error.starts_with("line 2: `a`") && error.contains(part), "{head:?}: {error}");
+            assert_eq!(front.text_of("b"), Ok(Some("x")), "others count");
         }
     }
 }
