@@ -7,6 +7,7 @@
 
 pub(crate) mod args;
 mod hooks;
+mod kept;
 mod live;
 pub(crate) mod memory;
 mod planned;
@@ -27,13 +28,14 @@ use haft::ports::{Asker, Mode as _};
 use haft_journal::Began;
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::{RunSettings, Search};
-use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, RunOptions, ToolEvents};
-use haft_provider::{Conversation, Deferral, Model};
+use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
+use haft_provider::{Deferral, Model};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
 use self::args::{RunArgs, RunForm};
 use self::hooks::{Fired, Notifying};
+use self::kept::Kept;
 use self::planned::Planned;
 pub(crate) use self::prompt::surroundings;
 use self::provider::Others;
@@ -44,7 +46,7 @@ use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given;
 use crate::interrupt::Interrupts;
-use crate::kept::{Journaled, Keeping, Resumed};
+use crate::kept::{Keeping, Resumed};
 use crate::mcp::sample::ModelSampler;
 use crate::session::{self, Lent, Links, Pool, Session};
 use crate::{Exit, Usage, output};
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
-    let resumed = resumed(args, &common, &lookup)?;
+    let mut resumed = resumed(args, &common, &lookup)?;
     let args = &match &resumed {
         Some(resumed) => args.like(&resumed.recovered.last)?,
         None => args.clone(),
@@ -119,16 +121,26 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         base_url: args.base_url.clone().unwrap_or_default(),
         ..Began::in_folder(session.workspace.cwd())
     };
-    let talked = resumed.as_ref().map(|resumed| resumed.conversation(model.wire())).transpose()?;
+    let wire = model.wire();
+    if let Some(resumed) = &resumed {
+        resumed.fits(wire)?;
+    }
     let given = &session.given;
     let state = given.places.state_dir.as_deref();
-    let expected = resumed.as_ref().map(|resumed| resumed.next);
-    let keeping =
-        Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), expected, &lookup)?;
+    let mark = resumed.as_ref().map(|resumed| resumed.mark);
+    let keeping = Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), mark, &lookup)?;
     if let Some(recorder) = keeping.recorder() {
         session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
     }
-    let talk = Kept { keeping, resumed: resumed.zip(talked) };
+    if let Some(resumed) = &resumed {
+        if keeping.is_not() {
+            output::warning("what follows is not kept: `journal.enabled` is false in your settings");
+        }
+        resumed.show(look.is_some());
+    }
+    let talked = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
+    let talk = Kept { keeping, resumed: resumed.zip(talked), not_there: None };
+    session.engine = talk.notes(session.engine, &session.tasks, (&session.id, &session.seen));
     Play { session, model, provider, others, kinds, options, prompt, form, look, kept: talk }
         .finish(&interrupts)
 }
@@ -230,96 +242,6 @@ struct Play {
     kept: Kept,
 }
 
-/// What is kept of a run, and what it goes on from.
-#[derive(Default)]
-struct Kept {
-    keeping: Journaled,
-    resumed: Option<(Resumed, Conversation)>,
-}
-
-impl Kept {
-    /// The conversation to begin with; what hooks said first is in a new one.
-    fn conversation(&self, model: &dyn Model, first: Option<&str>) -> Conversation {
-        let mut conversation = match &self.resumed {
-            Some((_, talked)) => talked.clone(),
-            None => Conversation::new(model.wire()),
-        };
-        if let Some(first) = first {
-            conversation.say(first);
-            if let Some(keeping) = self.keeping.keeping() {
-                keeping.begins(&conversation);
-            }
-        }
-        conversation
-    }
-
-    /// What a session that goes on says first; a new one is named after it.
-    fn said(&self, words: &str) {
-        if let (Some(keeping), None) = (self.keeping.keeping(), &self.resumed) {
-            keeping.title(words);
-        }
-    }
-
-    /// A loop that keeps what is said.
-    fn keeps(&self, agent: Loop) -> Loop {
-        match self.keeping.keeping() {
-            Some(keeping) => agent.keeper(keeping.clone()),
-            None => agent,
-        }
-    }
-
-    /// Whether there is something to go on with before anybody says a word.
-    fn waits(&self) -> bool {
-        self.resumed.as_ref().is_some_and(|(resumed, _)| resumed.waits())
-    }
-
-    /// Says something to the model, after what was cut off the last time, if something was.
-    async fn play(
-        &mut self,
-        agent: &Loop,
-        handle: &Handle,
-        conversation: &mut Conversation,
-        words: Option<&str>,
-    ) -> Outcome {
-        let resumed = self.resumed.take().map(|(resumed, _)| resumed);
-        if let Some(told) = resumed.as_ref().and_then(Resumed::told) {
-            // A run that has not begun takes it.
-            let _ = handle.post(told);
-        }
-        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.wire()));
-        let Some(cut_off) = cut_off else {
-            return match words {
-                Some(words) => agent.run(conversation, words).await,
-                None => agent.resume(conversation).await,
-            };
-        };
-        // They go in behind the results.
-        if let Some(words) = words {
-            let _ = handle.post(words);
-        }
-        match agent.take_up(conversation, cut_off).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                output::warning(&format!("the last message can't be read and is left out: {error}"));
-                agent.resume(conversation).await
-            }
-        }
-    }
-
-    /// The conversation begins again.
-    fn begins(&self, conversation: &Conversation) {
-        if let Some(keeping) = self.keeping.keeping() {
-            keeping.begins(conversation);
-        }
-    }
-
-    fn ended(&self, why: &Ended) {
-        if let Some(keeping) = self.keeping.keeping() {
-            keeping.ended(why.word());
-        }
-    }
-}
-
 impl Play {
     fn finish(mut self, interrupts: &Interrupts) -> Result<Exit, Usage> {
         if let Some(look) = self.look {
@@ -354,7 +276,9 @@ impl Play {
             hooks: hooks.clone(),
             asker: asker.clone(),
             cwd: workspace.cwd().to_owned(),
+            keeping: kept.keeping(),
         });
+        kept.places(&engine);
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(session::RESULTS_KEPT);
         show.begin(&Facts {
