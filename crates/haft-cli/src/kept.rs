@@ -238,6 +238,11 @@ impl Keeping {
         }
     }
 
+    /// Notes what may come after the end, when nobody needs it any more.
+    pub(crate) fn note_if_open(&self, record: Record) {
+        let _ = self.journal.note(record);
+    }
+
     fn failed(&self, error: &RecordError) {
         if !self.told.swap(true, Ordering::Relaxed) {
             output::warning(&format!(

@@ -134,9 +134,8 @@ impl Writer {
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
             return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
         }
-        if until <= Until::Queued
-            && let Some(trouble) = &queue.trouble
-        {
+        let trouble = queue.trouble.clone().filter(|_| until <= Until::Queued);
+        if let (Until::Idle, Some(trouble)) = (until, &trouble) {
             return Err(trouble.clone());
         }
         queue.bytes += bytes;
@@ -148,7 +147,8 @@ impl Writer {
         if wakes {
             self.shared.wake.notify_one();
         }
-        Ok(receiver)
+        // It is tried all the same: the disk may have room by now, and a conversation has no holes.
+        trouble.map_or(Ok(receiver), Err)
     }
 
     /// Writes what waits, and ends.
@@ -256,9 +256,11 @@ impl Pen {
         if written.is_err() {
             self.unwritten = entries.into_iter().filter(|entry| entry.keeps).collect();
             let bytes: usize = self.unwritten.iter().map(|entry| entry.json.len()).sum();
-            if bytes > QUEUE_BYTES_MAX {
+            if bytes > QUEUE_BYTES_MAX && self.lost.is_none() {
                 self.lost =
                     Some("the journal could not be written for too long; it takes no more".to_owned());
+            }
+            if self.lost.is_some() {
                 self.unwritten.clear();
             }
         }

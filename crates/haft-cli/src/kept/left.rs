@@ -96,7 +96,7 @@ impl Tasks for Noted {
 
     fn finish(&self, task: TaskId, result: ToolResult) {
         self.tasks.finish(task, result);
-        self.keeping.note(Record::TaskEnded { id: task.to_string() });
+        self.keeping.note_if_open(Record::TaskEnded { id: task.to_string() });
     }
 
     fn list(&self) -> Vec<TaskState> {

@@ -18,7 +18,7 @@ use super::args::RunForm;
 use super::hooks::Fired;
 use super::kept::Kept;
 use super::planned::Planned;
-use super::{Play, ended_by_hook, exit, notifying, pool, runtime};
+use super::play::{Play, ended_by_hook, exit, notifying, pool, runtime};
 use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given::Given;
