@@ -13,6 +13,8 @@ use crate::limits::SECRET_CHARS_MIN;
 pub struct Redactor {
     finder: Option<AhoCorasick>,
     names: Vec<String>,
+    /// Finds the same in JSON, where texts are escaped once more.
+    in_json: Option<AhoCorasick>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -28,8 +30,7 @@ impl Redactor {
         for (name, value) in secrets {
             if value.chars().count() >= SECRET_CHARS_MIN {
                 let name = format!("[redacted: {}]", name.replace(['"', '\\'], ""));
-                let json = serde_json::to_string(&value).unwrap_or_default();
-                let json = json[1..json.len() - 1].to_owned();
+                let json = escaped(&value);
                 if json != value {
                     values.push(json);
                     names.push(name.clone());
@@ -43,12 +44,26 @@ impl Redactor {
         }
         let kind = aho_corasick::MatchKind::LeftmostLongest;
         let finder = AhoCorasick::builder().match_kind(kind).build(&values).ok();
-        Redactor { finder, names }
+        let in_json = AhoCorasick::new(values.iter().map(|value| escaped(value))).ok();
+        Redactor { finder, names, in_json }
     }
 
-    /// Whether there is anything to find.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.finder.is_none()
+    /// Takes secrets out of every text of a record, which is JSON without its first brace. Most have none, and are only
+    /// looked through.
+    pub(crate) fn clean_json(&self, json: Vec<u8>) -> Vec<u8> {
+        let Some(in_json) = &self.in_json else { return json };
+        if !in_json.is_match(&json) {
+            return json;
+        }
+        let whole: Vec<u8> = [b"{", &json[..]].concat();
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(&whole) else { return json };
+        // The kind stays first.
+        let kind = fields.remove("is").unwrap_or_default();
+        let mut value = Value::Object(fields);
+        self.clean(&mut value);
+        let rest = value.to_string();
+        let comma = if rest.len() > 2 { "," } else { "" };
+        format!("\"is\":{kind}{comma}{}", &rest[1..]).into_bytes()
     }
 
     /// Takes secrets out of every text.
@@ -63,6 +78,12 @@ impl Redactor {
             _ => {}
         }
     }
+}
+
+/// A text as it stands in JSON.
+fn escaped(text: &str) -> String {
+    let json = serde_json::to_string(text).unwrap_or_default();
+    json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -80,8 +101,13 @@ mod tests {
             named("PIN", "1234"),
         ]);
         let mut value = json!({"KEY1234": ["sk-\"quoted\"", "x sk-\"quoted\"-more y", "1234"], "changes": "{\"a\":\"sk-\\\"quoted\\\"\"}"});
+        let line = |value: &Value| format!("\"is\":\"note\",{}", &value.to_string()[1..]).into_bytes();
+        let cleaned = redactor.clean_json(line(&value));
         redactor.clean(&mut value);
         let clean = json!({"KEY1234": ["[redacted: KEY]", "x [redacted: LONG] y", "1234"], "changes": "{\"a\":\"[redacted: KEY]\"}"});
         assert_eq!(value, clean);
+        assert_eq!(String::from_utf8(cleaned), String::from_utf8(line(&value)));
+        let plain = line(&json!({"text": "nothing of it"}));
+        assert_eq!(redactor.clean_json(plain.clone()), plain);
     }
 }

@@ -33,6 +33,8 @@ pub struct BuiltIns {
     shelf: Shelf,
     #[cfg(feature = "files")]
     continues: Option<String>,
+    #[cfg(feature = "files")]
+    seen: Seen,
     #[cfg(feature = "skills")]
     skill: Skill,
     #[cfg(feature = "web")]
@@ -90,6 +92,13 @@ impl BuiltIns {
         self
     }
 
+    /// What is known of files, shared with who keeps the session.
+    #[cfg(feature = "files")]
+    pub fn seen(mut self, seen: &Seen) -> BuiltIns {
+        self.seen = seen.clone();
+        self
+    }
+
     /// These skills. Without any the tool is there and not offered.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: Skill) -> BuiltIns {
@@ -123,7 +132,7 @@ impl BuiltIns {
         tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
         #[cfg(feature = "files")]
         {
-            let seen = Seen::default().kept_in(&self.shelf, self.continues.as_deref());
+            let seen = self.seen.kept_in(&self.shelf, self.continues.as_deref());
             tools.extend(files(&seen.reads_first(self.reads_first)));
         }
         #[cfg(feature = "planning")]

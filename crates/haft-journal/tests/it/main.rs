@@ -4,3 +4,4 @@
 mod faults;
 mod keeping;
 mod recovery;
+mod sweep;
