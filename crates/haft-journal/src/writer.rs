@@ -117,16 +117,14 @@ impl Writer {
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
             return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
         }
-        if until == Until::Queued
-            && let Some(trouble) = &queue.trouble
-        {
-            return Err(trouble.clone());
-        }
         queue.bytes += bytes;
         queue.jobs.push_back(Waiting { job, bytes, until, done });
+        // Whoever doesn't wait hears of it, and it is tried all the same: a conversation with a hole in it is worse than one
+        // whose end is missing.
+        let trouble = queue.trouble.clone().filter(|_| until == Until::Queued);
         drop(queue);
         self.shared.wake.notify_one();
-        Ok(receiver)
+        trouble.map_or(Ok(receiver), Err)
     }
 
     /// Writes what waits, and ends.

@@ -11,6 +11,8 @@
 //! | I7 | nothing that changes something begins before its intent is safe, or twice, or without a word to the model |
 //! | I8 | what a rule, a hook or the user did not allow, or could not, doesn't begin |
 
+use std::path::PathBuf;
+
 use haft::ToolResult;
 use haft_journal::{Durability, Recovered};
 use serde_json::Value;
@@ -41,7 +43,9 @@ pub(crate) fn begins(world: &World, mark: &str, tool: &str, input: &Value, chang
     if !changes {
         return;
     }
-    if starts > 1 {
+    // A model that was told may do as it likes.
+    let told = world.state().told.contains(mark);
+    if starts > 1 && !told {
         world.broken("I7", format!("{tool} {mark} begins for the {starts}. time"));
     }
     let safe = world.0.plan.durability != Durability::Off;
@@ -138,18 +142,25 @@ pub(crate) fn quiet(world: &World) {
     }
 }
 
+fn files(world: &World, folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(world.0.root.join(folder)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// What a process that died had made is cleaned by age.
+pub(crate) fn died(world: &World) {
+    let left = files(world, "results");
+    world.state().files.extend(left);
+}
+
 /// What is left on the real disk.
 pub(crate) fn left(world: &World) {
-    let files = |folder: &str| {
-        let entries = std::fs::read_dir(world.0.root.join(folder)).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
     let told = world.state().files.clone();
-    let left = files("results").into_iter().filter(|path| !told.contains(path)).count();
+    let left = files(world, "results").into_iter().filter(|path| !told.contains(path)).count();
     if left > 0 {
         world.broken("I3", format!("{left} files are left among the results that nobody was told of"));
     }
-    if !files("outside").is_empty() {
+    if !files(world, "outside").is_empty() {
         world.broken("I4", "something was written outside of the session's folder");
     }
 }

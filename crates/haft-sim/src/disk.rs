@@ -44,7 +44,7 @@ struct Book {
     dead: bool,
     /// It says that it synced, and didn't. (A planted bug.)
     lies: bool,
-    /// What is synced now is synced only for the simulation's own order.
+    /// Whether what is synced now counts: the rest is for the simulation's own order, or comes when the machine likes.
     pretends: bool,
 }
 

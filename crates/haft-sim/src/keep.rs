@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, Content, Output, ToolCall, ToolError, ToolResult};
-use haft_journal::{Block, CallState, Journal, Record, Recovered};
+use haft_journal::{Block, CallState, Durability, Journal, Record, Recovered};
 use haft_provider::run::{CutOff, Keeper};
 use haft_provider::{Tools, Wire};
 use serde_json::Value;
@@ -53,10 +53,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// One operation. Whatever is queued is written when it returns; with it goes whether that worked.
+    /// One operation. Whatever is queued is written when it returns; with it goes whether that worked. Only one that has to
+    /// be `syncs`ed counts as safe from then on: what the journal syncs besides may come at any time, or never.
     pub(crate) fn operation<T>(
         &self,
         what: &str,
+        syncs: bool,
         work: impl FnOnce(&Journal) -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
         let (world, life) = (&self.world, self.life);
@@ -83,13 +85,12 @@ impl Kept {
             world.tell(format!("the disk: {trouble:?}"));
         }
         disk.set(trouble);
+        disk.pretend(!syncs);
         let mut done = work(&self.journal);
-        if done.is_ok() {
-            disk.pretend(true);
-            if let Err(error) = wait(self.journal.settle()) {
-                done = Err(error);
-            }
-            disk.pretend(false);
+        disk.pretend(true);
+        // Also if it failed: what could not be written is tried again, and has been when this returns.
+        if let Err(error) = wait(self.journal.settle()) {
+            done = Err(error);
         }
         if done.is_err() {
             world.state().tally.journal_failures += 1;
@@ -105,7 +106,7 @@ impl Kept {
 
     /// What was kept can't be kept, and the user would be told: a session goes on without.
     fn note(&self, what: &str, record: Record) {
-        let _ = self.operation(what, |journal| journal.note(record));
+        let _ = self.operation(what, false, |journal| journal.note(record));
     }
 
     async fn dawdle(&self, what: &str, mark: &str) {
@@ -130,7 +131,8 @@ impl Recorder for Kept {
             }
             // What is only queued counts as taken, whether or not the disk has it.
             let mut taken = Ok(());
-            let _ = self.operation(&format!("intent {mark}"), |journal| {
+            let syncs = intent.side_effects || self.world.0.plan.durability == Durability::Call;
+            let _ = self.operation(&format!("intent {mark}"), syncs, |journal| {
                 taken = wait(journal.before(intent));
                 taken.clone()
             });
@@ -150,7 +152,8 @@ impl Recorder for Kept {
             self.dawdle("after", mark).await;
             self.world.while_it_lives().await;
             let mut taken = Ok(());
-            let written = self.operation(&format!("outcome {mark}"), |journal| {
+            let syncs = self.world.0.plan.durability == Durability::Call;
+            let written = self.operation(&format!("outcome {mark}"), syncs, |journal| {
                 if !self.world.has(Bug::OutcomeDropped) {
                     taken = wait(journal.after(intent, result));
                 }
@@ -172,7 +175,7 @@ impl Keeper for Kept {
         if self.world.has(Bug::AnsweredTwice) && items.len() > 1 {
             items.extend(items.last().cloned());
         }
-        let _ = self.operation("items", |journal| journal.items(from, &items));
+        let _ = self.operation("items", false, |journal| journal.items(from, &items));
     }
 
     fn replied(&self, turn: u64, items: &[Value]) {
@@ -186,14 +189,10 @@ impl Keeper for Kept {
         }
     }
 
-    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.world.while_it_lives().await;
-            let refused = |journal: &Journal| {
-                journal.refused("main", calls.iter().map(|(call, result)| (call, result)))
-            };
-            let _ = self.operation("refused", refused);
-            let _ = self.operation("settle", |journal| wait(journal.settle()));
+            let _ = self.operation("settle", false, |journal| wait(journal.settle()));
             self.world.while_it_lives().await;
         })
     }
@@ -266,6 +265,7 @@ impl Resumed {
         for started in stray {
             words.push_str(&format!("\n- {started}"));
         }
+        world.state().told.push_str(&words);
         Some(words)
     }
 }

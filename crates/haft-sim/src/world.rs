@@ -149,6 +149,8 @@ pub(crate) struct State {
     pub(crate) noted: BTreeMap<String, usize>,
     /// Files of results that somebody was told of.
     pub(crate) files: BTreeSet<PathBuf>,
+    /// What models were told of work whose outcome nobody knows.
+    pub(crate) told: String,
     pub(crate) dead: bool,
 }
 
