@@ -107,9 +107,11 @@ pub(crate) fn ended(world: &World, items: &[Value]) {
             world.broken("I7", format!("{mark}: its result was noted and is said to be unknown"));
         }
     }
+    let dead = world.state().deaths.clone();
     for (mark, ran) in &ran {
-        // What a worker did, its own conversation says.
-        if ran.changes && !mark.contains('s') && !flat.contains(mark.as_str()) {
+        // What a worker did, its own conversation says, unless that died with it.
+        let told = !mark.contains('s') || (dead.contains(&ran.process) && !noted.contains_key(mark));
+        if ran.changes && told && !flat.contains(mark.as_str()) {
             world.broken("I7", format!("{} {mark} began, and the model has no word of it", ran.tool));
         }
     }

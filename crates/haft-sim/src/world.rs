@@ -152,6 +152,8 @@ pub(crate) struct State {
     /// What models were told of work whose outcome nobody knows.
     pub(crate) told: String,
     pub(crate) dead: bool,
+    /// The processes that died.
+    pub(crate) deaths: BTreeSet<u32>,
 }
 
 impl World {
@@ -238,6 +240,8 @@ impl World {
                 return;
             }
             state.tally.deaths += 1;
+            let process = state.process;
+            state.deaths.insert(process);
             state.process.to_string()
         };
         let part = Dice::of(self.0.seed, &["death", &process]).roll(1_001);
