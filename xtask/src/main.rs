@@ -3,7 +3,7 @@
 //! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
 //! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` and `node` what tests use of those.)
 //!
-//! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
+//! Arguments are matched as slices, not by a parser library: there are eight commands and four flags, and this
 //! program is compiled before anything else can be checked.
 #![expect(
     clippy::print_stdout,
@@ -20,6 +20,7 @@ mod fuzz;
 mod lint;
 mod programs;
 mod prove;
+mod simulate;
 
 mod cargo;
 mod features;
@@ -40,6 +41,7 @@ usage: cargo xtask <command>
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
   prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md
+  simulate --seed N     the story of one seed of the simulator, event by event
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text
 
@@ -74,6 +76,7 @@ enum Command {
     Deny(deny::Advisories),
     Docs(docs::Action),
     Prove { only: Option<String> },
+    Simulate { seed: u64 },
     Bench,
     Help,
 }
@@ -90,6 +93,10 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["prove", "--only", name] if !name.starts_with('-') => {
             Command::Prove { only: Some((*name).to_string()) }
         }
+        ["simulate", "--seed", seed] => match seed.parse() {
+            Ok(seed) => Command::Simulate { seed },
+            Err(_) => return Err(format!("`{seed}` is no seed; a number is accepted")),
+        },
         ["bench"] => Command::Bench,
         ["help" | "--help" | "-h"] => Command::Help,
         [] => return Err("no command given".to_string()),
@@ -103,8 +110,13 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["prove", rest @ ..] => {
             return Err(format!("`prove` accepts `--only NAME`, got `{}`", rest.join(" ")));
         }
+        ["simulate", rest @ ..] => {
+            return Err(format!("`simulate` accepts `--seed N`, got `{}`", rest.join(" ")));
+        }
         [name, ..] => {
-            return Err(format!("no command `{name}`; accepted: test, lint, deny, docs, prove, bench, help"));
+            return Err(format!(
+                "no command `{name}`; accepted: test, lint, deny, docs, prove, simulate, bench, help"
+            ));
         }
     })
 }
@@ -116,6 +128,7 @@ fn run(command: Command) -> Done {
         Command::Deny(advisories) => deny::run(advisories),
         Command::Docs(action) => docs::run(action),
         Command::Prove { only } => prove::run(only.as_deref()),
+        Command::Simulate { seed } => simulate::run(seed),
         Command::Bench => bench::run(),
         Command::Help => {
             print!("{HELP}");
@@ -143,22 +156,25 @@ mod tests {
         accepted("docs --check", Command::Docs(docs::Action::Check));
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
         accepted("prove --only order", Command::Prove { only: Some("order".to_string()) });
+        accepted("simulate --seed 7", Command::Simulate { seed: 7 });
         accepted("--help", Command::Help);
     }
 
     #[test]
     fn a_refusal_says_what_is_accepted() {
         refused("", "no command given");
-        refused("tset", "no command `tset`; accepted: test, lint, deny, docs, prove, bench, help");
+        refused("tset", "no command `tset`; accepted: test, lint, deny, docs, prove, simulate, bench, help");
         refused("test --fast", "`test` takes no arguments, got `--fast`");
         refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
         refused("prove --only", "`prove` accepts `--only NAME`, got `--only`");
+        refused("simulate", "`simulate` accepts `--seed N`, got ``");
+        refused("simulate --seed x", "`x` is no seed; a number is accepted");
         refused("prove --only --x", "`prove` accepts `--only NAME`, got `--only --x`");
     }
 
     #[test]
     fn the_help_names_every_command() {
-        for name in ["test", "lint", "deny", "docs", "prove", "bench", "help"] {
+        for name in ["test", "lint", "deny", "docs", "prove", "simulate", "bench", "help"] {
             assert!(HELP.contains(&format!("\n  {name} ")), "`{name}` is missing");
         }
     }

@@ -16,6 +16,7 @@ const RULES: &[Rule] = &[
     started_processes,
     forgotten_test_modules,
     readme_commands,
+    named_tests,
     opening_lines,
     long_files,
 ];
@@ -134,6 +135,36 @@ fn readme_commands(files: &[File]) -> Vec<String> {
     };
     let missing = README_COMMANDS.into_iter().filter(|command| !readme.text.contains(command));
     missing.map(|command| format!("README.md: does not name the command `{command}`")).collect()
+}
+
+/// Pages that say which test shows what.
+const TEST_PAGES: [&str; 2] = ["docs/reliability.md", "docs/proof/faults.md"];
+
+/// A test that a page names is there. It is named with its module, `flood::a_flood_costs_no_memory`; which crate has it is
+/// said beside it, for people.
+fn named_tests(files: &[File]) -> Vec<String> {
+    let tests: std::collections::BTreeSet<&str> = rust(files).flat_map(|file| functions(&file.text)).collect();
+    let pages = files.iter().filter(|file| TEST_PAGES.contains(&file.path.as_str()));
+    each_line(pages, |line| {
+        let quoted = line.split('`').skip(1).step_by(2);
+        let mut named = quoted.filter_map(|words| words.rsplit_once("::")).map(|(_, test)| test);
+        let missing = named.find(|test| is_name(test) && !tests.contains(test))?;
+        Some(format!("there is no test `{missing}`"))
+    })
+}
+
+/// Whether this can be a test's name, and no module, type or pattern.
+fn is_name(text: &str) -> bool {
+    text.contains('_') && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
+}
+
+/// The names of the functions in a file.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+        line.split(['(', '<']).next()
+    })
 }
 
 /// A source file opens with what it is for.
@@ -291,6 +322,15 @@ mod tests {
         check(readme_commands, &[("README.md", "cargo xtask test\ncargo run -- run")], &[]);
         check(readme_commands, &[("README.md", "cargo xtask test")], &["README.md"]);
         check(readme_commands, &[("docs/README.md", "cargo xtask test, cargo xtask prove")], &["README.md"]);
+    }
+
+    #[test]
+    fn tests_that_a_page_names_are_there() {
+        let code = ("crates/a/tests/it/b.rs", "#[test]\nfn it_holds() {}\n    async fn it_lasts<T>() {}");
+        let page = |text: &'static str| ("docs/reliability.md", text);
+        check(named_tests, &[code, page("| 1 | `b::it_holds`; `b::it_lasts` | `b::tests` `Vec::new` `b::…` |")], &[]);
+        check(named_tests, &[code, page("a\n| 1 | `b::it_holds` | `b::it_held` |")], &["docs/reliability.md:2"]);
+        check(named_tests, &[code, ("docs/other.md", "`b::it_held`")], &[]);
     }
 
     #[test]

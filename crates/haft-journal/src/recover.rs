@@ -32,7 +32,8 @@ pub struct Recovered {
     pub reply: Option<Vec<Value>>,
     /// Calls of the turn that was cut off, by id.
     pub calls: BTreeMap<String, CallState>,
-    /// Calls that changed something in a turn whose message was never whole: told to the model, in order.
+    /// Calls of which the model will have no result, since their message was never whole or a worker made them: those that
+    /// may have changed something are told to it, in order.
     pub stray: Vec<Started>,
     /// Where the main agent was, if it had moved.
     pub moved: Moved,
@@ -77,6 +78,8 @@ pub struct Started {
     pub effects: String,
     /// What became of the files that it named.
     pub files: Vec<(PathBuf, Touched)>,
+    /// How it ended, as one word, where that is known and its result still has nobody to go to.
+    pub ended: Option<String>,
 }
 
 /// What became of a file since a call began.
@@ -121,19 +124,28 @@ impl Started {
             };
             (before.path.clone(), touched)
         });
-        Started { tool: intent.tool.clone(), effects: intent.effects.clone(), files: files.collect() }
+        let (tool, effects) = (intent.tool.clone(), intent.effects.clone());
+        Started { tool, effects, files: files.collect(), ended: None }
     }
 }
 
 impl fmt::Display for Started {
     /// What the model is told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} was started, and the session was cut off before its result was recorded: its outcome is unknown. It was not \
-             run again. It declared: {}.",
-            self.tool, self.effects
-        )?;
+        match &self.ended {
+            None => write!(
+                f,
+                "{} was started, and the session was cut off before its result was recorded: its outcome is unknown. It was \
+                 not run again. It declared: {}.",
+                self.tool, self.effects
+            )?,
+            Some(how) => write!(
+                f,
+                "{} was run to its end ({how}), and the session was cut off before you had its result. It was not run again. \
+                 It declared: {}.",
+                self.tool, self.effects
+            )?,
+        }
         for (path, touched) in &self.files {
             write!(f, " `{}` {touched}.", path.display())?;
         }
@@ -266,8 +278,13 @@ impl Recovered {
                 _ => CallState::Unknown(Started::of(&intent)),
             };
             if intent.agent != MAIN || self.reply.is_none() {
-                if let CallState::Unknown(started) = state {
-                    self.stray.push(started);
+                match state {
+                    CallState::Unknown(started) => self.stray.push(started),
+                    CallState::Finished { error, .. } if intent.changes => {
+                        let ended = Some(error.unwrap_or_else(|| "ok".to_owned()));
+                        self.stray.push(Started { ended, ..Started::of(&intent) });
+                    }
+                    _ => {}
                 }
                 continue;
             }

@@ -159,6 +159,7 @@ impl Loop {
     /// results for all calls in it.
     pub async fn run(&self, conversation: &mut Conversation, prompt: &str) -> Outcome {
         let mut run = self.begin(conversation);
+        run.put_posted();
         let ended = match run.say(prompt).await {
             Some(ended) => ended,
             None => run.go().await,
@@ -169,11 +170,14 @@ impl Loop {
     /// Runs on without a word of the user: a conversation whose last results wait for the model.
     pub async fn resume(&self, conversation: &mut Conversation) -> Outcome {
         let mut run = self.begin(conversation);
+        run.put_posted();
         let ended = run.go().await;
         run.end(ended)
     }
 
     /// Goes on with a message whose calls were not all answered: those without a result are run, then the model is asked.
+    /// What was [posted](Handle::post) before goes in with the results, and is kept with them: whoever is told of what an
+    /// earlier process left half done is told whatever happens next.
     ///
     /// # Errors
     /// The items are no message of this wire; nothing was changed.
@@ -337,6 +341,14 @@ impl Run<'_> {
         self.words.push(words.to_owned());
     }
 
+    /// Puts in what others than the user said.
+    fn put_posted(&mut self) {
+        for text in self.with.handle.take_posted() {
+            self.put(&text);
+            self.with.tell(|| RunEvent::Said(text));
+        }
+    }
+
     /// Tells the keeper what the conversation has from here on.
     fn keep_from(&self, from: usize) {
         if let Some(keeper) = &self.with.keeper {
@@ -370,7 +382,8 @@ impl Run<'_> {
         let results = calls.iter().filter_map(|call| known(call).cloned().or_else(|| ran.next())).collect();
         let mut reply = Reply::nothing(wire, Stop::Calls).with_message(message);
         reply.items = cut_off.items;
-        self.answer(&mut reply, &tools, calls, results, None).await;
+        let posted = self.with.handle.take_posted();
+        self.answer(&mut reply, &tools, calls, results, None, posted).await;
         Ok(self.next(&reply, true, halt))
     }
 
@@ -385,10 +398,7 @@ impl Run<'_> {
                     return ended;
                 }
             }
-            for text in self.with.handle.take_posted() {
-                self.put(&text);
-                self.with.tell(|| RunEvent::Said(text));
-            }
+            self.put_posted();
             if let Some(limit) = self.limit() {
                 return Ended::Limit(limit);
             }
@@ -512,7 +522,7 @@ impl Run<'_> {
             _ => None,
         };
         let is_kept = !reply.items().is_empty();
-        self.answer(&mut reply, &tools, pushed, results, cut).await;
+        self.answer(&mut reply, &tools, pushed, results, cut, Vec::new()).await;
         self.next(&reply, is_kept, halt)
     }
 
@@ -607,7 +617,7 @@ impl Run<'_> {
     }
 
     /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why calls were
-    /// cancelled, where it wasn't the user.
+    /// cancelled, where it wasn't the user; `posted` goes in with them.
     async fn answer(
         &mut self,
         reply: &mut Reply,
@@ -615,6 +625,7 @@ impl Run<'_> {
         pushed: Vec<ToolCall>,
         results: Vec<ToolResult>,
         cut: Option<&str>,
+        posted: Vec<String>,
     ) {
         let extra = match results.is_empty() {
             true => None,
@@ -635,7 +646,12 @@ impl Run<'_> {
             self.conversation.answer(reply.message().answer_or(&results, Some(tools), instead));
             self.conversation.remember(&results);
         }
+        posted.iter().for_each(|text| self.conversation.say(text));
         self.keep_from(before);
+        for text in posted {
+            self.words.push(text.clone());
+            self.with.tell(|| RunEvent::Said(text));
+        }
         if let Some(extra) = extra {
             self.put(&extra);
         }

@@ -64,6 +64,8 @@ struct Book {
     appends: usize,
     /// Fails at this append, after half of it.
     fail_append: Option<usize>,
+    /// Fails at every append, after half of it.
+    full: bool,
     fail_sync: bool,
     fail_cut: bool,
 }
@@ -72,7 +74,7 @@ impl Disk for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         book.appends += 1;
-        if book.fail_append == Some(book.appends) {
+        if book.full || book.fail_append == Some(book.appends) {
             book.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
@@ -126,6 +128,33 @@ async fn a_full_disk_fails_that_note_and_the_next_may_go() {
         assert_eq!((kept.records.len(), kept.damage.len(), kept.torn), (3, 0, false), "append {failing}");
         assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2]);
     }
+}
+
+/// What was noted while the disk was full is there once it has room: nobody finds a conversation with a hole in it.
+#[tokio::test]
+async fn nothing_is_missing_after_a_full_disk_has_room_again() {
+    let disk = Faulty::default();
+    let journal = on(&disk);
+    journal.settle().await.unwrap();
+    disk.0.lock().unwrap().full = true;
+    journal.note(note("first")).unwrap();
+    assert!(journal.settle().await.is_err(), "who waits is told");
+    assert!(journal.note(note("second")).is_err(), "who doesn't is told the next time");
+    assert!(journal.note(note("third")).is_err());
+    disk.0.lock().unwrap().full = false;
+    journal.settle().await.unwrap();
+    drop(journal);
+    let kept = kept(&disk);
+    let words: Vec<&str> = kept
+        .records
+        .iter()
+        .filter_map(|one| match &one.record {
+            Record::Note { text } if text != "turn" => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(words, ["first", "second", "third"]);
+    assert_eq!((kept.damage.len(), kept.torn), (0, false));
 }
 
 #[tokio::test]

@@ -115,6 +115,35 @@ async fn each_call_is_finished_to_be_run_or_unknown() {
     assert_eq!(started.files[0].1, Touched::Same);
 }
 
+/// The message that asked for it was never whole, or a worker made the call: its result has nobody to go to, and the model
+/// would do it again.
+#[tokio::test]
+async fn what_was_finished_and_has_no_result_to_go_to_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("list.txt");
+    std::fs::write(&file, "").unwrap();
+    let calls = vec![call("1", "append", json!({"path": file})), call("2", "look", json!({}))];
+    let whole = session(folder.path(), calls).await;
+    let mut never_whole = whole.clone();
+    let reply = never_whole.records.iter().position(|one| matches!(one.record, Record::Reply { .. }));
+    never_whole.records.remove(reply.unwrap());
+    let mut by_worker = whole.clone();
+    for one in &mut by_worker.records {
+        match &mut one.record {
+            Record::Intent(intent) => intent.agent = "worker".to_owned(),
+            Record::Outcome(outcome) => outcome.agent = "worker".to_owned(),
+            _ => {}
+        }
+    }
+    for kept in [never_whole, by_worker] {
+        let recovered = Recovered::of(&kept);
+        assert!(recovered.calls.is_empty(), "{recovered:?}");
+        let [told] = &recovered.stray[..] else { panic!("{recovered:?}") };
+        let words = told.to_string();
+        assert!(words.contains("was run to its end (ok)") && words.contains("list.txt"), "{words}");
+    }
+}
+
 #[tokio::test]
 async fn items_end_a_turn() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,6 +38,16 @@ fn a_bad_rule_is_told_with_line_and_column() {
     assert!(room.error().chars().count() < 500, "what is long is cut");
 }
 
+/// A file that somebody is just writing has no fewer rules: it has none that count, and nothing starts with it.
+#[test]
+fn a_file_of_rules_that_is_half_written_is_an_error_at_every_byte() {
+    let text = r#"{"permissions": {"deny": ["Bash", "Read(./secret/**)"], "allow": ["Write"]}}"#;
+    for end in 1..text.len() {
+        let error = Room::new().with("config/settings.json", &text[..end]).error();
+        assert!(error.contains("settings.json:1:"), "cut at {end}: {error}");
+    }
+}
+
 /// Hooks of a file that isn't trusted don't run; what is wrong with them is told all the same.
 #[test]
 fn a_matcher_and_an_if_that_can_not_be_read_are_told_with_line_and_column() {

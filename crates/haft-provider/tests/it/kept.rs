@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::{BoxFuture, Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
-use haft_provider::run::{CutOff, Keeper, Loop};
+use haft_provider::run::{CutOff, Ended, Handle, Keeper, Loop};
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::{Conversation, Wire};
 use serde_json::Value;
@@ -102,6 +102,40 @@ async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_agai
         assert_eq!(conversation.items().len(), whole.items().len(), "{wire:?}");
         let text = serde_json::to_string(conversation.items()).unwrap();
         assert_eq!(text.matches("known").count(), 1, "{wire:?}: {text}");
+    }
+}
+
+/// What an earlier process left half done is told once: with the results, and also if the user interrupts at once.
+#[tokio::test]
+async fn what_was_posted_before_is_kept_with_the_results() {
+    for wire in WIRES {
+        let (engine, _) = counting();
+        let book = Arc::new(Book::default());
+        let mut whole = Conversation::new(wire);
+        Loop::new(engine, model(wire)).keeper(book.clone()).run(&mut whole, "go").await;
+        let first = book.replies.lock().unwrap()[0].clone();
+        for taken_up in [true, false] {
+            let (engine, _) = counting();
+            let (book, handle) = (Arc::new(Book::default()), Handle::new());
+            let agent = Loop::new(engine, model(wire)).keeper(book.clone()).handle(handle.clone());
+            let mut conversation = Conversation::new(wire);
+            conversation.say("go");
+            book.items(0, conversation.items());
+            handle.post("something was left half done").unwrap();
+            handle.interrupt();
+            let outcome = match taken_up {
+                true => {
+                    let cut_off = CutOff { items: first.clone(), results: Vec::new() };
+                    agent.take_up(&mut conversation, cut_off).await.unwrap()
+                }
+                false => agent.resume(&mut conversation).await,
+            };
+            assert_eq!(outcome.ended, Ended::Interrupted, "{wire:?}");
+            let kept = book.items.lock().unwrap();
+            assert_eq!(*kept, conversation.items(), "{wire:?}");
+            let text = serde_json::to_string(&*kept).unwrap();
+            assert_eq!(text.matches("half done").count(), 1, "{wire:?}, taken up: {taken_up}: {text}");
+        }
     }
 }
 

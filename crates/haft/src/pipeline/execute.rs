@@ -165,8 +165,28 @@ async fn recorded_after(
 ) -> Option<Result<Result<(), RecordError>, String>> {
     let moved = cx.moved();
     let intent = intent(opened, opened.prepared.as_ref()?, cx, &moved);
+    let unclaimed = Unclaimed(Some(result));
     let noted = within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, result))).await;
+    unclaimed.claim();
     noted.map(|noted| noted.map_err(|_| String::new()))
+}
+
+/// A result that nobody has yet. Should it be dropped while it waits to be recorded, its file goes with it: nobody will be
+/// told where it is.
+struct Unclaimed<'a>(Option<&'a ToolResult>);
+
+impl Unclaimed<'_> {
+    fn claim(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unclaimed<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.and_then(ToolResult::offloaded_to) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.

@@ -5,10 +5,12 @@
 
 mod agents;
 mod background;
+mod bombs;
 mod busy;
 mod contract;
 mod dispatch;
 mod execution;
+mod masses;
 mod misuse;
 mod panics;
 mod permission;

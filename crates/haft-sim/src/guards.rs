@@ -1,0 +1,215 @@
+//! What stands between a model and a tool, and fails: hooks, rules and the user.
+
+use std::time::Duration;
+
+use haft::hooks::{After, BatchHook, Before, HookBatch, HookCall, HookError, OnFailure, PostHook, PreHook};
+use haft::ports::{Answer, Approval, Asker, Authorizer, Because, Request, Ruling, UserQuestion};
+use haft::{AnyTool, BoxFuture, Content, Output, Permissions, ToolResult};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::dice::Dice;
+use crate::plan::Bug;
+use crate::tools::{PANIC, mark_of};
+use crate::world::World;
+
+/// How long a hook may take.
+const HOOK_TIME: Duration = Duration::from_secs(2);
+
+impl World {
+    /// From now on this call must not begin.
+    fn bars(&self, mark: &str, why: &'static str) {
+        if !self.is_dead() {
+            self.state().barred.insert(mark.to_owned(), why);
+        }
+    }
+}
+
+/// Hooks before and after calls.
+#[derive(Clone)]
+pub(crate) struct SimHook(pub(crate) World);
+
+impl PreHook for SimHook {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(async move {
+            let (world, mark) = (&self.0, mark_of(call.input));
+            let mut dice = Dice::of(world.0.seed, &["pre", mark]);
+            if dice.chance(30) {
+                sleep(Duration::from_millis(dice.roll(1_500))).await;
+            }
+            match dice.roll(28) {
+                0 => {
+                    world.bars(mark, "a hook blocked it");
+                    Ok(Before::block("not today"))
+                }
+                1 => {
+                    world.bars(mark, "a hook failed");
+                    Err(HookError::new("the hook is broken"))
+                }
+                2 => {
+                    world.bars(mark, "a hook took too long");
+                    std::future::pending().await
+                }
+                3 => {
+                    world.bars(mark, "a hook panicked");
+                    std::panic::panic_any(PANIC.to_owned())
+                }
+                4 => {
+                    world.bars(mark, "a hook made its input senseless");
+                    Ok(Before::rewrite(json!({"t": 5, "v": "x"})))
+                }
+                5 | 6 if call.input["v"] != 77 => Ok(Before::rewrite(json!({"t": mark, "v": 77}))),
+                7 => Ok(Before::inject("a word of a hook")),
+                _ => Ok(Before::go_on()),
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        HOOK_TIME
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        if self.0.has(Bug::HooksFailOpen) { OnFailure::Continue } else { OnFailure::Block }
+    }
+}
+
+impl PostHook for SimHook {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall<'a>,
+        _: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(async move {
+            let mark = mark_of(call.input);
+            let mut dice = Dice::of(self.0.0.seed, &["post", mark]);
+            match dice.roll(28) {
+                0 => Err(HookError::new("the hook is broken")),
+                1 => std::future::pending().await,
+                2 => std::panic::panic_any(PANIC.to_owned()),
+                3 => {
+                    let output = Output::new(vec![Content::text(format!("ran {mark}, says a hook"))]);
+                    Ok(After { output: Some(output), ..After::default() })
+                }
+                4 => Ok(After { context: vec!["a word of a hook".to_owned()], ..After::default() }),
+                5 => Ok(After { stop: Some("a hook has seen enough".to_owned()), ..After::default() }),
+                _ => Ok(After::default()),
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        HOOK_TIME
+    }
+}
+
+impl BatchHook for SimHook {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(async move {
+            let last = batch.results.last().and_then(ToolResult::input).map(mark_of).unwrap_or("?");
+            let mut dice = Dice::of(self.0.0.seed, &["batch", last]);
+            match dice.roll(20) {
+                0 => Err(HookError::new("the hook is broken")),
+                1 => std::future::pending().await,
+                2 => std::panic::panic_any(PANIC.to_owned()),
+                _ => Ok(After::default()),
+            }
+        })
+    }
+
+    fn timeout(&self) -> Duration {
+        HOOK_TIME
+    }
+}
+
+/// Rules that fail.
+pub(crate) struct SimRules {
+    pub(crate) world: World,
+    pub(crate) rules: Permissions,
+}
+
+impl Authorizer for SimRules {
+    fn judge(&self, request: &Request<'_>) -> Ruling {
+        let mark = mark_of(request.input);
+        let mut dice = Dice::of(self.world.0.seed, &["rules", mark]);
+        match dice.roll(20) {
+            0 => {
+                self.world.bars(mark, "the rules could not be read");
+                match self.world.has(Bug::RulesFailOpen) {
+                    true => Ruling::Allow(Because::by("nobody")),
+                    false => std::panic::panic_any(PANIC.to_owned()),
+                }
+            }
+            1 => {
+                self.world.bars(mark, "a rule denies it");
+                Ruling::Deny(Because::by("a rule of the simulation"))
+            }
+            _ => self.rules.judge(request),
+        }
+    }
+
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+        self.rules.hides(name, tool)
+    }
+}
+
+/// A user who may not be there.
+pub(crate) struct SimUser(pub(crate) World);
+
+impl Asker for SimUser {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let (world, mark) = (&self.0, mark_of(&approval.input));
+            world.tell(format!("{mark} asks"));
+            let mut dice = Dice::of(world.0.seed, &["user", mark]);
+            sleep(Duration::from_millis(dice.roll(4_000))).await;
+            let yes = |input: Value| {
+                if !world.is_dead() {
+                    world.state().approved.push((mark.to_owned(), input));
+                }
+            };
+            let no = |answer: Answer| {
+                world.bars(mark, "the user did not say yes");
+                if world.has(Bug::NoMeansYes) { Answer::Once } else { answer }
+            };
+            match dice.roll(10) {
+                0 => no(Answer::No),
+                1 | 2 => no(Answer::NoBecause("I don't like it".to_owned())),
+                3 => {
+                    world.bars(mark, "the question could not be asked");
+                    std::panic::panic_any(PANIC.to_owned())
+                }
+                4 => {
+                    // Nobody is there for an hour.
+                    sleep(Duration::from_secs(3_600)).await;
+                    no(Answer::NoBecause("I was away".to_owned()))
+                }
+                5 if approval.input["v"] != 88 => {
+                    let edited = json!({"t": mark, "v": 88});
+                    yes(edited.clone());
+                    Answer::Edit(edited)
+                }
+                _ => {
+                    yes(approval.input.clone());
+                    Answer::Once
+                }
+            }
+        })
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { None })
+    }
+}

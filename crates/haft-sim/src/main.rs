@@ -1,0 +1,34 @@
+//! `cargo xtask simulate --seed N`: tells the story of a seed.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to its terminal")]
+
+use std::process::ExitCode;
+
+use haft_sim::{Bug, simulate};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (seed, bug) = match parse(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(wanted) => wanted,
+        Err(text) => {
+            eprintln!("error: {text}\n\nusage: cargo xtask simulate --seed N [--bug NAME]");
+            return ExitCode::from(2);
+        }
+    };
+    let story = simulate(seed, bug);
+    print!("{}", story.text());
+    if story.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parse(args: &[&str]) -> Result<(u64, Option<Bug>), String> {
+    let (seed, bug) = match args {
+        ["--seed", seed] => (seed, None),
+        ["--seed", seed, "--bug", bug] => (seed, Some(bug)),
+        _ => return Err(format!("`--seed N` is accepted, got `{}`", args.join(" "))),
+    };
+    let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed; a number is accepted"))?;
+    let bug = bug.map(|name| {
+        let found = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == **name);
+        found.ok_or_else(|| format!("no bug `{name}`; there are: {:?}", Bug::ALL))
+    });
+    Ok((seed, bug.transpose()?))
+}
