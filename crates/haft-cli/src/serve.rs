@@ -27,6 +27,7 @@ mod results;
 mod views;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use haft::env::HAFT_MCP_SERVER;
@@ -49,8 +50,9 @@ use crate::interrupt::Interrupts;
 use crate::session::{self, Joining, Lent, Pool, Warnings};
 use crate::{Exit, Usage, hooks, output, turn};
 
-/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills.
-const STDIO_GRACE: Duration = Duration::from_millis(1_500);
+/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
+/// have to end as well.
+const STDIO_GRACE: Duration = Duration::from_secs(1);
 /// How long after the start lists wait for servers that are still being connected.
 const LISTS_WAIT: Duration = Duration::from_secs(2);
 
@@ -66,7 +68,13 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         let pool = pool(views.default(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
         let lists_wait_until = Instant::now() + args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
-        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed, lists_wait_until });
+        let shared = Arc::new(Shared {
+            calls,
+            pool: pool.clone(),
+            passed,
+            lists_wait_until,
+            said_missing: AtomicBool::new(false),
+        });
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));

@@ -17,7 +17,8 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-use super::exchange::{Asker, Exchange};
+use super::asker::Asker;
+use super::exchange::Exchange;
 use super::gate::{Gate, Rates, Refused};
 use super::http::{Http, Resource, WELL_KNOWN};
 use super::newcomers::{Connection, Connections, NoRoom};
@@ -184,16 +185,18 @@ impl Desk {
         }
         let from = from.map_or("-".to_owned(), |from| from.ip().to_string());
         let principal = self.gate.principal(request.headers(), &from).await?;
-        known.settle(principal.as_ref().map(|principal| &*principal.name)).map_err(|no_room| match no_room {
-            NoRoom::Full => Refused::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "there are too many connections; try again later",
-            ),
-            NoRoom::Share => Refused::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                format!("you have {} connections already; close one", self.connections_each),
-            ),
-        })?;
+        known.settle(principal.as_ref().map(|principal| &*principal.name)).map_err(
+            |no_room| match no_room {
+                NoRoom::Full => Refused::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "there are too many connections; try again later",
+                ),
+                NoRoom::Share => Refused::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    format!("you have {} connections already; close one", self.connections_each),
+                ),
+            },
+        )?;
         self.gate.count(principal.as_ref().map_or(&from, |principal| &principal.name))?;
         let (parts, body) = request.into_parts();
         let asker = Asker { principal, headers: parts.headers };

@@ -240,9 +240,7 @@ impl Session {
             Wish::GetPrompt { name, arguments } => {
                 Outcome::Prompt(offer.prompt(GetPrompt { name, arguments, peer, cancel }).await?)
             }
-            Wish::Complete(complete) => {
-                Outcome::Completion(wanted(offer.complete(complete), &cancel).await?)
-            }
+            Wish::Complete(complete) => Outcome::Completion(wanted(offer.complete(complete), &cancel).await?),
             Wish::SetLevel(level) => {
                 self.level.store(level as u8, Ordering::Relaxed);
                 Outcome::Done
@@ -492,10 +490,7 @@ impl Drop for Watches<'_> {
 }
 
 /// What changes nothing has nothing to put in order: it ends where it stands once nobody wants it.
-async fn wanted<T>(
-    work: impl Future<Output = Result<T, Refusal>>,
-    cancel: &Cancel,
-) -> Result<T, Refusal> {
+async fn wanted<T>(work: impl Future<Output = Result<T, Refusal>>, cancel: &Cancel) -> Result<T, Refusal> {
     tokio::select! {
         biased;
         done = work => done,

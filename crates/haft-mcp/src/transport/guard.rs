@@ -13,8 +13,8 @@ use std::time::Duration;
 use haft::{BoxFuture, Cancel, Cause};
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, GetExtensions as _, NumberOrString,
-    RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, GetExtensions as _,
+    NumberOrString, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
 };
 use rmcp::transport::Transport;
 use serde_json::Value;

@@ -150,7 +150,9 @@ async fn an_answer_to_something_else_ends_its_call() {
             _ => match message["params"]["arguments"]["what"].as_str() {
                 Some("number") => vec![json!({"jsonrpc": "2.0", "id": 99999, "result": {"content": []}})],
                 Some("text") => vec![json!("nothing")],
-                _ => vec![json!({"jsonrpc": "2.0", "id": message["id"].to_string(), "result": {"content": [{"type": "text", "text": "ok"}]}})],
+                _ => vec![
+                    json!({"jsonrpc": "2.0", "id": message["id"].to_string(), "result": {"content": [{"type": "text", "text": "ok"}]}}),
+                ],
             },
         });
         let mut config = ServerConfig::new("h", Transport::http(streamable(fake, as_event).await));
@@ -159,7 +161,10 @@ async fn an_answer_to_something_else_ends_its_call() {
         for what in ["number", "text"] {
             let words = room.failure("mcp__h__t", json!({"what": what})).await;
             assert!(!words.contains("took longer"), "as event: {as_event}, {what}: {words}");
-            assert!(as_event || words.contains("answered with something senseless: its answer is"), "{words}");
+            assert!(
+                as_event || words.contains("answered with something senseless: its answer is"),
+                "{words}"
+            );
         }
         // Some turn numbers into texts, which is meant.
         assert_eq!(room.text("mcp__h__t", json!({})).await, "ok");
