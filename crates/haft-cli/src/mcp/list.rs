@@ -230,10 +230,12 @@ fn table(rows: &[Row]) -> String {
     };
     let names = width(&|row| row.name.clone(), NAME_WIDTH_MAX);
     let states = width(&|row| row.state_words(), STATE_WIDTH_MAX);
+    let scopes = width(&|row| row.scope.clone(), NAME_WIDTH_MAX);
     let mut text = String::new();
     for row in rows {
         let (marker, name, state) = (row.marker(), &row.name, one_line(&row.state_words()));
-        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {:12} {}", row.scope, row.target);
+        let (scope, target) = (&row.scope, &row.target);
+        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {scope:scopes$}   {target}");
         if let Some(reason) = &row.reason {
             let _ = writeln!(text, "  {:names$}   {}", "", one_line(reason));
         }

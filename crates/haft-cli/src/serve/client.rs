@@ -42,8 +42,11 @@ pub(super) struct Common {
     pub(super) calls: Calls,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
-    /// Until then a list waits for servers that are still being connected: some clients ask once and never again.
-    pub(super) lists_wait_until: Instant,
+    /// For how long after the first of them lists wait for servers that are still being connected: some clients ask once and
+    /// never again.
+    pub(super) lists_wait: Duration,
+    /// When the first was asked for. What the program did before costs no server its time.
+    pub(super) first_list: OnceLock<Instant>,
     /// Whether it was said that a list did not wait long enough.
     pub(super) said_missing: AtomicBool,
 }
@@ -167,11 +170,14 @@ impl Client {
     /// Waits, for the while that lists may, until of each server it is known whether it can be used.
     async fn servers_known(&self) {
         let Some(pool) = &self.common.pool else { return };
-        let left = self.common.lists_wait_until.saturating_duration_since(Instant::now());
-        if left.is_zero() || pool.servers().iter().all(Server::is_settled) {
+        let first = *self.common.first_list.get_or_init(Instant::now);
+        if pool.servers().iter().all(Server::is_settled) {
             return;
         }
-        pool.servers().settled(left).await;
+        let left = (first + self.common.lists_wait).saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            pool.servers().settled(left).await;
+        }
         self.common.say_missing(pool);
         // The list that is asked for says it; others are told.
         if let Some(registry) = pool.registry() {

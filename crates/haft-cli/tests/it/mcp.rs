@@ -302,7 +302,8 @@ fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
     );
     room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
     let off = room.say(&["mcp", "list"]);
-    assert!(off.stdout.contains("– f   turned off by"), "{off:?}");
+    assert!(off.stdout.starts_with("– f   not used   project   "), "{off:?}");
+    assert!(off.stdout.contains("\n      turned off by "), "{off:?}");
 }
 
 /// One of the workspace can touch what the session may, and no more.
