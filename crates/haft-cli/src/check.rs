@@ -11,11 +11,14 @@ use crate::session::Session;
 use crate::{Exit, Usage, call, output, session};
 
 pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { engine, policy, .. } = session::look(common)?;
+    let Session { engine, policy, links, .. } = session::look(common)?;
     let input = call::input(args.input.as_deref())?;
     let input: Value =
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;
-    let explained = policy.check(&engine, &args.tool, &input).map_err(|error| Usage(error.to_string()))?;
+    let servers: Vec<&str> =
+        links.planned.servers.iter().map(|planned| planned.server.name.as_str()).collect();
+    let explained = policy.check_among(&engine, &servers, &args.tool, &input);
+    let explained = explained.map_err(|error| Usage(error.to_string()))?;
     let (text, reader) = match args.output {
         Form::Text => (explained.to_string(), Reader::Sampler),
         Form::Json => (serde_json::to_string(&explained).expect("it has text keys"), Reader::Whole),

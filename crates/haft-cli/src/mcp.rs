@@ -7,6 +7,7 @@
 //! | [`edit`] | `add`, `add-json`, `remove`: changes to files of servers |
 //! | [`approve`], [`prompt`] | the user's yes to servers of a workspace and to what they offer, here and in a run |
 //! | [`approvals`], [`logs`] | what is kept of both in the state folder |
+//! | [`secrets`] | what of a server is not shown |
 //! | [`sign_in`] | `login` and `logout` |
 //! | [`sample`] | a server asks the model, with the user's yes |
 //!
@@ -20,6 +21,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod prompt;
 pub(crate) mod sample;
+pub(crate) mod secrets;
 mod sign_in;
 
 use std::path::Path;
@@ -86,7 +88,11 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
         output::say(&format!("nothing is kept of `{}`: it has not complained here", args.server));
         return Ok(Exit::Done);
     };
-    let text = visible(&String::from_utf8_lossy(&kept));
+    // What a server was given it may have printed.
+    let planned = session::inspect(common)?.links.planned;
+    let given = planned.find(&args.server).map(|planned| secrets::given(&planned.server)).unwrap_or_default();
+    let text = secrets::hidden(&String::from_utf8_lossy(&kept), &given);
+    let text = visible(&text);
     Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
 }
 
@@ -124,7 +130,7 @@ fn transport_word(server: &Server) -> &'static str {
     }
 }
 
-/// A command line as it is written, or an address without its secrets.
+/// A command line as it is written, or an address; without what looks like a secret.
 fn target(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio { command, args, .. } => {
@@ -132,35 +138,12 @@ fn target(server: &Server) -> String {
                 true => format!("{word:?}"),
                 false => word.clone(),
             };
-            let words: Vec<String> = std::iter::once(command).chain(args).map(quoted).collect();
+            let args = secrets::masked(args);
+            let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
             one_line(&words.join(" "))
         }
-        Transport::Remote { url, .. } => one_line(&without_secrets(url)),
+        Transport::Remote { url, .. } => one_line(&secrets::without_secrets(url)),
     }
-}
-
-/// An address without what lets somebody in: no user and password, and no values of its query. Variables stay.
-pub(crate) fn without_secrets(url: &str) -> String {
-    let (start, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
-    };
-    let (rest, fragment) = rest.split_once('#').map_or((rest, ""), |(rest, _)| (rest, "#…"));
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
-    let authority = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => authority.to_owned(),
-    };
-    let pair = |pair: &str| match pair.split_once('=') {
-        Some((_, value)) if value.is_empty() || (value.starts_with("${") && value.ends_with('}')) => {
-            pair.to_owned()
-        }
-        Some((name, _)) => format!("{name}=…"),
-        None => "…".to_owned(),
-    };
-    let query = query.map(|query| format!("?{}", query.split('&').map(pair).collect::<Vec<_>>().join("&")));
-    format!("{start}{authority}{path}{}{fragment}", query.unwrap_or_default())
 }
 
 /// Everything that an approval of a server is about, as rows of a name and words.
@@ -186,25 +169,4 @@ fn rows(server: &Server) -> Vec<(&'static str, String)> {
         }
     }
     rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_secrets;
-
-    #[test]
-    fn an_address_is_shown_without_what_lets_somebody_in() {
-        for (url, shown) in [
-            (
-                "https://me:pw@h.example:8/mcp?token=abc&x=${KEY}&raw#frag",
-                "https://…@h.example:8/mcp?token=…&x=${KEY}&…#…",
-            ),
-            ("https://a@b:p@h.example", "https://…@h.example"),
-            ("https://h.example/@me?q=", "https://h.example/@me?q="),
-            ("${BASE}/mcp?k=v", "${BASE}/mcp?k=…"),
-            ("wss://h.example/mcp", "wss://h.example/mcp"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
-    }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Starter {
 impl Starter {
     /// Without a sandbox: children can do what the user can.
     pub(crate) fn unconfined() -> Starter {
-        let local = LocalProcesses::new(std::env::vars_os());
+        let local = LocalProcesses::new(std::env::vars_os()).keeping_families(None);
         Starter { plan: None, sandbox: RwLock::new(None), local, temp: OnceLock::new() }
     }
 

@@ -12,7 +12,7 @@
 //! | [`pass`] | resources and prompts of connected servers |
 //!
 //! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers connect in the
-//! background, and clients are told when tools come. Only a list waits for them, for a short while after the start: there are
+//! background, and clients are told when tools come. Only a list waits for them, for a short while after the first one: there are
 //! clients that ask once and don't hear what changes.
 
 pub(crate) mod args;
@@ -26,7 +26,8 @@ mod pass;
 mod results;
 mod views;
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft::env::HAFT_MCP_SERVER;
@@ -35,7 +36,6 @@ use haft::{Cancel, Gates};
 use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::{Server, UnixSocket};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
 
 use self::args::ServeArgs;
 use self::asking::OfServers;
@@ -49,9 +49,10 @@ use crate::interrupt::Interrupts;
 use crate::session::{self, Joining, Lent, Pool, Warnings};
 use crate::{Exit, Usage, hooks, output, turn};
 
-/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills.
-const STDIO_GRACE: Duration = Duration::from_millis(1_500);
-/// How long after the start lists wait for servers that are still being connected.
+/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
+/// have to end as well.
+const STDIO_GRACE: Duration = Duration::from_secs(1);
+/// How long after the first of them lists wait for servers that are still being connected.
 const LISTS_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
@@ -65,8 +66,15 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         let calls = Calls::default();
         let pool = pool(views.default(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
-        let lists_wait_until = Instant::now() + args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
-        let shared = Arc::new(Shared { calls, pool: pool.clone(), passed, lists_wait_until });
+        let lists_wait = args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
+        let shared = Arc::new(Shared {
+            calls,
+            pool: pool.clone(),
+            passed,
+            lists_wait,
+            first_list: OnceLock::new(),
+            said_missing: AtomicBool::new(false),
+        });
         let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));

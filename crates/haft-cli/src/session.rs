@@ -7,6 +7,7 @@ mod confine;
 mod kit;
 mod pool;
 mod said;
+mod search;
 mod servers;
 mod tools;
 #[cfg(feature = "web")]

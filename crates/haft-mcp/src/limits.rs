@@ -58,9 +58,11 @@ pub const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a command that prints headers may take.
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a process may take to end by itself when its input has ended; then it is told to. Many never do.
-pub const INPUT_END_WAIT: Duration = Duration::from_millis(500);
-/// How long a connection may take to end.
-pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
+pub const INPUT_END_WAIT: Duration = Duration::from_millis(400);
+/// How long a server is still told, before its connection ends, what nobody waits for any more.
+pub const LAST_WORD_WAIT: Duration = Duration::from_millis(150);
+/// How long a connection may take to end, and a process that was told to.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How long is waited for the words with which a process ended.
 pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(1_500);
 
@@ -76,6 +78,8 @@ pub const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How many calls in a row may find no server before calls are refused for a while.
 pub const BREAKER_FAILURES: u32 = 5;
+/// Of how many callers it is remembered that a server went away under their calls.
+pub const BREAKER_CALLERS_MAX: usize = 256;
 /// How long they are refused; then one call tries again.
 pub const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// How long a list that changed is let rest before it is read again, so that many changes are one.
@@ -143,6 +147,8 @@ pub const SESSIONS_EACH_MAX: usize = 250;
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// How many connections there may be at once whose first request was let in; requests over further ones are refused.
 pub const CONNECTIONS_MAX: usize = 512;
+/// How many of them one principal may have, where tokens are asked for.
+pub const CONNECTIONS_EACH_MAX: usize = 128;
 /// How many connections there may be beside them; when there are more, the oldest that was not let in ends.
 pub const NEWCOMERS_MAX: usize = 128;
 /// How long a client may take to send the head of a request, and between two requests.

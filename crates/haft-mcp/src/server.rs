@@ -17,13 +17,15 @@
 //! | `newcomers.rs` | connections of which nobody knows yet whose they are |
 //! | `socket.rs` | a socket in the file system for its owner alone |
 //! | `gate.rs`, `tokens.rs` | who may come in: hosts, origins, tokens, rates |
-//! | `exchange.rs`, `agree.rs`, `sent.rs` | what requests over HTTP say, and what they are answered |
+//! | `exchange.rs`, `asker.rs`, `agree.rs`, `answers.rs`, `sent.rs` | what requests over HTTP say, and what they are answered |
 //! | `http_session.rs`, `events.rs` | sessions over HTTP; streams and how they are resumed |
 //!
 //! The protocol is written by hand: what a client sends is read once, arguments and definitions pass through as the text that
 //! they are, and every bound is ours. The SDK knows only the client's side here.
 
 pub(crate) mod agree;
+pub(crate) mod answers;
+pub(crate) mod asker;
 pub(crate) mod busy;
 pub(crate) mod desk;
 pub(crate) mod events;

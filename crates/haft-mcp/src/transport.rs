@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::host::OnLog;
 use crate::limits;
@@ -136,6 +136,11 @@ impl Outbox {
     /// Takes no more; what was taken is still sent.
     pub(crate) fn finish(&mut self) {
         self.letters = None;
+    }
+
+    /// Ends it from elsewhere: nothing more is sent, and the other side sees the end of what it reads.
+    pub(crate) fn cutter(&self) -> AbortHandle {
+        self.task.abort_handle()
     }
 }
 

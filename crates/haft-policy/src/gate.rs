@@ -219,7 +219,22 @@ impl Policy {
     /// # Errors
     /// A tool that nobody knows, and an input that doesn't fit.
     pub fn check(&self, engine: &Engine, tool: &str, input: &Value) -> Result<Explanation, BadCall> {
-        explain::check(self, engine, tool, input)
+        explain::check(self, engine, tool, &[], input)
+    }
+
+    /// The same where MCP servers of these names are configured and not connected: whose tool is meant is theirs to say, and no
+    /// part of its name.
+    ///
+    /// # Errors
+    /// As [`Policy::check`].
+    pub fn check_among(
+        &self,
+        engine: &Engine,
+        servers: &[&str],
+        tool: &str,
+        input: &Value,
+    ) -> Result<Explanation, BadCall> {
+        explain::check(self, engine, tool, servers, input)
     }
 
     /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later

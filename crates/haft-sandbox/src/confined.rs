@@ -238,6 +238,7 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
         Walls::Namespaces => helper::NAMESPACES,
         Walls::Bare => helper::BARE,
         Walls::Probe => helper::PROBE,
+        Walls::Open => helper::OPEN,
     };
     let text = |text: &OsStr| {
         CString::new(text.as_bytes()).map_err(|_| "its helper has a name with a NUL in it".to_owned())

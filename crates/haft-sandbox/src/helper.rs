@@ -36,11 +36,16 @@ const PROGRAM: i32 = 4;
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const BARE: &str = "bare";
 pub(crate) const PROBE: &str = "probe";
+pub(crate) const OPEN: &str = "open";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
 pub(crate) fn run(walls: &str, ports: &[u16], user: UserNamespace) -> ! {
     let Some(socket) = sys::inherited(SOCKET) else { sys::exit_now(1) };
-    let walls = if walls == NAMESPACES { Walls::Namespaces } else { Walls::Bare };
+    let walls = match walls {
+        NAMESPACES => Walls::Namespaces,
+        OPEN => Walls::Open,
+        _ => Walls::Bare,
+    };
     match Helper::new(socket, walls, ports, user) {
         Ok(helper) => helper.serve(),
         Err((socket, words)) => {
@@ -88,7 +93,7 @@ impl Helper {
     ) -> Result<Helper, (OwnedFd, String)> {
         let made = match walls {
             Walls::Namespaces => user.enter().and_then(|()| loopback::make(ports).map(Some)),
-            Walls::Bare | Walls::Probe => Ok(None),
+            Walls::Bare | Walls::Probe | Walls::Open => Ok(None),
         };
         let (session_net, listeners) = match made {
             Ok(Some(made)) => (Some(made.namespace), made.listeners),
@@ -197,7 +202,10 @@ impl Helper {
 
     /// In the copy: dies with the helper, and lets go of the socket to the host and of the spares.
     fn let_go(self) -> (Walls, Option<OwnedFd>) {
-        self.itself.bind_copy();
+        // One without walls that was killed would leave behind what it looks after; it hears itself when the host is gone.
+        if self.walls != Walls::Open {
+            self.itself.bind_copy();
+        }
         (self.walls, self.session_net)
     }
 
@@ -237,6 +245,9 @@ impl Helper {
 
     /// Asks for a spare of a scene.
     fn want(&mut self, order: Order) {
+        if self.walls == Walls::Open {
+            return;
+        }
         let made = self.spares.iter().filter(|spare| spare.scene == order.scene).count();
         let wanted = self.wanted.iter().filter(|wanted| wanted.scene == order.scene).count();
         if made + wanted < limits::SPARES_EACH_MAX {

@@ -35,6 +35,8 @@ pub(crate) enum Walls {
     Bare,
     /// It is to be found out.
     Probe,
+    /// None: it only keeps together what a program starts, which can do what its user can do.
+    Open,
 }
 
 /// A sandbox in which nothing runs yet.
@@ -43,6 +45,8 @@ pub(crate) struct Prepared {
     stage: Option<(stage::Stage, Vec<Part>)>,
     rules: Option<Rules>,
     locks: Locks,
+    /// Whether rights are taken away.
+    confines: bool,
 }
 
 /// Everything before the program is known, and what only it has.
@@ -55,6 +59,10 @@ pub(crate) fn prepare(
     session_net: Option<BorrowedFd<'_>>,
 ) -> Result<Prepared, String> {
     sys::ignore_children(false);
+    if walls == Walls::Open {
+        become_subreaper()?;
+        return Ok(Prepared { stage: None, rules: None, locks: Locks::default(), confines: false });
+    }
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
     let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
     let (stage, rules, sockets) = match walls {
@@ -67,9 +75,8 @@ pub(crate) fn prepare(
             let rules = changes(&scene.parts).map_err(|errno| words("the rules for its files", errno))?;
             (Some((stage, scene.parts.clone())), rules, Sockets::All)
         }
-        Walls::Bare | Walls::Probe => {
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-                .map_err(|errno| words("a process", errno))?;
+        Walls::Bare | Walls::Probe | Walls::Open => {
+            become_subreaper()?;
             let rules = bare::rules(scene).map_err(|errno| words("the rules for its files", errno))?;
             (None, Some(rules), bare::sockets(scene))
         }
@@ -86,7 +93,13 @@ pub(crate) fn prepare(
         // Only an addition: without it nothing is heard of what was tried.
         locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
     }
-    Ok(Prepared { stage, rules, locks })
+    Ok(Prepared { stage, rules, locks, confines: true })
+}
+
+/// What loses its parent from here on becomes a child of this process.
+fn become_subreaper() -> Result<(), String> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| words("a process", errno))
 }
 
 impl Prepared {
@@ -96,7 +109,10 @@ impl Prepared {
     /// # Errors
     /// What could not be made, in words. The process must end then.
     pub(crate) fn finish(self, more: &[Part]) -> Result<Locks, String> {
-        let Prepared { stage, rules, mut locks } = self;
+        let Prepared { stage, rules, mut locks, confines } = self;
+        if !confines {
+            return Ok(locks);
+        }
         if let Some((mut stage, usual)) = stage {
             stage.widen(&usual, more).map_err(|fault| fault.to_string())?;
             stage.seal().map_err(|fault| fault.to_string())?;
@@ -331,8 +347,8 @@ fn follow(
 fn send_all(walls: Walls, signal: i32) {
     match walls {
         Walls::Namespaces => sys::signal_all(signal),
-        Walls::Bare | Walls::Probe if signal == libc::SIGKILL => bare::kill_all(),
-        Walls::Bare | Walls::Probe => {
+        Walls::Bare | Walls::Probe | Walls::Open if signal == libc::SIGKILL => bare::kill_all(),
+        Walls::Bare | Walls::Probe | Walls::Open => {
             bare::descendants().into_iter().for_each(|pid| sys::signal_one(pid, signal))
         }
     }

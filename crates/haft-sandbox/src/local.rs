@@ -2,12 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use haft::BoxFuture;
 use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
 
+use crate::confined::{Helper, HelperProgram};
+use crate::init::Walls;
 use crate::pool::Pool;
+use crate::scene::Scene;
+use crate::wire::Job;
 use crate::{environment, program, start, watch};
 
 /// Processes of this machine, not confined.
@@ -27,13 +32,39 @@ use crate::{environment, program, start, watch};
 /// ```
 pub struct LocalProcesses {
     environment: Arc<[(OsString, OsString)]>,
+    // Before the keeper: children end before it does.
     pool: Pool,
+    keeper: Option<Arc<Keeper>>,
+}
+
+/// Keeps together what programs start that stay: each has a process above it that becomes the parent of whatever leaves it, and
+/// ends all of it with it, or when the host is gone.
+struct Keeper {
+    program: HelperProgram,
+    /// None where it can't be had; then a program and its group have to do.
+    helper: OnceLock<Option<Helper>>,
+}
+
+impl Keeper {
+    fn helper(&self) -> Option<&Helper> {
+        self.helper.get_or_init(|| Helper::start(&self.program, Walls::Open, &[]).ok()).as_ref()
+    }
 }
 
 impl LocalProcesses {
     /// Processes that get of these variables what [`environment`] lets through, usually of [`std::env::vars_os`].
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> LocalProcesses {
-        LocalProcesses { environment: variables.into_iter().collect(), pool: Pool::default() }
+        LocalProcesses { environment: variables.into_iter().collect(), pool: Pool::default(), keeper: None }
+    }
+
+    /// The same where nothing that a child with [pipes](ProcessRequest::with_pipes) started outlives it, whatever that did to get
+    /// away: such children stay, and what they leave behind would too. Needs a program that begins with
+    /// [`entry`](crate::entry): this one, or the one given.
+    #[must_use]
+    pub fn keeping_families(mut self, helper: Option<PathBuf>) -> LocalProcesses {
+        let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
+        self.keeper = Some(Arc::new(Keeper { program, helper: OnceLock::new() }));
+        self
     }
 
     /// How many children there are, those included that are about to end.
@@ -55,8 +86,14 @@ impl Processes for LocalProcesses {
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         let variables = self.environment.clone();
+        let keeper = self.keeper.clone().filter(|_| request.on_pipes.is_some());
         Box::pin(self.pool.run(request, move |request, orders| {
-            watch::run(request, orders, |descriptors| begin(request, &variables, descriptors))
+            watch::run(request, orders, |descriptors| {
+                match keeper.as_ref().and_then(|keeper| keeper.helper()) {
+                    Some(helper) => begin_kept(request, &variables, descriptors, helper),
+                    None => begin(request, &variables, descriptors),
+                }
+            })
         }))
     }
 }
@@ -73,4 +110,16 @@ fn begin(
         Ok(child) => Ok(Box::new(child)),
         Err((step, errno)) => Err(program::explain(&plan, step, errno)),
     }
+}
+
+/// Starts the child below a process that keeps it together with all that it starts.
+fn begin_kept(
+    request: &ProcessRequest,
+    variables: &[(OsString, OsString)],
+    descriptors: &[BorrowedFd<'_>],
+    helper: &Helper,
+) -> Result<Box<dyn watch::Child>, String> {
+    let environment = environment::of(request, variables);
+    let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
+    Ok(Box::new(helper.begin(&Scene::default(), job, descriptors, None)?))
 }

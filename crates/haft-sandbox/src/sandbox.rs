@@ -355,7 +355,7 @@ impl Sandbox {
     pub fn stack(&self) -> Stack {
         match self.inner.helper.walls() {
             Walls::Namespaces => Stack::Full,
-            Walls::Bare | Walls::Probe => Stack::Fallback,
+            Walls::Bare | Walls::Probe | Walls::Open => Stack::Fallback,
         }
     }
 

@@ -21,7 +21,7 @@ mod tool_index;
 
 use std::sync::Arc;
 
-pub use asker::{Answer, Approval, Asker, Choice, Filled, UserForm, UserQuestion};
+pub use asker::{Answer, Approval, Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
 pub use authorizer::{Authorizer, Because, Classified, Request, Ruling};
 pub use crons::{CronState, Crons, NewCron};
 pub use grants::Grants;

@@ -42,6 +42,17 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
         Some("ws" | "wss") => Kind::Ws,
         _ => Kind::Stdio,
     });
+    if args.transport.is_none()
+        && scheme.is_none()
+        && args.args.is_empty()
+        && looks_like_address(&args.target)
+    {
+        return Err(Usage(format!(
+            "`{0}` looks like an address and would be taken for a command; write `http://{0}` for an address, or give \
+             `--transport stdio` for a command of this name",
+            one_line(&args.target)
+        )));
+    }
     let known = matches!(
         (kind, scheme),
         (Kind::Stdio, None)
@@ -97,6 +108,22 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
         server["headers"] = Value::Object(headers);
     }
     Ok(server)
+}
+
+/// Whether a target could be an address without its beginning: a host and a port, or a host and a path as servers have them.
+fn looks_like_address(target: &str) -> bool {
+    let (place, path) = target.split_once('/').unwrap_or((target, ""));
+    let is_host = |host: &str| {
+        !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+    };
+    match place.split_once(':') {
+        Some((host, port)) => is_host(host) && port.parse::<u16>().is_ok(),
+        None => {
+            let ends = matches!(path.trim_end_matches('/').rsplit('/').next(), Some("mcp" | "sse"));
+            is_host(place)
+                && (place == "localhost" || (place.contains('.') && !place.starts_with('.') && ends))
+        }
+    }
 }
 
 fn pairs(flag: &str, given: &[String], between: char, form: &str) -> Result<Map<String, Value>, Usage> {

@@ -10,7 +10,7 @@ use haft_policy::settings;
 use serde::Serialize;
 
 use super::args::{GetArgs, ListArgs};
-use super::{rows, scope_word, target, transport_word, unknown};
+use super::{rows, scope_word, secrets, target, transport_word, unknown};
 use crate::args::{Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
@@ -54,7 +54,9 @@ pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
         Form::Json => (serde_json::to_string(&shown).expect("it has text keys"), Reader::Whole),
         Form::Text => (shown.text(&links.planned.servers[0].server), Reader::Sampler),
     };
-    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+    // Whoever asks for one wants to know whether it can be used.
+    let exit = if shown.row.state == State::Failed { Exit::Failed } else { Exit::Done };
+    Ok(output::result(&text, reader).err().unwrap_or(exit))
 }
 
 /// Starts the servers, waits for them, looks, and ends them.
@@ -153,6 +155,8 @@ impl Row {
         };
         if let Some(live) = live {
             row.fill(live);
+            // Its last words may be what it was given.
+            row.reason = row.reason.map(|reason| secrets::hidden(&reason, &secrets::given(server)));
         }
         row
     }
@@ -207,22 +211,34 @@ impl Row {
                 };
                 format!("{tools}{waits}   {revision}   {latency:.0} ms")
             }
-            _ => self.reason.clone().unwrap_or_default(),
+            _ => match self.state {
+                State::Ready => String::new(),
+                State::Failed => "can't be used".to_owned(),
+                State::NotApproved => "not approved".to_owned(),
+                State::NeedsSignIn => "wants a sign-in".to_owned(),
+                State::NotTrusted => "not trusted".to_owned(),
+                State::NotUsed => "not used".to_owned(),
+            },
         }
     }
 }
 
-/// One line for each server: marker, name, how it is, who named it, what it is.
+/// One line for each server: marker, name, how it is, who named it, what it is; below it why it can't be used.
 fn table(rows: &[Row]) -> String {
     let width = |of: &dyn Fn(&Row) -> String, most: usize| {
         rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
     };
     let names = width(&|row| row.name.clone(), NAME_WIDTH_MAX);
     let states = width(&|row| row.state_words(), STATE_WIDTH_MAX);
+    let scopes = width(&|row| row.scope.clone(), NAME_WIDTH_MAX);
     let mut text = String::new();
     for row in rows {
         let (marker, name, state) = (row.marker(), &row.name, one_line(&row.state_words()));
-        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {:7} {}", row.scope, row.target);
+        let (scope, target) = (&row.scope, &row.target);
+        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {scope:scopes$}   {target}");
+        if let Some(reason) = &row.reason {
+            let _ = writeln!(text, "  {:names$}   {}", "", one_line(reason));
+        }
     }
     text
 }
@@ -337,11 +353,23 @@ impl Details {
         let mut line = |name: &str, words: &str| {
             let _ = writeln!(text, "  {name:14} {}", one_line(words));
         };
+        if let Some(reason) = &row.reason {
+            line("why", reason);
+        }
         line("named by", &format!("{} ({})", row.source, row.scope));
         line("transport", &row.transport);
+        let mut shown = match &server.transport {
+            settings::Transport::Stdio { args, .. } => secrets::masked(args),
+            settings::Transport::Remote { .. } => Vec::new(),
+        }
+        .into_iter();
         for (name, words) in rows(server) {
-            // Only who approves an address has to see all of it.
-            line(name, if name == "address" { &row.target } else { &words });
+            // Only who approves them has to see all of these.
+            match name {
+                "address" => line(name, &row.target),
+                "argument" => line(name, &one_line(&shown.next().unwrap_or_default())),
+                _ => line(name, &words),
+            }
         }
         if row.transport == "stdio" {
             line("runs", if self.sandboxed { "in the sandbox" } else { "outside of the sandbox, as you" });

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     /// Offer only tools of this name, `*` for any run of characters; repeatable.
     #[arg(long, value_name = "GLOB")]
     pub(crate) tools: Vec<String>,
-    /// How long after the start lists wait for servers that are still being connected; 0 for not at all. Default: 2.
+    /// How long after the first of them lists wait for servers that are still being connected; 0 for not at all. Default: 2.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=600))]
     pub(crate) server_wait: Option<u64>,
     /// How long calls may take once the server has to end. Default: 10, over standard input and output 1.5.

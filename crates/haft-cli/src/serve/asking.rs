@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use haft::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
-use haft_mcp::server::{Elicited, Peer};
+use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
+use haft_mcp::server::{Elicited, Peer, secret};
 use serde_json::{Map, Value, json};
 
 use super::calls::Calls;
@@ -68,6 +68,18 @@ impl Asker for OfServers {
             let Some(peer) = self.0.of_servers() else { return Filled::Declined };
             match peer.elicit(&form.text, form.schema.clone()).await {
                 Ok(Elicited::Accepted(values)) => Filled::Values(values),
+                Ok(Elicited::Declined) | Err(_) => Filled::Declined,
+                Ok(Elicited::Dismissed) => Filled::Dismissed,
+            }
+        })
+    }
+
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+        Box::pin(async move {
+            let Some(peer) = self.0.of_servers() else { return Filled::Declined };
+            let Some(id) = secret(16).filter(|_| peer.client().can.url) else { return Filled::OneByOne };
+            match peer.elicit_url(&page.text, &page.url, &id).await {
+                Ok(Elicited::Accepted(_)) => Filled::Values(Map::new()),
                 Ok(Elicited::Declined) | Err(_) => Filled::Declined,
                 Ok(Elicited::Dismissed) => Filled::Dismissed,
             }

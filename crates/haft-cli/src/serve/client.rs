@@ -3,6 +3,8 @@
 //! Each call is a turn, and many may be under way. Clients share the servers and, within a view, the walls around
 //! children; what was read, what was answered, what runs in the background and what was kept are each client's own.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use haft_mcp::server::{
     ReadReply, Refusal, RefusalKind, Reply, Revision,
 };
 use haft_mcp::{Server, server};
+use haft_policy::gate::Policy;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -26,7 +29,7 @@ use super::results::Results;
 use super::views::View;
 use crate::kept::{Keeping, Lazy};
 use crate::session::{Base, Ground, Joining, Member, Pool};
-use crate::{Usage, hooks};
+use crate::{Usage, hooks, output};
 
 /// How many characters of a connected server's own instructions are passed on.
 const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
@@ -39,8 +42,28 @@ pub(super) struct Common {
     pub(super) calls: Calls,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
-    /// Until then a list waits for servers that are still being connected: some clients ask once and never again.
-    pub(super) lists_wait_until: Instant,
+    /// For how long after the first of them lists wait for servers that are still being connected: some clients ask once and
+    /// never again.
+    pub(super) lists_wait: Duration,
+    /// When the first was asked for. What the program did before costs no server its time.
+    pub(super) first_list: OnceLock<Instant>,
+    /// Whether it was said that a list did not wait long enough.
+    pub(super) said_missing: AtomicBool,
+}
+
+impl Common {
+    /// Says, once, which servers a list went out without.
+    fn say_missing(&self, pool: &Pool) {
+        let slow = pool.servers().iter().filter(|server| !server.is_settled());
+        let slow: Vec<String> = slow.map(|server| format!("`{}`", server.config().name)).collect();
+        if !slow.is_empty() && !self.said_missing.swap(true, Ordering::Relaxed) {
+            output::say(&format!(
+                "haft: a list was sent without what {} will offer; clients that hear of changes are told, for others \
+                 `--server-wait SECONDS` waits longer",
+                slow.join(", ")
+            ));
+        }
+    }
 }
 
 /// A client. With it everything ends that it began, also what runs in the background.
@@ -50,6 +73,7 @@ pub(super) struct Client {
     id: String,
     view: Arc<View>,
     member: Member,
+    policy: Policy,
     common: Arc<Common>,
     results: Results,
     listed: Mutex<(Listing, String)>,
@@ -93,7 +117,7 @@ impl Client {
         gates.groups_off = base.ground.groups_off()?;
         let mut member = base.join(Joining {
             id: id.clone(),
-            policy,
+            policy: policy.clone(),
             asker,
             events: Told(common.calls.clone()),
             gates,
@@ -110,6 +134,7 @@ impl Client {
             id,
             view,
             member,
+            policy,
             common,
             results: Results::default(),
             listed: Mutex::default(),
@@ -146,11 +171,15 @@ impl Client {
     /// Waits, for the while that lists may, until of each server it is known whether it can be used.
     async fn servers_known(&self) {
         let Some(pool) = &self.common.pool else { return };
-        let left = self.common.lists_wait_until.saturating_duration_since(Instant::now());
-        if left.is_zero() || pool.servers().iter().all(Server::is_settled) {
+        let first = *self.common.first_list.get_or_init(Instant::now);
+        if pool.servers().iter().all(Server::is_settled) {
             return;
         }
-        pool.servers().settled(left).await;
+        let left = (first + self.common.lists_wait).saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            pool.servers().settled(left).await;
+        }
+        self.common.say_missing(pool);
         // The list that is asked for says it; others are told.
         if let Some(registry) = pool.registry() {
             self.bring(&registry);
@@ -252,9 +281,10 @@ impl Client {
         reply
     }
 
-    /// The engine that passes on, and what it passes on.
+    /// The engine that passes on, and what it passes on; nothing where the tool for it may never be used.
     fn passing(&self, tool: &str) -> Option<(&Engine, &Passed)> {
-        let passed = self.common.passed.as_deref().filter(|_| self.view.has(tool))?;
+        let may = || self.view.has(tool) && self.policy.denies_tool(tool).is_none();
+        let passed = self.common.passed.as_deref().filter(|_| may())?;
         let make = || passed.engine(&self.member.engine, &self.id).ok();
         Some((self.passing.get_or_init(make).as_ref()?, passed))
     }
@@ -279,22 +309,48 @@ impl Client {
         }
     }
 
+    /// What of these may be listed: not what belongs to a server that rules deny.
+    fn reachable(&self, listed: Vec<(String, Value)>) -> impl Iterator<Item = Value> {
+        let mut denied: HashMap<String, bool> = HashMap::new();
+        listed.into_iter().filter_map(move |(server, entry)| {
+            let denies = |server: &String| self.policy.denies_server(server).is_some();
+            let is_denied = *denied.entry(server).or_insert_with_key(denies);
+            (!is_denied).then_some(entry)
+        })
+    }
+
     async fn read_resource(&self, read: Read) -> Result<ReadReply, Refusal> {
         if Results::has_form(&read.uri) {
-            return self.results.read(&read.uri);
+            let own = self.results.read(&read.uri);
+            // One that isn't ours may be that of another `haft` behind this one.
+            if own.is_ok() || self.common.passed.is_none() {
+                return own;
+            }
         }
         let (engine, passed) =
             self.passing(pass::READ).ok_or_else(|| Refusal::unknown_resource(&read.uri))?;
-        self.servers_known().await;
-        let input = passed.resource(&read.uri).await?;
+        let found = async {
+            self.servers_known().await;
+            passed.resource(&read.uri).await
+        };
+        let input = tokio::select! {
+            input = found => input?,
+            _ = read.cancel.cancelled() => return Err(ended()),
+        };
         let value = self.pass(engine, pass::READ, input, &read.peer, &read.cancel).await?;
         Ok(ReadReply::passed(&value))
     }
 
     async fn get_prompt(&self, get: GetPrompt) -> Result<PromptReply, Refusal> {
         let (engine, passed) = self.passing(pass::GET).ok_or_else(|| Refusal::unknown_prompt(&get.name))?;
-        self.servers_known().await;
-        let input = passed.prompt(&get.name, get.arguments).await?;
+        let found = async {
+            self.servers_known().await;
+            passed.prompt(&get.name, get.arguments).await
+        };
+        let input = tokio::select! {
+            input = found => input?,
+            _ = get.cancel.cancelled() => return Err(ended()),
+        };
         let value = self.pass(engine, pass::GET, input, &get.peer, &get.cancel).await?;
         Ok(PromptReply::passed(&value))
     }
@@ -317,6 +373,11 @@ impl Client {
         }
         words
     }
+}
+
+/// What somebody is told who asked for something that a server was still to be found for.
+fn ended() -> Refusal {
+    Refusal::internal("the request ended before a server was asked")
 }
 
 fn unknown(name: &str, closest: &[String]) -> Refusal {
@@ -360,7 +421,8 @@ impl Offer for Client {
             let mut listed = self.results.definitions();
             if let Some((_, passed)) = self.passing(pass::READ) {
                 self.servers_known().await;
-                listed.extend(passed.resources().await);
+                let resources = passed.resources().await;
+                listed.extend(self.reachable(resources));
             }
             Ok(Listing::new(listed))
         })
@@ -370,7 +432,7 @@ impl Offer for Client {
         Box::pin(async move {
             self.servers_known().await;
             match self.passing(pass::READ) {
-                Some((_, passed)) => Ok(Listing::new(passed.templates().await)),
+                Some((_, passed)) => Ok(Listing::new(self.reachable(passed.templates().await))),
                 None => Ok(Listing::default()),
             }
         })
@@ -384,7 +446,7 @@ impl Offer for Client {
         Box::pin(async move {
             self.servers_known().await;
             match self.passing(pass::GET) {
-                Some((_, passed)) => Ok(Listing::new(passed.prompts().await)),
+                Some((_, passed)) => Ok(Listing::new(self.reachable(passed.prompts().await))),
                 None => Ok(Listing::default()),
             }
         })

@@ -7,21 +7,27 @@
 //! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called by its server
 //! and its own name as it can be seen, and a table leads back: names are never taken apart.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 
+use super::results::Results;
 use crate::session::Pool;
 
 /// The tool by which a resource is read.
 pub(super) const READ: &str = "ReadMcpResource";
 /// The tool by which a prompt is had.
 pub(super) const GET: &str = "GetMcpPrompt";
+
+/// How long a server may take to list what it has; then it is left out.
+const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// What connected servers have beside tools.
 pub(super) struct Passed {
@@ -77,12 +83,28 @@ impl Passed {
         Ok(engine)
     }
 
-    /// The prompts of all servers. One that fails has none.
-    pub(super) async fn prompts(&self) -> Vec<Value> {
-        let (mut listed, mut names) = (Vec::new(), HashMap::new());
+    /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody waits for it.
+    async fn listed<F>(&self, list: impl Fn(Server) -> F) -> BTreeMap<String, Vec<Value>>
+    where
+        F: Future<Output = Vec<Value>> + Send + 'static,
+    {
+        let mut asked = JoinSet::new();
         for server in self.pool.servers().iter() {
-            let of = &server.config().name;
-            for mut prompt in server.prompts().await.unwrap_or_default() {
+            let name = server.config().name.clone();
+            let listed = tokio::time::timeout(LIST_WAIT, list(server.clone()));
+            asked.spawn(async move { (name, listed.await.unwrap_or_default()) });
+        }
+        // By name, as servers are.
+        asked.join_all().await.into_iter().collect()
+    }
+
+    /// The prompts of all servers, each with its server.
+    pub(super) async fn prompts(&self) -> Vec<(String, Value)> {
+        let (mut listed, mut names) = (Vec::new(), HashMap::new());
+        for (of, prompts) in
+            self.listed(|server| async move { server.prompts().await.unwrap_or_default() }).await
+        {
+            for mut prompt in prompts {
                 let Some(own) = prompt["name"].as_str().map(str::to_owned) else { continue };
                 let shown = haft_mcp::text::line(&own, NAME_CHARS_MAX);
                 let name = format!("{of}__{shown}");
@@ -94,7 +116,7 @@ impl Passed {
                 }
                 prompt["name"] = name.clone().into();
                 names.insert(name, (of.clone(), own));
-                listed.push(prompt);
+                listed.push((of.clone(), prompt));
             }
         }
         *self.prompts.lock().unwrap_or_else(PoisonError::into_inner) = names;
@@ -113,30 +135,32 @@ impl Passed {
         Ok(json!({"server": server, "name": own, "arguments": arguments}))
     }
 
-    /// The resources of all servers.
-    pub(super) async fn resources(&self) -> Vec<Value> {
+    /// The resources of all servers, each with its server. Whole results that another `haft` keeps for all of us are read by
+    /// whoever was given their address, and listed to nobody.
+    pub(super) async fn resources(&self) -> Vec<(String, Value)> {
         let (mut listed, mut owners) = (Vec::new(), HashMap::new());
-        for server in self.pool.servers().iter() {
-            for resource in server.resources().await.unwrap_or_default() {
+        for (of, resources) in
+            self.listed(|server| async move { server.resources().await.unwrap_or_default() }).await
+        {
+            for resource in resources {
                 let Some(uri) = resource["uri"].as_str().map(str::to_owned) else { continue };
                 if owners.contains_key(&uri) {
                     continue;
                 }
-                owners.insert(uri, server.config().name.clone());
-                listed.push(resource);
+                if !Results::has_form(&uri) {
+                    listed.push((of.clone(), resource));
+                }
+                owners.insert(uri, of.clone());
             }
         }
         *self.resources.lock().unwrap_or_else(PoisonError::into_inner) = owners;
         listed
     }
 
-    /// The templates of all servers.
-    pub(super) async fn templates(&self) -> Vec<Value> {
-        let mut listed = Vec::new();
-        for server in self.pool.servers().iter() {
-            listed.extend(server.resource_templates().await);
-        }
-        listed
+    /// The templates of all servers, each with its server.
+    pub(super) async fn templates(&self) -> Vec<(String, Value)> {
+        let listed = self.listed(|server| async move { server.resource_templates().await }).await.into_iter();
+        listed.flat_map(|(of, all)| all.into_iter().map(move |one| (of.clone(), one))).collect()
     }
 
     /// The input of the call that reads a resource.
@@ -157,15 +181,13 @@ impl Passed {
     /// The server of the template that begins as the address does, with the longest beginning.
     async fn by_template(&self, uri: &str) -> Option<String> {
         let mut best: Option<(usize, String)> = None;
-        for server in self.pool.servers().iter() {
-            for template in server.resource_templates().await {
-                let begin = template["uriTemplate"].as_str().and_then(|template| template.split('{').next());
-                let Some(begin) = begin.filter(|begin| !begin.is_empty() && uri.starts_with(begin)) else {
-                    continue;
-                };
-                if best.as_ref().is_none_or(|(length, _)| begin.len() > *length) {
-                    best = Some((begin.len(), server.config().name.clone()));
-                }
+        for (server, template) in self.templates().await {
+            let begin = template["uriTemplate"].as_str().and_then(|template| template.split('{').next());
+            let Some(begin) = begin.filter(|begin| !begin.is_empty() && uri.starts_with(begin)) else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|(length, _)| begin.len() > *length) {
+                best = Some((begin.len(), server));
             }
         }
         best.map(|(_, server)| server)

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft::ports::{Asker, Processes};
-use haft::search::ToolSearch;
 use haft::{Engine, Origin, Registry, Snapshot};
 use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
+use super::search::Search;
 use super::servers::Planned;
 use crate::Usage;
 use crate::hooks::ServerSlot;
@@ -177,7 +177,7 @@ impl Pool {
         let mut state = self.state();
         state.version = Some(version);
         let wanted = self.searches && has_outside(&registry);
-        let with_search = wanted.then(|| registry.with(ToolSearch).ok()).flatten();
+        let with_search = wanted.then(|| registry.with(Search::new(&self.servers)).ok()).flatten();
         if let Some(with_search) = with_search {
             self.engines[0].refresh_with(with_search.clone());
             state.searching |= self.engines[0].snapshot().deferred().next().is_some();

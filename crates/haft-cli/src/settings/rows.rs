@@ -14,7 +14,7 @@ use haft_policy::trust::Loaded;
 use serde_json::{Map, Value, json};
 
 use super::Row;
-use crate::mcp::without_secrets;
+use crate::mcp::secrets::{masked, without_secrets};
 
 const HIDDEN: &str = "(hidden)";
 
@@ -316,7 +316,7 @@ fn asked(kind: &str, prompt: &str, model: Option<&String>, continue_on_block: bo
 fn server(server: &Server) -> Value {
     let mut value = match &server.transport {
         Transport::Stdio { command, args, env } => {
-            let mut value = json!({"command": command, "args": args});
+            let mut value = json!({"command": command, "args": masked(args)});
             if !env.is_empty() {
                 value["env"] = shown_headers(env);
             }

@@ -302,7 +302,8 @@ fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
     );
     room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
     let off = room.say(&["mcp", "list"]);
-    assert!(off.stdout.contains("– f   turned off by"), "{off:?}");
+    assert!(off.stdout.starts_with("– f   not used   project   "), "{off:?}");
+    assert!(off.stdout.contains("\n      turned off by "), "{off:?}");
 }
 
 /// One of the workspace can touch what the session may, and no more.
@@ -374,6 +375,8 @@ fn servers_are_added_shown_and_removed() {
         (&["mcp", "add", "a b", "x"][..], "a name is made of letters"),
         (&["mcp", "add", "workspace", "x"], "this name is reserved"),
         (&["mcp", "add", "x", "-t", "sse", "nowhere"], "is no address"),
+        (&["mcp", "add", "x", "localhost:7191/mcp"], "write `http://localhost:7191/mcp` for an address"),
+        (&["mcp", "add", "x", "docs.example.com/mcp"], "looks like an address"),
         (&["mcp", "add", "x", "y", "--env", "novalue"], "--env takes NAME=VALUE"),
         (&["mcp", "add", "x", "-t", "http", "https://x", "--env", "A=b"], "an address has no environment"),
         (&["mcp", "add-json", "x", "{}"], "the key `command` is missing"),
@@ -425,10 +428,17 @@ fn what_a_server_complains_about_is_kept_for_others_to_see() {
 /// Whatever ends the program ends its servers and what they started.
 #[test]
 fn nothing_is_left_of_a_server() {
+    // What a server starts is in its group, or leaves it and everything else behind.
+    for (number, away) in ["", "setsid "].into_iter().enumerate() {
+        nothing_is_left_of_what(number, away);
+    }
+}
+
+fn nothing_is_left_of_what(number: usize, away: &str) {
     let room = Room::new();
-    let mark = format!("{}.1{}", 1_000, std::process::id());
+    let mark = format!("{}.{}{}", 1_000, number + 1, std::process::id());
     let args = faulty(&room, "")["args"].clone();
-    let script = format!("sleep {mark} & exec python3 -u \"$@\"");
+    let script = format!("{away}sleep {mark} & exec python3 -u \"$@\"");
     let args: Vec<Value> = [json!("-c"), json!(script), json!("sh")]
         .into_iter()
         .chain(args.as_array().unwrap()[1..].iter().cloned())
@@ -441,7 +451,7 @@ fn nothing_is_left_of_a_server() {
     let listed = say(&room, &["mcp", "list"]);
     assert!(listed.stdout.starts_with("✓ f"), "{listed:?}");
     until("the server's own processes are gone", || !lives(&mark));
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "KILL"] {
         let args = ["call", "mcp__f__never", "--allow", "mcp__f", "--mcp-config", "../servers.json"];
         let mut command = room.haft(args);
         let mut child = command.env(PATH, std::env::var_os(PATH).unwrap()).spawn().unwrap();
@@ -453,7 +463,8 @@ fn nothing_is_left_of_a_server() {
                 .stderr(std::process::Stdio::null())
                 .status();
         }
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        let code = child.wait().unwrap().code();
+        assert_eq!(code, (signal != "KILL").then_some(130), "{signal}");
         until("all is gone", || !lives(&mark));
     }
 }
@@ -590,6 +601,55 @@ fn a_long_call_goes_on_in_the_background() {
         "{found}"
     );
     assert_eq!(counted(&room, "cancelled"), 1, "the server was told before it ended");
+}
+
+/// Whoever finds nothing is told who may have it later.
+#[test]
+fn a_search_names_the_servers_that_are_not_there_yet() {
+    let room = Room::new();
+    let servers = [("f", faulty(&room, "dozens")), ("slow", faulty(&room, "silent"))];
+    write_servers(&room, "servers.json", &servers);
+    let search = |query: &str| call("ToolSearch", json!({"query": query}));
+    let script = json!({"turns": [call("WaitForMcpServers", json!({"timeout": 6000})), search("a melody"),
+        search("+xylophone"), {"text": "Done."}]});
+    let (ran, _) = run(&room, &script, &[]);
+    assert!(ran["calls"][1]["result"].to_string().contains("mcp__f__flute"), "{ran}");
+    let words = ran["calls"][2]["error"]["message"].as_str().unwrap_or_else(|| panic!("{ran}"));
+    assert!(
+        words.starts_with("no tool fits `+xylophone`")
+            && words.contains("still being connected")
+            && words.contains("`slow`"),
+        "{words}"
+    );
+    assert!(!words.contains("`f`"), "{words}");
+}
+
+/// What is called a secret is shown to nobody but who approves it, wherever it got to.
+#[test]
+fn keys_in_arguments_are_not_shown() {
+    const KEY: &str = "a-key-nobody-sees";
+    let args = json!(["-c", "echo \"got $2 $KEY\" >&2; exit 3", "sh", "--token", KEY, "--mode", "fast"]);
+    let broken = json!({"command": "sh", "args": args, "env": {"KEY": "another-key-of-it"}});
+    let room = with_servers(&[("s", broken)]);
+    for (args, code) in [
+        (&["mcp", "list"][..], 0),
+        (&["mcp", "list", "--output", "json"], 0),
+        (&["mcp", "get", "s"], 1),
+        (&["mcp", "get", "s", "--output", "json"], 1),
+        (&["mcp", "logs", "s"], 0),
+        (&["settings", "show"], 0),
+    ] {
+        let shown = say(&room, args);
+        assert_eq!(shown.code, Some(code), "{args:?} {shown:?}");
+        let all = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(!all.contains(KEY) && !all.contains("another-key-of-it"), "{args:?} {all}");
+        if args[1] != "show" && args[1] != "logs" {
+            assert!(all.contains("--token …") || all.contains("argument       …"), "{args:?} {all}");
+            assert!(all.contains("its process ended with code 3"), "{args:?} {all}");
+        }
+    }
+    let logs = say(&room, &["mcp", "logs", "s"]);
+    assert!(logs.stdout.contains("got … …"), "{logs:?}");
 }
 
 #[test]

@@ -821,6 +821,72 @@ fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
     assert_eq!(counts.matches("prompt 'p\\u202e1'").count(), 1, "{counts}");
 }
 
+/// What may not be read need not be known either.
+#[test]
+fn resources_are_not_listed_where_none_can_be_read() {
+    let room = Room::new();
+    let server = faulty(&room, "shelf");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--deny"];
+    let mut client = Stdio1::new(&room, &[&flags[..], &["ReadMcpResource"]].concat());
+    let listed = |client: &mut Stdio1, method: &str, key: &str| {
+        let listed = client.request(method, json!({}));
+        listed["result"][key].as_array().unwrap_or_else(|| panic!("{listed}")).len()
+    };
+    assert_eq!(listed(&mut client, "resources/list", "resources"), 0);
+    assert_eq!(listed(&mut client, "prompts/list", "prompts"), 1, "prompts are another matter");
+    let mut client = Stdio1::new(&room, &[&flags[..], &["GetMcpPrompt"]].concat());
+    assert_eq!(listed(&mut client, "prompts/list", "prompts"), 0);
+    assert_eq!(listed(&mut client, "resources/list", "resources"), 1);
+}
+
+/// A page to open is shown as one where the client can, and as a question where it can't.
+#[test]
+fn a_page_of_a_server_is_shown_as_a_page() {
+    let room = Room::new();
+    let server = faulty(&room, "");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--allow", "mcp__f"];
+    for (can, mode) in [(json!({"form": {}, "url": {}}), "url"), (json!({"form": {}}), "form")] {
+        let mut client = Stdio1::with(&room, &flags, &json!({ "elicitation": can }));
+        client.answers = vec![json!({"action": "accept", "content": {"answer": "I have opened it"}})];
+        assert_eq!(client.call("mcp__f__page", json!({})), (r#"{"action": "accept"}"#.to_owned(), false));
+        let asked = &client.asked[0];
+        assert_eq!(asked["mode"].as_str().unwrap_or("form"), mode, "{asked}");
+        assert!(
+            asked["message"].as_str().unwrap().contains("The server `f` asks you to open a page"),
+            "{asked}"
+        );
+        if mode == "url" {
+            assert_eq!(asked["url"], "https://page.example/a");
+        }
+    }
+}
+
+/// Another `haft` behind this one keeps results for all clients of this one; they belong to who made the call.
+#[test]
+fn results_of_others_behind_it_are_listed_to_nobody() {
+    let room = Room::new();
+    let program = json!({"command": env!("CARGO_BIN_EXE_haft"),
+        "args": ["serve", "--stdio", "--allow", "Bash", "--no-sandbox", "--cwd", room.path("work")]});
+    room.write("servers.json", &json!({"mcpServers": {"me": program}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--allow", "mcp__me"];
+    let mut client = Stdio1::new(&room, &flags);
+    let made = client
+        .request("tools/call", json!({"name": "mcp__me__Bash", "arguments": {"command": "seq 1 100000"}}));
+    let blocks = made["result"]["content"].as_array().unwrap_or_else(|| panic!("{made}"));
+    let link = blocks.iter().find(|block| block["type"] == "resource_link");
+    let uri = link.unwrap_or_else(|| panic!("{made}"))["uri"].clone();
+    let listed = client.request("resources/list", json!({}));
+    let resources = listed["result"]["resources"].as_array().unwrap();
+    assert!(!resources.iter().any(|resource| resource["uri"] == uri), "{listed}");
+    let read = client.request("resources/read", json!({ "uri": uri }));
+    assert!(
+        read["result"]["contents"][0]["text"].as_str().unwrap_or_default().contains("\n99999\n"),
+        "{read}"
+    );
+}
+
 #[test]
 fn what_a_client_did_is_in_the_log() {
     let room = Room::new();

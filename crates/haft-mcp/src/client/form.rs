@@ -3,7 +3,7 @@
 //!
 //! The user always sees which server asks. A page is shown and never opened by us: what a server names could be anything.
 
-use haft::ports::{Asker, Choice, Filled, UserForm, UserQuestion};
+use haft::ports::{Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
 use haft::schema::InputSchema;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -96,6 +96,16 @@ pub(crate) async fn ask_to_open(
     let url = url.as_str().and_then(|url| Url::parse(url).ok()).ok_or("the address can't be read")?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
         return Err("only an address with http or https and without a name or password is shown".to_owned());
+    }
+    let page = UserPage {
+        text: format!("The server `{server}` asks you to open a page: {message}"),
+        url: text::line(url.as_str(), 2_000),
+    };
+    match asker.page(&page).await {
+        Filled::Values(_) => return Ok(json!({"action": "accept"})),
+        Filled::Declined => return Ok(json!({"action": "decline"})),
+        Filled::Dismissed => return Ok(json!({"action": "cancel"})),
+        _ => {}
     }
     let words = format!(
         "The server `{server}` asks you to open a page: {message}\n{}\nIt leads to `{}`. Open it yourself if you trust it.",

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 pub use self::offered::LeftOut;
 pub(crate) use self::offered::Offered;
-use super::breaker::Breaker;
+use super::breaker::Breakers;
 use super::session::{ServerFacts, Session};
 use super::watched::Watched;
 use crate::approval::{Known, Subject, Withheld};
@@ -50,7 +50,7 @@ struct Inner {
     stop: Cancel,
     log: Log,
     slots: Semaphore,
-    breaker: Mutex<Breaker>,
+    breakers: Mutex<Breakers>,
     offered: Mutex<Arc<Offered>>,
     watched: Watched,
     /// What we are to it, where it can be signed in to.
@@ -144,7 +144,7 @@ impl Server {
             stop: Cancel::new(),
             log,
             account,
-            breaker: Mutex::default(),
+            breakers: Mutex::default(),
             offered: Mutex::default(),
             watched: Watched::default(),
             version,

@@ -151,7 +151,7 @@ impl Servers {
                 let _ = task.await;
             }
         };
-        let _ = timeout(CLOSE_GRACE * 5, all).await;
+        let _ = timeout(CLOSE_GRACE * 8, all).await;
     }
 }
 

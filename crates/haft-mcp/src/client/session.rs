@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
-use crate::transport::guard::{Guard, UNREADABLE, Watch};
+use crate::transport::guard::{Asked, Guard, UNREADABLE, Watch};
 
 /// What a server may ask of us, and tell us.
 pub(crate) trait ClientSide: Send + Sync + 'static {
@@ -50,6 +50,10 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(code: i32, words: impl Into<String>) -> Refusal {
         Refusal { code, words: words.into() }
+    }
+
+    fn unwanted() -> Refusal {
+        Refusal::new(ErrorCode::INTERNAL_ERROR.0, "withdrawn: the request that this was for has ended")
     }
 
     pub(crate) fn unknown_method(method: &str) -> Refusal {
@@ -173,7 +177,8 @@ impl Session {
             "clientInfo": {"name": "haft", "version": env!("CARGO_PKG_VERSION")},
         });
         let config: ClientConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
-        let answers = Answers { config, client: client.clone(), shared: shared.clone() };
+        let answers =
+            Answers { config, client: client.clone(), shared: shared.clone(), watch: watch.clone() };
         let mode = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -278,6 +283,8 @@ impl Session {
         patience: Patience,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Value, Failure> {
+        // What the server wants to know meanwhile nobody has to answer afterwards.
+        let _under_way = self.watch.begin();
         let mut asked = params.clone();
         for _ in 0..limits::ROUNDS_MAX {
             let answer = self.request(method, asked, patience, on_progress).await?;
@@ -337,13 +344,15 @@ impl Session {
 
     /// Ends the connection politely, for a bounded time.
     pub(crate) async fn close(&self) {
-        // What was cancelled is told before nothing can be told any more.
+        self.watch.close();
+        // What was cancelled is told before nothing can be told any more, unless nobody listens.
         let mut cancelling = std::mem::take(&mut *self.shared.cancelling());
         let all = async { while cancelling.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(limits::CLOSE_GRACE, all).await;
+        let _ = tokio::time::timeout(limits::LAST_WORD_WAIT, all).await;
+        self.watch.hang_up();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service {
-            let _ = service.close_with_timeout(limits::CLOSE_GRACE * 4).await;
+            let _ = service.close_with_timeout(limits::CLOSE_GRACE * 6).await;
         }
     }
 
@@ -459,6 +468,7 @@ struct Answers {
     config: ClientConfig,
     client: Arc<dyn ClientSide>,
     shared: Arc<Shared>,
+    watch: Watch,
 }
 
 /// A request that somebody works on.
@@ -484,10 +494,13 @@ impl Service<RoleClient> for Answers {
         }
         self.shared.busy.fetch_add(1, Ordering::Relaxed);
         let _busy = Busy(&self.shared.busy);
+        let asked = context.extensions.get::<Asked>().copied();
         let answer = tokio::select! {
+            biased;
             answer = self.client.answer(method, request["params"].clone()) => answer,
             // Nobody hears the answer.
             () = context.ct.cancelled() => return empty(),
+            () = self.watch.unwanted(asked) => Err(Refusal::unwanted()),
         };
         match answer {
             Ok(result) => Ok(ClientResult::CustomResult(CustomResult(result))),

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::exchange::{Asker, METHOD, NAME, VERSION};
+use super::asker::{Asker, METHOD, NAME, VERSION};
 use super::offer::InHeader;
 use super::reply::{Refusal, RefusalKind};
 use super::session::Session;

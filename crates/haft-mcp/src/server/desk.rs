@@ -17,10 +17,11 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-use super::exchange::{Asker, Exchange};
+use super::asker::Asker;
+use super::exchange::Exchange;
 use super::gate::{Gate, Rates, Refused};
 use super::http::{Http, Resource, WELL_KNOWN};
-use super::newcomers::{Connection, Connections};
+use super::newcomers::{Connection, Connections, NoRoom};
 use super::patient::Patient;
 use super::sent::Sent;
 use super::who::Way;
@@ -35,6 +36,7 @@ pub(crate) struct Desk {
     path: String,
     resource: Option<Resource>,
     connections: usize,
+    connections_each: usize,
 }
 
 impl Desk {
@@ -46,8 +48,15 @@ impl Desk {
             rate: http.rate,
             rates: Rates::default(),
         };
-        let (path, resource, connections) = (http.path, http.resource, http.connections);
-        Arc::new(Desk { exchange: Exchange::new(core.clone(), way), core, gate, path, resource, connections })
+        Arc::new(Desk {
+            exchange: Exchange::new(core.clone(), way),
+            core,
+            gate,
+            path: http.path,
+            resource: http.resource,
+            connections: http.connections,
+            connections_each: http.connections_each,
+        })
     }
 
     /// Takes connections until the server has to end, and sees them out.
@@ -57,7 +66,7 @@ impl Desk {
         F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
     {
         let _ends = Ends(self.core.clone());
-        let all = Connections::new(self.connections, limits::NEWCOMERS_MAX);
+        let all = Connections::new(self.connections, self.connections_each, limits::NEWCOMERS_MAX);
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
         let mut sweep = tokio::time::interval(SWEEP);
@@ -176,12 +185,18 @@ impl Desk {
         }
         let from = from.map_or("-".to_owned(), |from| from.ip().to_string());
         let principal = self.gate.principal(request.headers(), &from).await?;
-        if !known.settle() {
-            return Err(Refused::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "there are too many connections; close one, or try again later",
-            ));
-        }
+        known.settle(principal.as_ref().map(|principal| &*principal.name)).map_err(
+            |no_room| match no_room {
+                NoRoom::Full => Refused::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "there are too many connections; try again later",
+                ),
+                NoRoom::Share => Refused::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    format!("you have {} connections already; close one", self.connections_each),
+                ),
+            },
+        )?;
         self.gate.count(principal.as_ref().map_or(&from, |principal| &principal.name))?;
         let (parts, body) = request.into_parts();
         let asker = Asker { principal, headers: parts.headers };

@@ -1,82 +1,41 @@
 //! What requests over HTTP say: messages in their bodies, sessions in their headers, streams in their answers.
 //!
-//! Revisions with a handshake have sessions, whose names are random and belong to the principal that shook hands: for anybody
-//! else they don't exist. A request there goes on when its connection is lost, and its answer can be fetched later. In the newest
+//! Revisions with a handshake have sessions (`http_session.rs`). A request there goes on when its connection is lost, and its answer can be fetched later. In the newest
 //! revision every request stands alone, its headers repeat what its body says and have to agree with it, and it is cancelled
 //! when its connection is gone.
 //!
 //! An answer that comes soon and alone is plain JSON; only what takes longer, or says something before, becomes a stream.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::{Cancel, Cause};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming as Body;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::value::RawValue;
 
 use super::Core;
 use super::agree::{arguments_agree, headers_agree};
+use super::answers::{answered, refused, refused_ok, senseless, status, status_of};
+use super::asker::{Asker, SESSION, VERSION, bad};
 use super::busy::Busy;
 use super::events::{EventStream, Opened};
 use super::gate::Refused;
-use super::http_session::{HttpSession, lock};
+use super::http_session::{HttpSession, HttpSessions};
 use super::lines::Batch;
-use super::message::{self, Incoming, NoMessage, Outcome, Request};
+use super::message::{self, Incoming, Outcome, Request};
 use super::reply::{Refusal, RefusalKind, Stamp};
 use super::sent::Sent;
 use super::session::{Outlet, Reach, Session};
-use super::who::{Client, Principal, Revision, Way};
+use super::who::{Revision, Way};
 use super::wish::{self, Params};
 use crate::limits;
-
-const SESSION: &str = "mcp-session-id";
-pub(super) const VERSION: &str = "mcp-protocol-version";
-pub(super) const METHOD: &str = "mcp-method";
-pub(super) const NAME: &str = "mcp-name";
-
-/// Who asks, and with which headers.
-pub(crate) struct Asker {
-    pub(crate) principal: Option<Principal>,
-    pub(crate) headers: HeaderMap,
-}
-
-impl Asker {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
-    }
-
-    /// Whether an answer of this kind is taken.
-    fn takes(&self, kind: &str) -> bool {
-        let (family, _) = kind.split_once('/').unwrap_or((kind, ""));
-        let mut accepted =
-            self.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
-        accepted.peek().is_none()
-            || accepted.flat_map(|value| value.split(',')).any(|item| {
-                let item = item.split(';').next().unwrap_or_default().trim();
-                item.eq_ignore_ascii_case(kind) || item == "*/*" || item.strip_suffix("/*") == Some(family)
-            })
-    }
-
-    fn client(&self, client: Client) -> Client {
-        client.with_principal(self.principal.clone())
-    }
-}
 
 /// All exchanges of one listener.
 pub(crate) struct Exchange {
     core: Arc<Core>,
     way: Way,
-    sessions: Mutex<HashMap<Box<str>, Arc<HttpSession>>>,
-    random: SystemRandom,
+    sessions: HttpSessions,
     busy: Arc<Busy>,
 }
 
@@ -91,13 +50,9 @@ impl Drop for CancelOnDrop {
 
 type Answer = Result<Response<Sent>, Refused>;
 
-fn bad(words: impl Into<String>) -> Refused {
-    Refused::new(StatusCode::BAD_REQUEST, words)
-}
-
 impl Exchange {
     pub(crate) fn new(core: Arc<Core>, way: Way) -> Exchange {
-        Exchange { core, way, sessions: Mutex::default(), random: SystemRandom::new(), busy: Arc::default() }
+        Exchange { core, way, sessions: HttpSessions::new(), busy: Arc::default() }
     }
 
     pub(crate) fn busy(&self) -> &Arc<Busy> {
@@ -106,27 +61,18 @@ impl Exchange {
 
     /// Ends what would go on for ever.
     pub(crate) fn stop_streams(&self) {
-        for session in lock(&self.sessions).values() {
-            session.standing.finish(None);
-        }
+        self.sessions.stop_streams();
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(crate) fn sweep(&self) {
+        self.sessions.sweep();
     }
 
     /// Takes a message.
     pub(crate) async fn post(&self, asker: Asker, body: Body) -> Answer {
-        let is_json = asker.header(CONTENT_TYPE.as_str()).is_some_and(|kind| {
-            kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
-        });
-        if !is_json {
-            return Err(Refused::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "a body has to be `application/json`",
-            ));
-        }
-        if !asker.takes("application/json") || !asker.takes("text/event-stream") {
-            let words = "a request has to accept `application/json` and `text/event-stream`";
-            return Err(Refused::new(StatusCode::NOT_ACCEPTABLE, words));
-        }
-        let text = self.body(&asker, body).await?;
+        asker.check_kinds()?;
+        let text = asker.read(body, self.core.limits.message_bytes).await?;
         let version = asker.header(VERSION);
         if message::is_batch(&text) {
             return self.batch(&asker, &text).await;
@@ -138,7 +84,7 @@ impl Exchange {
         let is_newest =
             version.is_some_and(|version| Revision::of(version).is_none_or(Revision::is_stateless));
         if asker.headers.contains_key(SESSION) && !is_newest {
-            let session = self.session(&asker)?;
+            let session = self.sessions.of(&asker)?;
             return self.in_session(&session, &message).await;
         }
         match message {
@@ -160,32 +106,6 @@ impl Exchange {
             Incoming::Notification { .. } => Ok(Sent::empty(StatusCode::ACCEPTED)),
             Incoming::Answer { .. } => Err(bad("nothing was asked")),
         }
-    }
-
-    async fn body(&self, asker: &Asker, mut body: Body) -> Result<Vec<u8>, Refused> {
-        let most = self.core.limits.message_bytes;
-        let too_long =
-            || Refused::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {most} bytes"));
-        let told = asker.header(CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
-        if told.is_some_and(|length| length > most) {
-            return Err(too_long());
-        }
-        // What is told is not believed before it comes.
-        let mut text = Vec::with_capacity(told.unwrap_or_default().min(limits::READ_BYTES));
-        let all = async {
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|_| bad("the body broke off"))?;
-                if let Some(data) = frame.data_ref() {
-                    if text.len() + data.len() > most {
-                        return Err(too_long());
-                    }
-                    text.extend_from_slice(data);
-                }
-            }
-            Ok(text)
-        };
-        let late = || Refused::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-        tokio::time::timeout(limits::BODY_TIMEOUT, all).await.map_err(|_| late())?
     }
 
     /// A request of the newest revision.
@@ -281,16 +201,8 @@ impl Exchange {
             Err(refusal) => return stands(refusal),
         };
         let greeting = Ok(session.greeting());
-        let primed = session.revision() >= Revision::V2025_11_25;
-        let http = Arc::new(HttpSession {
-            principal: asker.principal.clone(),
-            standing: Arc::new(EventStream::kept(0, primed)),
-            streams: Mutex::default(),
-            next_stream: AtomicU64::new(1),
-            used: Mutex::new(Instant::now()),
-            session: session.clone(),
-        });
-        let name = self.admit(&http)?;
+        let http = HttpSession::new(session.clone(), asker.principal.clone());
+        let name = self.sessions.admit(&http)?;
         let (told, outlet) = (session.clone(), http.standing.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -303,63 +215,6 @@ impl Exchange {
             response.headers_mut().insert(SESSION, name);
         }
         Ok(response)
-    }
-
-    /// Ends sessions that nobody uses.
-    pub(crate) fn sweep(&self) {
-        let now = Instant::now();
-        lock(&self.sessions).retain(|_, session| {
-            let stays = !session.is_idle(now);
-            if !stays {
-                session.end();
-            }
-            stays
-        });
-    }
-
-    /// Gives a session a name, and room.
-    fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, Refused> {
-        let full =
-            || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later");
-        let mut bytes = [0; 16];
-        self.random.fill(&mut bytes).map_err(|_| full())?;
-        let name: Box<str> = BASE64_URL_SAFE_NO_PAD.encode(bytes).into();
-        self.sweep();
-        let mut sessions = lock(&self.sessions);
-        // Who has many makes room for its next one itself, so that nobody pushes out others.
-        let is_own = |other: &HttpSession| other.principal == session.principal;
-        let own = sessions.values().filter(|other| is_own(other)).count();
-        let too_many_own = own >= limits::SESSIONS_EACH_MAX;
-        if too_many_own || sessions.len() >= limits::SESSIONS_MAX {
-            let unused =
-                |session: &HttpSession| session.session.running() == 0 && !session.standing.is_read();
-            let goes = |other: &HttpSession| unused(other) && (!too_many_own || is_own(other));
-            let all = sessions.iter().filter(|(_, session)| goes(session));
-            let oldest = all.min_by_key(|(_, session)| *lock(&session.used));
-            let oldest = oldest.map(|(name, _)| name.clone()).ok_or_else(full)?;
-            if let Some(session) = sessions.remove(&oldest) {
-                session.end();
-            }
-        }
-        sessions.insert(name.clone(), session.clone());
-        Ok(name)
-    }
-
-    /// The session that a request names, if it is the principal's.
-    fn session(&self, asker: &Asker) -> Result<Arc<HttpSession>, Refused> {
-        let name = asker.header(SESSION).ok_or_else(|| bad("`Mcp-Session-Id` is missing"))?;
-        if let Some(version) = asker.header(VERSION)
-            && Revision::of(version).is_none()
-        {
-            return Err(bad("`MCP-Protocol-Version` names a revision that is not spoken here"));
-        }
-        let found = lock(&self.sessions).get(name).cloned();
-        let session = found.filter(|session| session.principal == asker.principal);
-        let session = session.ok_or_else(|| {
-            Refused::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one")
-        })?;
-        *lock(&session.used) = Instant::now();
-        Ok(session)
     }
 
     async fn in_session(&self, http: &Arc<HttpSession>, message: &Incoming<'_>) -> Answer {
@@ -382,8 +237,7 @@ impl Exchange {
                 "hands were shaken already",
             ));
         }
-        let name = http.next_stream.fetch_add(1, Ordering::Relaxed);
-        let stream = Arc::new(EventStream::kept(name, session.revision() >= Revision::V2025_11_25));
+        let (name, stream) = http.stream(session.revision() >= Revision::V2025_11_25);
         let reach = Reach { outlet: stream.clone(), cancel: session.cancel().child(), level: None };
         let begun = Params::read(request.params)
             .and_then(|params| session.begin(request.id, &request.method, params, reach));
@@ -411,7 +265,7 @@ impl Exchange {
 
     /// Several messages at once, as two old revisions have them.
     async fn batch(&self, asker: &Asker, text: &[u8]) -> Answer {
-        let http = self.session(asker).map_err(|refused| match refused.status {
+        let http = self.sessions.of(asker).map_err(|refused| match refused.status {
             StatusCode::NOT_FOUND => refused,
             _ => bad("batches are not part of this revision, or `Mcp-Session-Id` is missing"),
         })?;
@@ -422,8 +276,7 @@ impl Exchange {
             Ok(texts) => texts,
             Err(wrong) => return Ok(senseless(&wrong)),
         };
-        let name = http.next_stream.fetch_add(1, Ordering::Relaxed);
-        let stream = Arc::new(EventStream::kept(name, false));
+        let (name, stream) = http.stream(false);
         let outlet: Arc<dyn Outlet> = stream.clone();
         let batch = Batch::begin(&http.session, &texts, &outlet, |other| match other {
             Incoming::Notification { method, params } => http.session.heard(method, *params),
@@ -449,20 +302,11 @@ impl Exchange {
         if !asker.takes("text/event-stream") {
             return Err(Refused::new(StatusCode::NOT_ACCEPTABLE, "what comes is `text/event-stream`"));
         }
-        let http = self.session(asker)?;
+        let http = self.sessions.of(asker)?;
         let Some(last) = asker.header("last-event-id") else {
             return Ok(Sent::events(http.standing.read(0)));
         };
-        let place = last
-            .split_once('-')
-            .and_then(|(name, event)| Some((name.parse::<u64>().ok()?, event.parse::<u64>().ok()?)));
-        let (name, event) = place.ok_or_else(|| bad("`Last-Event-ID` is not one that was given out here"))?;
-        if name == 0 {
-            return Ok(Sent::events(http.standing.read(event)));
-        }
-        let stream =
-            lock(&http.streams).iter().find(|(known, _)| *known == name).map(|(_, stream)| stream.clone());
-        let stream = stream.ok_or_else(|| bad("the stream of `Last-Event-ID` is not kept any more"))?;
+        let (stream, event) = http.resumed(last)?;
         Ok(Sent::events(stream.read(event)))
     }
 
@@ -474,70 +318,8 @@ impl Exchange {
                 "without a session there is nothing to end",
             ));
         }
-        let http = self.session(asker)?;
-        lock(&self.sessions).retain(|_, session| !Arc::ptr_eq(session, &http));
-        http.end();
+        let http = self.sessions.of(asker)?;
+        self.sessions.remove(&http);
         Ok(Sent::empty(StatusCode::NO_CONTENT))
     }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        for session in lock(&self.sessions).values() {
-            session.end();
-        }
-    }
-}
-
-/// The status of an error in the newest revision.
-fn status(refusal: &Refusal, revision: Revision) -> StatusCode {
-    status_of_code(i64::from(refusal.code(revision)))
-}
-
-fn status_of_code(code: i64) -> StatusCode {
-    match code {
-        -32601 => StatusCode::NOT_FOUND,
-        -32700 | -32600 | -32602 | -32020 | -32021 | -32022 => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    }
-}
-
-/// The same for an answer that is written already.
-fn status_of(answer: &[u8]) -> StatusCode {
-    #[derive(serde::Deserialize)]
-    struct Failed {
-        error: Option<Code>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Code {
-        code: i64,
-    }
-    let failed = serde_json::from_slice::<Failed>(answer).ok().and_then(|failed| failed.error);
-    failed.map_or(StatusCode::OK, |error| status_of_code(error.code))
-}
-
-fn answered(
-    status: StatusCode,
-    id: &RawValue,
-    outcome: &Result<Outcome, Refusal>,
-    stamp: &Stamp,
-) -> Response<Sent> {
-    let mut text = Vec::with_capacity(256);
-    message::write_answer(&mut text, id, outcome, stamp);
-    Sent::json(status, text)
-}
-
-fn refused(id: &RawValue, refusal: Refusal, revision: Revision) -> Response<Sent> {
-    answered(status(&refusal, revision), id, &Err(refusal), &Stamp::new(revision))
-}
-
-/// Revisions with a handshake say everything in the message.
-fn refused_ok(id: &RawValue, refusal: Refusal, stamp: &Stamp) -> Response<Sent> {
-    answered(StatusCode::OK, id, &Err(refusal), stamp)
-}
-
-fn senseless(wrong: &NoMessage) -> Response<Sent> {
-    let mut text = Vec::new();
-    message::write_no_message(&mut text, wrong);
-    Sent::json(StatusCode::BAD_REQUEST, text)
 }

@@ -34,6 +34,7 @@ pub struct Http {
     pub(super) resource: Option<Resource>,
     pub(super) rate: Option<(u32, u32)>,
     pub(super) connections: usize,
+    pub(super) connections_each: usize,
 }
 
 impl Default for Http {
@@ -89,6 +90,7 @@ impl Http {
             resource: None,
             rate: Some((limits::RATE_PER_SECOND, limits::RATE_BURST)),
             connections: limits::CONNECTIONS_MAX,
+            connections_each: limits::CONNECTIONS_EACH_MAX,
         }
     }
 
@@ -139,6 +141,13 @@ impl Http {
     #[must_use]
     pub fn with_connections(mut self, most: usize) -> Http {
         self.connections = most.max(1);
+        self
+    }
+
+    /// The same with at most so many connections of one principal. Without tokens there are no principals.
+    #[must_use]
+    pub fn with_connections_each(mut self, most: usize) -> Http {
+        self.connections_each = most.max(1);
         self
     }
 }

@@ -1,10 +1,13 @@
-//! Connections of which nobody knows yet whose they are.
+//! Connections: those of which nobody knows yet whose they are, and those of whom it is known.
 //!
 //! Opening a connection needs no token, so anybody who reaches the port can open many and say nothing. They have a number of
 //! their own, apart from that of connections whose first request was let in: when it is full, the oldest of them has to go, and
 //! not whoever comes next. So a client that has something to say always gets in.
+//!
+//! Nor does one client keep the others out: of those that were let in each principal has a share. A connection counts for whoever
+//! came in by it first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::{Cancel, Cause};
@@ -16,6 +19,9 @@ pub(crate) struct Connections {
     places: Arc<Semaphore>,
     newcomers: Mutex<Newcomers>,
     newcomers_max: usize,
+    /// How many of those that were let in each principal has.
+    shares: Mutex<HashMap<Box<str>, usize>>,
+    share_max: usize,
 }
 
 #[derive(Default)]
@@ -30,7 +36,22 @@ pub(crate) struct Connection {
     all: Arc<Connections>,
     number: u64,
     has_to_go: Cancel,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    place: Mutex<Option<Place>>,
+}
+
+/// The place of a connection that was let in, and whose share it is of.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    whose: Option<Box<str>>,
+}
+
+/// Why a connection has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// All places are taken.
+    Full,
+    /// Whoever asks has its share.
+    Share,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -38,12 +59,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connections {
-    /// Room for so many that are known, and so many that are not.
-    pub(crate) fn new(most: usize, newcomers_max: usize) -> Arc<Connections> {
+    /// Room for so many that are known, for so many of one principal, and for so many that are not known.
+    pub(crate) fn new(most: usize, share_max: usize, newcomers_max: usize) -> Arc<Connections> {
         Arc::new(Connections {
             places: Arc::new(Semaphore::new(most)),
             newcomers: Mutex::default(),
             newcomers_max: newcomers_max.max(1),
+            shares: Mutex::default(),
+            share_max,
         })
     }
 
@@ -63,16 +86,26 @@ impl Connections {
 }
 
 impl Connection {
-    /// A request of it was let in: from now on it is known. Whether there is room for that.
-    pub(crate) fn settle(&self) -> bool {
+    /// A request of it was let in: from now on it is known. Without tokens everybody is the same, and there are no shares.
+    ///
+    /// # Errors
+    /// There is no room for that.
+    pub(crate) fn settle(&self, whose: Option<&str>) -> Result<(), NoRoom> {
         let mut place = lock(&self.place);
         if place.is_none() {
-            *place = self.all.places.clone().try_acquire_owned().ok();
-            if place.is_some() {
-                lock(&self.all.newcomers).waiting.remove(&self.number);
+            let permit = self.all.places.clone().try_acquire_owned().map_err(|_| NoRoom::Full)?;
+            if let Some(whose) = whose {
+                let mut shares = lock(&self.all.shares);
+                let share = shares.entry(whose.into()).or_default();
+                if *share >= self.all.share_max {
+                    return Err(NoRoom::Share);
+                }
+                *share += 1;
             }
+            *place = Some(Place { _permit: permit, whose: whose.map(Into::into) });
+            lock(&self.all.newcomers).waiting.remove(&self.number);
         }
-        place.is_some()
+        Ok(())
     }
 
     /// Completes when it has to make room.
@@ -84,6 +117,14 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         lock(&self.all.newcomers).waiting.remove(&self.number);
+        let Some(whose) = lock(&self.place).take().and_then(|place| place.whose) else { return };
+        let mut shares = lock(&self.all.shares);
+        if let Some(share) = shares.get_mut(&whose) {
+            *share -= 1;
+            if *share == 0 {
+                shares.remove(&whose);
+            }
+        }
     }
 }
 
@@ -93,9 +134,9 @@ mod tests {
 
     #[test]
     fn the_oldest_of_those_who_said_nothing_goes_first() {
-        let all = Connections::new(2, 2);
+        let all = Connections::new(2, 2, 2);
         let known = all.come();
-        assert!(known.settle() && known.settle());
+        assert_eq!((known.settle(None), known.settle(None)), (Ok(()), Ok(())));
         let silent = [all.come(), all.come()];
         let third = all.come();
         let has_to_go = |connection: &Connection| connection.has_to_go.is_cancelled();
@@ -103,9 +144,23 @@ mod tests {
             [&known, &silent[0], &silent[1], &third].map(|it| has_to_go(it)),
             [false, true, false, false]
         );
-        assert!(third.settle(), "who is known makes no room for others");
-        assert!(!silent[1].settle(), "all places are taken");
+        assert_eq!(third.settle(None), Ok(()), "who is known makes no room for others");
+        assert_eq!(silent[1].settle(None), Err(NoRoom::Full), "all places are taken");
         drop(known);
-        assert!(silent[1].settle());
+        assert_eq!(silent[1].settle(None), Ok(()));
+    }
+
+    #[test]
+    fn nobody_takes_more_than_a_share() {
+        let all = Connections::new(3, 2, 8);
+        let [one, two, three, other] = [all.come(), all.come(), all.come(), all.come()];
+        assert_eq!([&one, &two].map(|it| it.settle(Some("a"))), [Ok(()), Ok(())]);
+        assert_eq!(three.settle(Some("a")), Err(NoRoom::Share));
+        assert_eq!(one.settle(Some("b")), Ok(()), "it has its place");
+        assert_eq!(other.settle(Some("b")), Ok(()), "and what was refused has taken none");
+        drop(two);
+        assert_eq!(three.settle(Some("a")), Ok(()));
+        drop((one, three, other));
+        assert!(lock(&all.shares).is_empty());
     }
 }

@@ -230,15 +230,17 @@ impl Session {
                 Outcome::Reply(offer.call(Call { name, arguments, meta, peer, cancel }).await?)
             }
             Wish::Ping => Outcome::Done,
-            Wish::ListTools(from) => list("tools", from, offer.tools().await?),
-            Wish::ListResources(from) => list("resources", from, offer.resources().await?),
-            Wish::ListTemplates(from) => list("resourceTemplates", from, offer.resource_templates().await?),
-            Wish::ListPrompts(from) => list("prompts", from, offer.prompts().await?),
+            Wish::ListTools(from) => list("tools", from, wanted(offer.tools(), &cancel).await?),
+            Wish::ListResources(from) => list("resources", from, wanted(offer.resources(), &cancel).await?),
+            Wish::ListTemplates(from) => {
+                list("resourceTemplates", from, wanted(offer.resource_templates(), &cancel).await?)
+            }
+            Wish::ListPrompts(from) => list("prompts", from, wanted(offer.prompts(), &cancel).await?),
             Wish::Read(uri) => Outcome::Read(offer.read(Read { uri, peer, cancel }).await?),
             Wish::GetPrompt { name, arguments } => {
                 Outcome::Prompt(offer.prompt(GetPrompt { name, arguments, peer, cancel }).await?)
             }
-            Wish::Complete(complete) => Outcome::Completion(offer.complete(complete).await?),
+            Wish::Complete(complete) => Outcome::Completion(wanted(offer.complete(complete), &cancel).await?),
             Wish::SetLevel(level) => {
                 self.level.store(level as u8, Ordering::Relaxed);
                 Outcome::Done
@@ -484,6 +486,15 @@ impl Drop for Watches<'_> {
         for uri in self.uris.drain() {
             self.offer.unwatch(&uri);
         }
+    }
+}
+
+/// What changes nothing has nothing to put in order: it ends where it stands once nobody wants it.
+async fn wanted<T>(work: impl Future<Output = Result<T, Refusal>>, cancel: &Cancel) -> Result<T, Refusal> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        _ = cancel.cancelled() => Err(cut_off()),
     }
 }
 

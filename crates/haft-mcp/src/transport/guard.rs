@@ -6,19 +6,20 @@
 //! changes of lists are noted here, so that none is lost to it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::{BoxFuture, Cancel, Cause};
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, NumberOrString, RequestId,
-    ServerJsonRpcMessage, ServerNotification, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, GetExtensions as _,
+    NumberOrString, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
 };
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::deep;
@@ -42,7 +43,29 @@ struct Watched {
     late: AtomicBool,
     changes: Mutex<Changes>,
     changed: Notify,
+    /// How many requests of ours are under way that the server may have questions about.
+    under_way: AtomicUsize,
+    /// How often there were none any more.
+    idles: watch::Sender<u64>,
+    /// We end it.
+    closing: Cancel,
+    outbox: Mutex<Option<AbortHandle>>,
 }
+
+/// A request of ours that the server may have questions about, as long as this is there.
+pub(crate) struct UnderWay(Watch);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.0.idles.send_modify(|idles| *idles += 1);
+        }
+    }
+}
+
+/// When the server asked: how often nothing had been under way until then.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked(u64);
 
 /// Lists that changed since somebody looked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,6 +119,42 @@ impl Watch {
             self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
         }
         self.0.over.cancel(Cause::Shutdown);
+    }
+
+    /// A request begins that the server may have questions about.
+    pub(crate) fn begin(&self) -> UnderWay {
+        self.0.under_way.fetch_add(1, Ordering::AcqRel);
+        UnderWay(self.clone())
+    }
+
+    /// Completes when nobody can want an answer to what the server asked: the connection ends, or everything has that was
+    /// under way when it was asked. A server need not say which request its question is about.
+    pub(crate) async fn unwanted(&self, asked: Option<Asked>) {
+        let idle = async {
+            match asked {
+                Some(Asked(before)) => {
+                    let _ = self.0.idles.subscribe().wait_for(|idles| *idles != before).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = idle => {}
+            _ = self.0.closing.cancelled() => {}
+            _ = self.0.over.cancelled() => {}
+        }
+    }
+
+    /// From now on nobody is asked for anything any more.
+    pub(crate) fn close(&self) {
+        self.0.closing.cancel(Cause::Shutdown);
+    }
+
+    /// Sends nothing more, whatever is half sent: the server may not read at all.
+    pub(crate) fn hang_up(&self) {
+        if let Some(outbox) = self.0.outbox.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            outbox.abort();
+        }
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut Changes)) {
@@ -180,6 +239,7 @@ impl Allowance {
 
 impl Guard {
     pub(crate) fn over_link(link: Link, watch: Watch) -> Guard {
+        *watch.0.outbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.outbox.cutter());
         Guard::new(Inner::Link(link), watch)
     }
 
@@ -361,6 +421,8 @@ impl Guard {
             ServerJsonRpcMessage::Request(request) => {
                 if self.open < REQUESTS_OPEN_MAX {
                     self.open += 1;
+                    let asked = Asked(*self.watch.0.idles.borrow());
+                    request.request.extensions_mut().insert(asked);
                     return Some(message);
                 }
                 self.watch.count(Count::Refused);
@@ -443,7 +505,7 @@ impl Guard {
 }
 
 /// The number of a request as it was sent: some servers turn numbers into texts.
-fn as_sent(id: RequestId) -> RequestId {
+pub(super) fn as_sent(id: RequestId) -> RequestId {
     match &id {
         NumberOrString::String(text) => text.parse().map_or(id.clone(), NumberOrString::Number),
         NumberOrString::Number(_) => id,

@@ -13,7 +13,9 @@ use futures_util::stream::{self, BoxStream};
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::{Client, RequestBuilder, Response};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
@@ -25,7 +27,7 @@ use sse_stream::Sse;
 use super::chain;
 use super::deep;
 use super::events::Events;
-use super::guard::Watch;
+use super::guard::{UNREADABLE, Watch, as_sent};
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
 use crate::sign_in::requests::{Requests, WantsSignIn};
 
@@ -215,14 +217,27 @@ impl StreamableHttpClient for Bounded {
         if !status.is_success() {
             return refused(&message, with_session, status, again, &body);
         }
-        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
-        if !wants_answer {
+        let ClientJsonRpcMessage::Request(request) = &message else {
             return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        let is_greeting = matches!(
+            request.request,
+            ClientRequest::DiscoverRequest(_) | ClientRequest::InitializeRequest(_)
+        );
+        let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&mended(&body)) {
+            Ok(answer) if is_greeting || answers(&answer, &request.id) => {
+                return Ok(StreamableHttpPostResponse::Json(answer, session));
+            }
+            Ok(_) => "its answer is for another request".to_owned(),
+            Err(error) => format!("its answer is no message: {error}"),
+        };
+        if is_greeting {
+            return Err(fault(words));
         }
-        match serde_json::from_slice::<ServerJsonRpcMessage>(&mended(&body)) {
-            Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            Err(error) => Err(fault(format!("its answer is no message: {error}"))),
-        }
+        // The body is all there is, so nothing else will come for this request.
+        let error = ErrorData::new(UNREADABLE, words, None);
+        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        Ok(StreamableHttpPostResponse::Json(answer, session))
     }
 
     async fn delete_session(
@@ -307,6 +322,16 @@ fn refused(
         }
     }
     Err(HttpStatusError::new(status.as_u16(), again).into())
+}
+
+/// Whether a message is the answer to the request of this number.
+fn answers(message: &ServerJsonRpcMessage, id: &RequestId) -> bool {
+    let named = match message {
+        ServerJsonRpcMessage::Response(response) => Some(&response.id),
+        ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
+    };
+    named.is_some_and(|named| as_sent(named.clone()) == *id)
 }
 
 /// A whole answer, within bounds.

@@ -100,7 +100,12 @@ impl End for Process {
         Box::pin(async move {
             self.ended(INPUT_END_WAIT).await;
             self.cancel.cancel(Cause::Shutdown);
-            self.ended(CLOSE_GRACE + CLOSE_GRACE).await;
+            self.ended(CLOSE_GRACE).await;
+            // Whoever starts processes ends those soon that nobody waits for.
+            if let Some(task) = &self.task {
+                task.abort();
+                self.ended(CLOSE_GRACE).await;
+            }
         })
     }
 

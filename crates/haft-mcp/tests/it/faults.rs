@@ -47,6 +47,24 @@ async fn a_call_that_may_have_had_effects_is_not_repeated_and_a_server_that_alwa
     assert_eq!(count(counts.path(), "call"), limits::BREAKER_FAILURES as usize);
 }
 
+/// A server that one caller's calls bring down is there for the others, and stays there.
+#[tokio::test]
+async fn who_brings_a_server_down_is_left_alone_and_nobody_else() {
+    let (room, counts) = room("").await;
+    for _ in 0..limits::BREAKER_FAILURES {
+        room.failure("mcp__f__counted", json!({})).await;
+    }
+    let other = room.engine.clone().session_id("another session");
+    other.refresh_with(room.servers.registry(&room.base).unwrap());
+    let call = haft::ToolCall::new("1", "mcp__f__echo", r#"{"text": "hello"}"#);
+    let heard = other.turn().run([call]).await.remove(0);
+    assert!(heard.error().is_none(), "{:?}", heard.error());
+    // It is there again, and all the same not for who ends it each time.
+    let words = room.failure("mcp__f__counted", json!({})).await;
+    assert!(words.contains("left alone; try again in"), "{words}");
+    assert_eq!(count(counts.path(), "call"), limits::BREAKER_FAILURES as usize);
+}
+
 /// One death is one failure, however many calls it ends.
 #[tokio::test]
 async fn a_server_that_dies_with_many_calls_under_way_is_there_for_the_next() {

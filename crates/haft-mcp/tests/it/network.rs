@@ -141,6 +141,36 @@ async fn both_handshakes_and_a_malformed_tool_over_streamable_http() {
     }
 }
 
+/// The end of the answer's body is the end of the call, whatever the body says.
+#[tokio::test]
+async fn an_answer_to_something_else_ends_its_call() {
+    for as_event in [false, true] {
+        let fake = older("2025-11-25", json!({"tools": {}}), |message| match message["method"].as_str() {
+            Some("tools/list") => one_tool(message, "t"),
+            _ => match message["params"]["arguments"]["what"].as_str() {
+                Some("number") => vec![json!({"jsonrpc": "2.0", "id": 99999, "result": {"content": []}})],
+                Some("text") => vec![json!("nothing")],
+                _ => vec![
+                    json!({"jsonrpc": "2.0", "id": message["id"].to_string(), "result": {"content": [{"type": "text", "text": "ok"}]}}),
+                ],
+            },
+        });
+        let mut config = ServerConfig::new("h", Transport::http(streamable(fake, as_event).await));
+        config.call_timeout = std::time::Duration::from_secs(20);
+        let room = Room::settled([config], host()).await;
+        for what in ["number", "text"] {
+            let words = room.failure("mcp__h__t", json!({"what": what})).await;
+            assert!(!words.contains("took longer"), "as event: {as_event}, {what}: {words}");
+            assert!(
+                as_event || words.contains("answered with something senseless: its answer is"),
+                "{words}"
+            );
+        }
+        // Some turn numbers into texts, which is meant.
+        assert_eq!(room.text("mcp__h__t", json!({})).await, "ok");
+    }
+}
+
 /// The answer to a call has begun and could be resumed, but nobody takes connections any more.
 #[tokio::test]
 async fn an_answer_that_nobody_is_there_to_resume_ends_its_call() {

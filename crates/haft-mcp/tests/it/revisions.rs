@@ -1,9 +1,10 @@
 //! Every revision of the protocol, with a server made by the test: the handshake, and what is particular to each.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use haft_mcp::Status;
+use haft_mcp::{Host, Status};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, newest, older, one_tool, result};
@@ -148,6 +149,104 @@ async fn a_call_may_ask_for_input_and_is_made_again_with_it() {
         told,
         json!([{"q": {"action": "accept", "content": {"n": 3}}, "r": {"roots": [{"name": "r", "uri": "file:///r"}]}}, "opaque", {"a": 1}])
     );
+}
+
+/// A user who thinks, and a note of what they are being asked.
+#[derive(Clone, Default)]
+struct Thinks {
+    open: Arc<AtomicUsize>,
+    ever: Arc<AtomicUsize>,
+}
+
+impl haft::ports::Asker for Thinks {
+    fn approve<'a>(&'a self, _: &'a haft::ports::Approval) -> haft::BoxFuture<'a, haft::ports::Answer> {
+        Box::pin(std::future::ready(haft::ports::Answer::No))
+    }
+
+    fn question<'a>(&'a self, _: &'a haft::ports::UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+        struct Open(Arc<AtomicUsize>);
+        impl Drop for Open {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        Box::pin(async {
+            self.ever.fetch_add(1, Ordering::SeqCst);
+            self.open.fetch_add(1, Ordering::SeqCst);
+            let _open = Open(self.open.clone());
+            std::future::pending().await
+        })
+    }
+}
+
+/// A server that answers a call and leaves its questions open.
+#[tokio::test]
+async fn questions_are_withdrawn_with_the_call_that_they_were_for() {
+    let fake = older("2025-11-25", json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        Some("tools/call") => {
+            let ask = |number: usize| {
+                json!({"jsonrpc": "2.0", "id": format!("{}-{number}", message["id"]), "method": "elicitation/create",
+                    "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}})
+            };
+            let mut back: Vec<Value> = (0..5).map(ask).collect();
+            back.extend(result(message, json!({"content": [{"type": "text", "text": "done"}]})));
+            back
+        }
+        _ => Vec::new(),
+    });
+    let user = Thinks::default();
+    let room = Room::settled([fake.in_process("s")], Host::new("/").with_asker(Arc::new(user.clone()))).await;
+    // More often than questions may be open at once.
+    for calls in 1..=2 * haft_mcp::limits::REQUESTS_OPEN_MAX {
+        assert_eq!(room.text("mcp__s__t", json!({})).await, "done");
+        let refused = || {
+            let heard = fake.heard.lock().unwrap();
+            heard.iter().filter(|message| message["error"]["code"] == -32603).count()
+        };
+        crate::until("the server is told", || refused() == 5 * calls).await;
+    }
+    assert_eq!(user.open.load(Ordering::SeqCst), 0);
+    assert_eq!(room.server().dropped().refused, 0);
+    assert!(user.ever.load(Ordering::SeqCst) > 0);
+}
+
+/// One that stops reading while there is more to say than the connection holds.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reads_nothing_delays_no_end() {
+    let connect = || async {
+        let (ours, theirs) = tokio::io::duplex(1 << 12);
+        tokio::spawn(async move {
+            let (reader, mut writer) = tokio::io::split(theirs);
+            let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(reader));
+            let greeted = older("2025-11-25", json!({"tools": {}}), |message| one_tool(message, "t"));
+            while let Ok(Some(line)) = lines.next_line().await {
+                let message: Value = serde_json::from_str(&line).unwrap();
+                if message["method"] == "tools/call" {
+                    break;
+                }
+                for back in greeted.hear(message) {
+                    let line = format!("{back}\n");
+                    tokio::io::AsyncWriteExt::write_all(&mut writer, line.as_bytes()).await.unwrap();
+                }
+            }
+            // It is there, and that is all.
+            std::future::pending::<()>().await;
+        });
+        Ok(Box::new(ours) as Box<dyn haft::isolate::Pipe>)
+    };
+    let config = haft_mcp::ServerConfig::new("s", haft_mcp::Transport::in_process(connect));
+    let room = Room::settled([config], Host::new("/")).await;
+    let turn = |text: String| room.engine.turn().run([haft::ToolCall::new("1", "mcp__s__t", text)]);
+    let calls = futures_util::future::join(
+        turn("{}".to_owned()),
+        turn(json!({"much": "x".repeat(100_000)}).to_string()),
+    );
+    assert!(tokio::time::timeout(Duration::from_secs(1), calls).await.is_err(), "nobody answers");
+    let begun = tokio::time::Instant::now();
+    room.servers.close().await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test]

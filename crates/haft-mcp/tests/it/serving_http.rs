@@ -554,6 +554,23 @@ async fn silent_connections_keep_nobody_out() {
     assert_eq!(second.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
+/// One client with all the connections that it may have keeps the others out of nothing.
+#[tokio::test]
+async fn connections_are_counted_for_each_principal() {
+    let place = Place::open(tokens().with_connections(3).with_connections_each(2)).await;
+    let list = |token: &str| place.alone(1, "tools/list", json!({}), json!({})).bearer_auth(token);
+    // Each client has a connection of its own, which stays.
+    let clients: Vec<Client> = (0..4).map(|_| Client::builder().no_proxy().build().unwrap()).collect();
+    let asked = async |client: &Client, token: &str| {
+        client.execute(list(token).build().unwrap()).await.unwrap().status()
+    };
+    assert_eq!(asked(&clients[0], "token-a").await, StatusCode::OK);
+    assert_eq!(asked(&clients[1], "token-a").await, StatusCode::OK);
+    assert_eq!(asked(&clients[2], "token-a").await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(asked(&clients[3], "token-b").await, StatusCode::OK);
+    assert_eq!(asked(&clients[0], "token-a").await, StatusCode::OK, "what it has it keeps");
+}
+
 /// A principal that begins many sessions ends its own, and nobody else's.
 #[tokio::test]
 async fn sessions_are_counted_for_each_principal() {

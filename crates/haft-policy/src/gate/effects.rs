@@ -47,7 +47,7 @@ impl Given {
 }
 
 /// Whether the name of a server's tool could be one that was made with a hash, because the plain one would be ambiguous.
-fn is_hashed(name: &str) -> bool {
+pub(super) fn is_hashed(name: &str) -> bool {
     let hash = name.starts_with("mcp__").then(|| name.rsplit_once('_')).flatten();
     hash.is_some_and(|(_, hash)| {
         hash.len() == 8 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::case::Case;
+use super::effects::is_hashed;
 use super::verdict::{self, Judged, Outcome};
 use super::{Inner, Policy, unknown};
 use crate::conventions;
@@ -208,6 +209,7 @@ pub(super) fn check(
     policy: &Policy,
     engine: &Engine,
     tool: &str,
+    servers: &[&str],
     input: &Value,
 ) -> Result<Explanation, BadCall> {
     let snapshot = engine.snapshot();
@@ -225,14 +227,30 @@ pub(super) fn check(
         Some((known, origin)) => engine.consider(known, origin, input, look),
         None => {
             let stand_in = conventions::tool(tool).ok_or_else(|| unknown(tool, &all))?;
-            let origin = match tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
-                Some((server, _)) => Origin::External(server.into()),
-                None => Origin::BuiltIn,
+            let origin = match tool.starts_with("mcp__") {
+                true => Origin::External(server_of(tool, servers).unwrap_or_default().into()),
+                false => Origin::BuiltIn,
             };
             engine.consider(&stand_in, &origin, input, look)
         }
     };
     explained.map_err(BadCall::Input)
+}
+
+/// The server of a tool that isn't there, of those that settings name: the only one whose tools' names begin so. Where there
+/// are several or none, the one that has no `__` in its name, which is all of the plain name up to there; a name with a hash is
+/// of no server that could be told.
+fn server_of<'a>(tool: &'a str, servers: &[&'a str]) -> Option<&'a str> {
+    let of = |server: &&&str| {
+        let rest = tool.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(**server));
+        rest.is_some_and(|rest| rest.starts_with("__"))
+    };
+    let mut named = servers.iter().filter(of);
+    match (named.next(), named.next()) {
+        (Some(only), None) if !only.contains("__") || is_hashed(tool) => Some(only),
+        _ if is_hashed(tool) => None,
+        _ => Some(tool.strip_prefix("mcp__")?.split_once("__")?.0),
+    }
 }
 
 fn unknown(tool: &str, all: &[(&haft::AnyTool, &Origin)]) -> BadCall {

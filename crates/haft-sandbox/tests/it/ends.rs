@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use haft::ports::{Exit, ProcessRequest, Processes as _};
 use haft::{Cancel, Cause};
+use haft_sandbox::LocalProcesses;
 
+use crate::confined::HELPER;
 use crate::{lives, pid_in, processes, run, sh, text, until};
 
 #[tokio::test]
@@ -224,4 +226,33 @@ fn a_child_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let outcome = runtime.block_on(&mut run).unwrap();
     assert_eq!(text(&outcome.stdout.head), "done\n");
+}
+
+/// A server may start something that leaves its group, its session and its parent.
+#[tokio::test]
+async fn what_leaves_a_child_that_stays_ends_with_it() {
+    for ends_by_itself in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = LocalProcesses::new(std::env::vars_os()).keeping_families(Some(HELPER.into()));
+        let script = "setsid sh -c 'trap \"\" TERM HUP; echo $$ > away; while :; do sleep 0.05; done' &
+                      while [ ! -s away ]; do sleep 0.01; done; echo begun; id -u; read line; exit 3";
+        let (say, pipes) = mpsc::channel();
+        let cancel = Cancel::new();
+        let request = ProcessRequest::new(["bash", "-c", script], dir.path())
+            .with_cancel(cancel.clone())
+            .with_pipes(move |input, output| drop(say.send((input, output))));
+        let ended = tokio::spawn(async move { kept.run(request).await });
+        let (input, output) = tokio::task::spawn_blocking(move || pipes.recv().unwrap()).await.unwrap();
+        let away = pid_in(&dir.path().join("away"));
+        assert!(lives(away));
+        if ends_by_itself {
+            drop(input)
+        } else {
+            cancel.cancel(Cause::Shutdown)
+        }
+        let outcome = ended.await.unwrap().unwrap();
+        assert_eq!(outcome.exit, if ends_by_itself { Exit::Code(3) } else { Exit::Cancelled });
+        until("it has gone with the rest", || !lives(away));
+        drop(output);
+    }
 }

@@ -27,6 +27,13 @@ pub trait Asker: Send + Sync + 'static {
         let _ = form;
         Box::pin(std::future::ready(Filled::OneByOne))
     }
+
+    /// Shows a page that the user is to open, where there is a way to show addresses as such; no values is a yes. By default there
+    /// is none, and whoever asks puts it as a question.
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+        let _ = page;
+        Box::pin(std::future::ready(Filled::OneByOne))
+    }
 }
 
 /// A call that needs a yes, as the user is shown it.
@@ -98,6 +105,15 @@ pub struct UserForm {
     pub text: String,
     /// The fields: the JSON Schema of an object without objects in it.
     pub schema: Value,
+}
+
+/// A page that the user is to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserPage {
+    /// Who asks, and what for.
+    pub text: String,
+    /// The address, with `http` or `https`.
+    pub url: String,
 }
 
 /// What became of a form.

@@ -8,11 +8,14 @@ use haft::{Context, ErrorKind, ToolError};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::super::breaker::Breaker;
+use super::super::breaker::Breakers;
 use super::super::session::{Failure, Patience, Progress, Session};
 use super::offered::list;
 use super::{Server, State, Status, lock};
 use crate::limits;
+
+/// Who asks for lists, resources and prompts: whoever it is, nothing of theirs is carried out.
+const NO_CALLER: &str = "";
 
 impl Server {
     /// Calls a tool of it, and gives the result as it came.
@@ -23,11 +26,12 @@ impl Server {
         let patience = Patience { idle: config.idle(), total: config.call_timeout };
         let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
         let params = json!({"name": name, "arguments": input});
-        let mut session = self.session().await?;
+        let caller = cx.session_id();
+        let mut session = self.session(caller).await?;
         let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
         if matches!(answer, Err(Failure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
-            session = self.session().await?;
+            session = self.session(caller).await?;
             answer = session.request_in_rounds("tools/call", params, patience, &far).await;
         }
         if let Err(Failure::WantsSignIn(words)) = &answer
@@ -42,16 +46,19 @@ impl Server {
             session.watch().end(Some(words.clone()));
         }
         if matches!(answer, Ok(_) | Err(Failure::Refused { .. } | Failure::WantsSignIn(_))) {
-            lock(&self.0.breaker).reached();
+            lock(&self.0.breakers).reached(caller);
         }
-        answer.map_err(|failure| self.lost(&session, failure))
+        answer.map_err(|failure| self.lost(caller, &session, failure))
     }
 
     /// Asks something that changes nothing: lists, resources, prompts.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, ToolError> {
-        let session = self.session().await?;
+        let session = self.session(NO_CALLER).await?;
         let asked = session.request_in_rounds(method, params, Patience::REQUEST, &|_| {}).await;
-        asked.map_err(|failure| self.lost(&session, failure))
+        if asked.is_ok() {
+            lock(&self.0.breakers).reached(NO_CALLER);
+        }
+        asked.map_err(|failure| self.lost(NO_CALLER, &session, failure))
     }
 
     /// Reads a resource, and watches it from then on.
@@ -63,7 +70,7 @@ impl Server {
 
     /// All entries of one of its lists.
     pub(crate) async fn list(&self, method: &str, key: &str) -> Result<Vec<Value>, ToolError> {
-        let session = self.session().await?;
+        let session = self.session(NO_CALLER).await?;
         let listed = list(&session, method, key).await;
         listed
             .map(|(entries, _)| entries)
@@ -71,20 +78,22 @@ impl Server {
     }
 
     /// A connection that can be used, made if need be.
-    async fn session(&self) -> Result<Arc<Session>, ToolError> {
+    async fn session(&self, caller: &str) -> Result<Arc<Session>, ToolError> {
         let live = |state: &State| state.session.clone().filter(|session| !session.watch().is_over());
-        if let Some(session) = live(&self.0.state.borrow()) {
-            return Ok(session);
-        }
-        lock(&self.0.breaker).admit(Instant::now()).map_err(|seconds| {
+        let there = live(&self.0.state.borrow());
+        lock(&self.0.breakers).admit(caller, there.is_some(), Instant::now()).map_err(|seconds| {
             ToolError::new(format!(
-                "{} could not be reached {} times in a row and is left alone; try again in {seconds} s, or do without it",
+                "{} could not be reached or went away {} times in a row and is left alone; try again in {seconds} s, or \
+                 do without it",
                 self.named(),
                 limits::BREAKER_FAILURES
             ))
             .retryable()
         })?;
-        let trial = Trial(Some(&self.0.breaker));
+        let trial = Trial { breakers: Some(&self.0.breakers), caller };
+        if let Some(session) = there {
+            return Ok(session);
+        }
         let mut state = self.0.state.subscribe();
         let before = state.borrow_and_update().clone();
         if !matches!(before.status, Status::Connecting) {
@@ -118,9 +127,9 @@ impl Server {
     }
 
     /// A failure over this connection in words for the model.
-    fn lost(&self, session: &Arc<Session>, failure: Failure) -> ToolError {
+    fn lost(&self, caller: &str, session: &Arc<Session>, failure: Failure) -> ToolError {
         if matches!(failure, Failure::Gone(_)) {
-            lock(&self.0.breaker).lost(session, Instant::now());
+            lock(&self.0.breakers).lost(caller, session, Instant::now());
         }
         self.error(&failure)
     }
@@ -162,20 +171,23 @@ impl Server {
 }
 
 /// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.
-struct Trial<'a>(Option<&'a Mutex<Breaker>>);
+struct Trial<'a> {
+    breakers: Option<&'a Mutex<Breakers>>,
+    caller: &'a str,
+}
 
 impl Trial<'_> {
     fn failed(mut self) {
-        if let Some(breaker) = self.0.take() {
-            lock(breaker).failed(Instant::now());
+        if let Some(breakers) = self.breakers.take() {
+            lock(breakers).not_connected(Instant::now());
         }
     }
 }
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        if let Some(breaker) = self.0.take() {
-            lock(breaker).gave_up();
+        if let Some(breakers) = self.breakers.take() {
+            lock(breakers).gave_up(self.caller);
         }
     }
 }

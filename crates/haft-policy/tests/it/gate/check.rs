@@ -165,3 +165,24 @@ async fn explanations_fit_their_schema() {
     }
     assert!(!validator.is_valid(&json!({"verdict": "maybe"})));
 }
+
+/// Names of servers' tools are not taken apart: which server is meant is said by those that there are.
+#[tokio::test]
+async fn the_servers_that_there_are_say_whose_tool_is_meant() {
+    let session = with(rules("+mcp__hub")).open();
+    let verdict = |servers: &[&str], tool: &str| {
+        let explained = session.policy.check_among(session.caller.as_engine(), servers, tool, &json!({}));
+        explained.unwrap_or_else(|error| panic!("{error}")).verdict
+    };
+    assert_eq!(verdict(&["hub"], "mcp__hub__later"), VerdictName::Allow);
+    assert_eq!(
+        verdict(&[], "mcp__hub__later"),
+        VerdictName::Allow,
+        "a plain name is of a server without `__`"
+    );
+    assert_eq!(verdict(&["hub", "hub__evil"], "mcp__hub__evil__x"), VerdictName::Allow, "a tool `evil__x`");
+    assert_eq!(verdict(&["hub"], "mcp__hub__a_b_0123abcd"), VerdictName::Allow, "there is no other");
+    for servers in [&["hub", "hub__evil"][..], &["hub__evil"], &[]] {
+        assert_ne!(verdict(servers, "mcp__hub__evil__x_0123abcd"), VerdictName::Allow, "{servers:?}");
+    }
+}

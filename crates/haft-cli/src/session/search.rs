@@ -1,0 +1,54 @@
+//! `ToolSearch` in a session with servers: a search that finds nothing says which of them are not there yet.
+
+use std::sync::{Arc, Weak};
+
+use haft::search::{ToolSearch, ToolSearchInput};
+use haft::{Context, Effects, Tool, ToolError, ToolSpec};
+use haft_mcp::{Servers, Status};
+use serde_json::Value;
+
+/// The tool, over the servers of a session. Doesn't keep them.
+pub(super) struct Search(Weak<Servers>);
+
+impl Search {
+    pub(super) fn new(servers: &Arc<Servers>) -> Search {
+        Search(Arc::downgrade(servers))
+    }
+
+    /// The servers that are still being connected, as they are named in a sentence.
+    fn coming(&self) -> Vec<String> {
+        let Some(servers) = self.0.upgrade() else { return Vec::new() };
+        let coming = servers
+            .iter()
+            .filter(|server| server.status() == Status::Connecting && server.failure().is_none());
+        coming.map(|server| format!("`{}`", server.config().name)).collect()
+    }
+}
+
+impl Tool for Search {
+    type Input = ToolSearchInput;
+    type Output = Value;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSearch.spec()
+    }
+
+    fn effects(&self, input: &ToolSearchInput) -> Effects {
+        ToolSearch.effects(input)
+    }
+
+    async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
+        // Who connects meanwhile was not there when it was looked for.
+        let coming = self.coming();
+        ToolSearch.call(input, cx).await.map_err(|error| match coming.is_empty() {
+            true => error,
+            false => ToolError::new(format!(
+                "{}; these MCP servers are still being connected, and their tools can't be found yet: {}; call \
+                 WaitForMcpServers, then search again",
+                error.message(),
+                coming.join(", ")
+            ))
+            .retryable(),
+        })
+    }
+}
