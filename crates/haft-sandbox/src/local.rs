@@ -56,7 +56,8 @@ impl Processes for LocalProcesses {
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         let variables = self.environment.clone();
         Box::pin(self.pool.run(request, move |request, orders| {
-            watch::run(request, orders, |descriptors| begin(request, &variables, descriptors))
+            let begun = |descriptors: &[BorrowedFd<'_>]| begin(request, &variables, descriptors);
+            watch::run(request, orders, &mut watch::NoKeeper, begun)
         }))
     }
 }

@@ -28,7 +28,7 @@ pub use grants::Grants;
 pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
-    Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome,
+    Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome,
     ProcessRequest, Processes, Refusal, Spill,
 };
 pub use recorder::{Intent, RecordError, Recorder};

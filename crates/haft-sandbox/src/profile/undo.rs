@@ -287,6 +287,11 @@ pub(super) fn take_away(path: &Path) -> String {
     }
 }
 
+/// Removes what is no folder.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    at(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty())?))
+}
+
 /// Gives what is at a path a name that nothing obeys; says which.
 pub(super) fn rename_aside(path: &Path) -> io::Result<PathBuf> {
     at(path, CHANGE, |spot| spot.put_aside().map(|aside| path.with_file_name(aside)))
@@ -349,6 +354,16 @@ pub(super) fn one_name(path: &Path) -> io::Result<()> {
     at(path, CHANGE, |spot| {
         let (bytes, _) = spot.read()?;
         spot.replace(&bytes)
+    })
+}
+
+/// Puts an empty folder at a path; what else is there is put aside.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    at(path, CHANGE, |spot| {
+        if spot.found().is_ok() {
+            spot.put_aside()?;
+        }
+        Ok(rustix::fs::mkdirat(&spot.folder, spot.name, Mode::from_raw_mode(0o755))?)
     })
 }
 
