@@ -345,7 +345,9 @@ fn follow(
 
 /// Closes folders, all of them, whatever comes of one.
 fn close(walls: Walls, told: &[u8]) -> Result<(), String> {
-    let Some(folders) = wire::read_closing(told).filter(|_| walls == Walls::Namespaces) else { return Ok(()) };
+    let Some(folders) = wire::read_closing(told).filter(|_| walls == Walls::Namespaces) else {
+        return Ok(());
+    };
     let closed = folders.iter().map(|folder| stage::close(folder));
     closed.fold(Ok(()), |all, closed| all.and(closed.map_err(|fault| fault.to_string())))
 }

@@ -23,8 +23,8 @@ use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
 use crate::profile::{Profile, ProfileConfig};
 use crate::scene::Scene;
-use crate::wire::Job;
 use crate::views::{Running, Views};
+use crate::wire::Job;
 use crate::{bare, environment, profile, watch};
 
 /// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.

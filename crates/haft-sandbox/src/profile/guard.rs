@@ -566,7 +566,7 @@ impl Guard {
     }
 
     /// All folders of git that commands could write.
-    fn folders_of_git(&self) -> Vec<PathBuf> {
+    pub(super) fn folders_of_git(&self) -> Vec<PathBuf> {
         let state = self.state();
         let of_repositories = state.repositories.iter().flat_map(|repository| {
             let git = Some(repository.work.join(".git")).filter(|git| !git.is_symlink() && git.is_dir());
@@ -601,10 +601,17 @@ impl Guard {
         for config in configs {
             said.extend(self.close(&config, request));
         }
-        self.check_saved(said);
+        // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
+        // command ends that made it.
+        let could_write = !self.state().beside.contains(&address(request));
+        if could_write {
+            self.check_saved(said);
+        }
         self.put_links_back(said);
         self.forget_replaced();
-        self.settle(afresh, said);
+        if could_write {
+            self.settle(afresh, said);
+        }
         self.put_missing_aside(said);
         self.look_for_new_repositories(request, said);
     }

@@ -142,8 +142,7 @@ mod tests {
 
     #[test]
     fn what_runs_goes_and_the_rest_stays() {
-        let todo =
-            "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nfoo\nu refs/x";
+        let todo = "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nfoo\nu refs/x";
         let kept = "pick 1 # x\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nu refs/x";
         for name in ["git-rebase-todo", "todo"] {
             assert_eq!(judged(name, todo), Stays::Some(kept.into(), 4));

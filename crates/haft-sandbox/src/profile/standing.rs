@@ -98,7 +98,9 @@ mod tests {
             let said = put_back(&root, before).unwrap();
             assert_eq!(head(&root).as_deref(), Some(&before[..]), "{said}");
         }
-        for (text, is) in [("ref: refs/heads/x", true), (&"a".repeat(40), true), ("ref: x", false), ("", false)] {
+        for (text, is) in
+            [("ref: refs/heads/x", true), (&"a".repeat(40), true), ("ref: x", false), ("", false)]
+        {
             assert_eq!(is_head(text.as_bytes()), is, "{text}");
         }
     }

@@ -157,6 +157,8 @@ mod tests {
         for to in ["refs/heads/../../config", "/refs/heads/x", "config"] {
             assert!(!is_gits_own(Path::new("/w/.git/HEAD"), Path::new(to)));
         }
-        assert!(may_be_shared(Path::new("/w/.git/logs/refs")) && !may_be_shared(Path::new("/w/.git/logs/HEAD")));
+        assert!(
+            may_be_shared(Path::new("/w/.git/logs/refs")) && !may_be_shared(Path::new("/w/.git/logs/HEAD"))
+        );
     }
 }

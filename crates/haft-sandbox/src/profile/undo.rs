@@ -281,9 +281,11 @@ pub(super) fn take_away(path: &Path) -> String {
         }
     };
     match at(path, CHANGE, taken) {
-        Ok(None) => "a command made it, and it was removed".into(),
-        Ok(Some(aside)) => format!("a command made it, and it was renamed to `{}`", shown(&aside)),
-        Err(error) => format!("a command made it, and it can't be removed: {error}; remove it"),
+        Ok(None) => "it was made while a command ran, and it was removed".into(),
+        Ok(Some(aside)) => {
+            format!("it was made while a command ran, and it was renamed to `{}`", shown(&aside))
+        }
+        Err(error) => format!("it was made while a command ran, and it can't be removed: {error}; remove it"),
     }
 }
 
@@ -305,10 +307,13 @@ pub(super) fn put_aside(path: &Path, below: &Path) -> String {
     let path = between.iter().rev().find(is_link).copied().unwrap_or(path);
     match rename_aside(path) {
         Ok(aside) => {
-            format!("a command made it, and git would run or obey it; it was renamed to `{}`", shown(&aside))
+            format!(
+                "it was made while a command ran, and git would run or obey it; it was renamed to `{}`",
+                shown(&aside)
+            )
         }
         Err(error) => format!(
-            "a command made it, and it can't be renamed: {error}; git would run or obey it, so remove it first"
+            "it was made while a command ran, and it can't be renamed: {error}; git would run or obey it, so remove it first"
         ),
     }
 }

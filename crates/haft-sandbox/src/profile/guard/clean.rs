@@ -130,14 +130,14 @@ impl Ground<'_> {
         let (done, cleaned) = match undo::rename_aside(git) {
             Ok(aside) => {
                 let done = format!(
-                    "what a command put there would run and can't be taken from it, so all of it was renamed to `{}`",
+                    "what was put there while a command ran would run and can't be taken from it, so all of it was renamed to `{}`",
                     shown(&aside)
                 );
                 (done, Cleaned::Gone)
             }
             Err(error) => {
                 let done = format!(
-                    "what a command put there would run, and it can't be undone: {error}; remove it before you use git there"
+                    "what was put there while a command ran would run, and it can't be undone: {error}; remove it before you use git there"
                 );
                 (done, Cleaned::Fails)
             }
@@ -219,9 +219,12 @@ impl Round<'_, '_> {
             if before == Some(to) || strays::is_gits_own(&path, to) {
                 continue;
             }
-            let leads = format!("while a command ran it became a link to `{}`, where git would write", shown(&to));
+            let leads =
+                format!("while a command ran it became a link to `{}`, where git would write", shown(&to));
             let taken = match self.ground.gently {
-                true => undo::rename_aside(&path).map(|aside| format!("it was renamed to `{}`", shown(&aside))),
+                true => {
+                    undo::rename_aside(&path).map(|aside| format!("it was renamed to `{}`", shown(&aside)))
+                }
                 false => undo::remove(&path).map(|()| "it was removed".to_owned()),
             };
             let put_back = || match before.map(|before| undo::link(&path, before)) {
@@ -230,7 +233,9 @@ impl Round<'_, '_> {
             };
             let done = match taken {
                 Ok(taken) => format!("{leads}; {taken}{}", put_back()),
-                Err(error) => format!("{leads}; it can't be removed: {error}; remove it before you use git there"),
+                Err(error) => {
+                    format!("{leads}; it can't be removed: {error}; remove it before you use git there")
+                }
             };
             self.said.push(Refusal::Protected { path: path.clone(), done });
             self.touched.push(path);
@@ -249,7 +254,7 @@ impl Round<'_, '_> {
             false => {
                 let done = match undo::rename_aside(&path) {
                     Ok(aside) => format!(
-                        "a command made it where git keeps its own, and it was renamed to `{}`",
+                        "it was made while a command ran, where git keeps its own, and was renamed to `{}`",
                         shown(&aside)
                     ),
                     Err(_) => undo::take_away(&path),
@@ -266,9 +271,14 @@ impl Round<'_, '_> {
         if path != self.root && users.is_none() {
             let done = match undo::rename_aside(&path) {
                 Ok(aside) => {
-                    format!("a command has put so much there that it was renamed to `{}`", shown(&aside))
+                    format!(
+                        "so much was put there while a command ran that it was renamed to `{}`",
+                        shown(&aside)
+                    )
                 }
-                Err(error) => format!("a command has put too much there, and it can't be renamed: {error}"),
+                Err(error) => {
+                    format!("too much was put there while a command ran, and it can't be renamed: {error}")
+                }
             };
             self.said.push(Refusal::Protected { path: path.clone(), done });
         } else {
@@ -281,7 +291,7 @@ impl Round<'_, '_> {
             {
                 self.check_sequence(&file);
             }
-            let done = "a command has put so much there that nobody can look through it; look before you use git here";
+            let done = "so much was put there while a command ran that nobody can look through it; look before you use git here";
             self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
         }
         self.touched.push(path);
@@ -294,7 +304,9 @@ impl Round<'_, '_> {
             match (folder.kind, name.to_str().unwrap_or_default()) {
                 (Kind::Git, "config") => {
                     let owner = repository::owner(path);
-                    if let Some(said) = check_new_config(&at, owner.as_deref(), self.ground.gently, self.ground.afresh) {
+                    if let Some(said) =
+                        check_new_config(&at, owner.as_deref(), self.ground.gently, self.ground.afresh)
+                    {
                         self.said.push(said);
                         self.touched.push(at);
                     }
@@ -359,7 +371,7 @@ impl Round<'_, '_> {
             (Some(Stays::All), Some((now, _))) if undo::replace(file, &now).is_ok() => return,
             (Some(Stays::Some(kept, out)), _) => match undo::replace(file, &kept) {
                 Ok(()) => format!(
-                    "a command put lines there that git would run when it goes on ({out}), and they were taken out"
+                    "while a command ran lines were put there that git would run when it goes on ({out}), and they were taken out"
                 ),
                 Err(_) => undo::take_away(file),
             },

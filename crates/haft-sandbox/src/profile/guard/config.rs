@@ -47,7 +47,7 @@ pub(super) fn check_config(path: &Path, before: &[u8], recovered: Option<&Recove
         }
         Err(error) => error,
     };
-    // A command that can't be followed by a look at it changed nothing here.
+    // It is as it may be, though not a file of its own.
     if undone.is_empty() {
         return Checked { said: None, now: Some(bytes) };
     }
@@ -103,8 +103,10 @@ pub(super) fn check_new_config(
     let names = told(&undone);
     let whole = aside.map(|aside| format!(" (all of it is in `{}`)", shown(&aside))).unwrap_or_default();
     said(match replaced {
-        Ok(()) => format!("a command changed {names}, and that was undone{whole}"),
-        Err(error) => format!("a command changed {names}, and that can't be undone: {error}{whole}"),
+        Ok(()) => format!("while a command ran {names} was changed, and that was undone{whole}"),
+        Err(error) => {
+            format!("while a command ran {names} was changed, and that can't be undone: {error}{whole}")
+        }
     })
 }
 

@@ -53,15 +53,14 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
-    let ground =
-        Ground {
-            workspaces: &workspaces,
-            roots: &known.roots,
-            open: &[],
-            is_users: &is_known,
-            gently: true,
-            afresh: false,
-        };
+    let ground = Ground {
+        workspaces: &workspaces,
+        roots: &known.roots,
+        open: &[],
+        is_users: &is_known,
+        gently: true,
+        afresh: false,
+    };
     let mut said = Vec::new();
     let mut done = true;
     for root in known.roots.iter().filter(|root| root.is_dir()) {

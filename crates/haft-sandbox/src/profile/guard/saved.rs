@@ -74,7 +74,12 @@ impl Guard {
                 Kind::Worktree => &["config.worktree"],
                 Kind::Modules | Kind::Worktrees => &[],
             };
-            all.extend(names.iter().filter(|name| folder.held.contains(OsStr::new(name))).map(|name| path.join(name)));
+            all.extend(
+                names
+                    .iter()
+                    .filter(|name| folder.held.contains(OsStr::new(name)))
+                    .map(|name| path.join(name)),
+            );
         }
         saved.0.retain(|path, _| all.contains(path));
         all.iter().for_each(|path| saved.take(path));
