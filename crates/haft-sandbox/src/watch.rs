@@ -363,6 +363,8 @@ impl Watched<'_> {
                 }
                 if self.orders.take_moved() && self.ended.is_none() {
                     self.said.extend(self.keeper.moved(&mut *self.child));
+                    // It may have been heard of meanwhile, and then nothing more comes.
+                    self.note_end()?;
                 }
             }
             if ready.input {

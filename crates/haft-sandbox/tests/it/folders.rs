@@ -490,6 +490,18 @@ async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
     }
 }
 
+/// A link leads to it from the working directory, where somebody could follow it.
+#[tokio::test]
+async fn a_repository_in_the_temporary_folder_runs_nothing() {
+    let made = "mkdir -p ROOT/state/tmp; git init -q ROOT/state/tmp/r; POISON >> ROOT/state/tmp/r/.git/config; \
+                ln -s ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub";
+    let again = "POISON >> ROOT/state/tmp/r/.git/config";
+    for attack in [&[made][..], &[made, again]] {
+        let said = attempt("a link to it", "true", &[attack], "cd sub && git status").await;
+        assert_eq!(said.matches("core.fsmonitor").count(), attack.len(), "{said}");
+    }
+}
+
 /// `git revert` of several commits that stops goes on, and so does a list with comments of another kind.
 #[tokio::test]
 async fn lists_of_what_is_to_be_done_stay_whole() {
