@@ -283,15 +283,17 @@ pub(crate) struct Confined {
     alone: bool,
     /// What it tried to change where nothing can be changed.
     refused: Vec<PathBuf>,
+    /// What keeps its view of the file system, whether it lives or not.
+    view: Option<OwnedFd>,
 }
 
 impl Confined {
     fn wait(reports: OwnedFd, walls: Walls, helper: Arc<OwnedFd>) -> Result<Confined, String> {
         let until = Instant::now() + limits::SCENE_WAIT;
-        let (mut first, mut started, mut ended, mut refused) = (None, false, None, Vec::new());
+        let (mut first, mut started, mut ended, mut refused) = (None, None, None, Vec::new());
         // The helper and the process that it made speak both, so what they say comes in any order.
         loop {
-            if started && let Some(first) = first {
+            if let (Some(view), Some(first)) = (started.take_if(|_| first.is_some()), first.take()) {
                 let alone = matches!(ended, Some((_, true)));
                 return Ok(Confined {
                     reports,
@@ -301,6 +303,7 @@ impl Confined {
                     ended: ended.map(|(exit, _)| exit),
                     alone,
                     refused,
+                    view,
                 });
             }
             if !readable(reports.as_fd(), until.saturating_duration_since(Instant::now())) {
@@ -311,7 +314,8 @@ impl Confined {
             }
             match Report::receive(reports.as_fd(), RecvFlags::empty()) {
                 Ok(Some(Report::Made(process))) => first = Some(process),
-                Ok(Some(Report::Started)) => started = true,
+                Ok(Some(Report::Started(view))) => started = Some(view),
+                Ok(Some(Report::Closed(_))) => {}
                 Ok(Some(Report::Refused(path))) => refused.push(path),
                 Ok(Some(Report::Ended(exit, alone))) => ended = Some((exit, alone)),
                 Ok(Some(Report::Failed(words))) => return Err(words),
@@ -327,6 +331,23 @@ impl Confined {
 }
 
 impl Confined {
+    /// Waits until folders are closed; what is heard beside that is kept.
+    fn hear_closed(&mut self) -> Result<(), String> {
+        let until = Instant::now() + limits::KILL_WAIT;
+        loop {
+            if !readable(self.reports.as_fd(), until.saturating_duration_since(Instant::now())) {
+                return Err("it takes too long".into());
+            }
+            match Report::receive(self.reports.as_fd(), RecvFlags::empty()) {
+                Ok(Some(Report::Closed(closed))) => return closed,
+                Ok(Some(Report::Ended(exit, alone))) => (self.ended, self.alone) = (Some(exit), alone),
+                Ok(Some(Report::Refused(path))) => self.refused.push(path),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return Err("it has ended".into()),
+            }
+        }
+    }
+
     /// Kills it and doesn't wait until it is gone.
     pub(crate) fn let_go(&mut self) {
         watch::Child::signal(self, Signal::KILL);
@@ -346,7 +367,7 @@ impl watch::Child for Confined {
         }
         match Report::receive(self.reports.as_fd(), RecvFlags::DONTWAIT) {
             Ok(Some(Report::Ended(exit, alone))) => {
-                self.alone = alone;
+                (self.ended, self.alone) = (Some(exit), alone);
                 Ok(Some(exit))
             }
             Ok(Some(Report::Refused(path))) => {
@@ -370,6 +391,20 @@ impl watch::Child for Confined {
 
     fn refused(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.refused)
+    }
+
+    fn close(&mut self, folders: &[PathBuf]) -> Result<(), String> {
+        let failed = |errno: Errno| std::io::Error::from(errno).to_string();
+        // So many as fit into a message each.
+        for some in folders.chunks(limits::FOLDERS_CLOSED_AT_ONCE) {
+            wire::send(self.reports.as_fd(), &wire::closing(some), &[]).map_err(failed)?;
+            self.hear_closed()?;
+        }
+        Ok(())
+    }
+
+    fn view(&mut self) -> Option<OwnedFd> {
+        self.view.take()
     }
 
     fn end(self: Box<Self>) {

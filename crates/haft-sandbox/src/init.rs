@@ -2,7 +2,8 @@
 //!
 //! When this process ends the kernel ends every other in its namespace, whatever they did to get away. It ends when
 //! nothing is left, when its socket closes (the host is gone or wants no more), and with the helper (PDEATHSIG). Until
-//! then it answers two things: how the program ended, and signals for all.
+//! then it answers three things: how the program ended, signals for all, and folders that are to be closed. For the last it
+//! keeps one right, to mount in its own namespaces; no program that it starts has any.
 //!
 //! Where there are no namespaces the same process is a subreaper: what loses its parent becomes its child, and it kills
 //! what it can find before it ends. That is best effort: a killed subreaper kills nobody but the program itself.
@@ -43,6 +44,8 @@ pub(crate) enum Walls {
 pub(crate) struct Prepared {
     /// What it sees, where there are namespaces, and of what that was made.
     stage: Option<(stage::Stage, Vec<Part>)>,
+    /// What keeps that.
+    view: Option<OwnedFd>,
     rules: Option<Rules>,
     locks: Locks,
     /// Whether rights are taken away.
@@ -61,12 +64,15 @@ pub(crate) fn prepare(
     sys::ignore_children(false);
     if walls == Walls::Open {
         become_subreaper()?;
-        return Ok(Prepared { stage: None, rules: None, locks: Locks::default(), confines: false });
+        return Ok(Prepared { stage: None, view: None, rules: None, locks: Locks::default(), confines: false });
     }
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
     let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());
+    let mut view = None;
     let (stage, rules, sockets) = match walls {
         Walls::Namespaces => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            view = rustix::fs::openat(CWD, "/proc/self/ns/mnt", flags, Mode::empty()).ok();
             if let (Network::Session, Some(net)) = (scene.network, session_net) {
                 rustix::thread::move_into_link_name_space(net, Some(LinkNameSpaceType::Network))
                     .map_err(|errno| words("its network", errno))?;
@@ -93,7 +99,7 @@ pub(crate) fn prepare(
         // Only an addition: without it nothing is heard of what was tried.
         locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
     }
-    Ok(Prepared { stage, rules, locks, confines: true })
+    Ok(Prepared { stage, view, rules, locks, confines: true })
 }
 
 /// What loses its parent from here on becomes a child of this process.
@@ -108,11 +114,12 @@ impl Prepared {
     ///
     /// # Errors
     /// What could not be made, in words. The process must end then.
-    pub(crate) fn finish(self, more: &[Part]) -> Result<Locks, String> {
-        let Prepared { stage, rules, mut locks, confines } = self;
+    pub(crate) fn finish(self, more: &[Part]) -> Result<Locked, String> {
+        let Prepared { stage, view, rules, mut locks, confines } = self;
         if !confines {
-            return Ok(locks);
+            return Ok(Locked { locks, view });
         }
+        let kept = if stage.is_some() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
         if let Some((mut stage, usual)) = stage {
             stage.widen(&usual, more).map_err(|fault| fault.to_string())?;
             stage.seal().map_err(|fault| fault.to_string())?;
@@ -125,9 +132,15 @@ impl Prepared {
         }
         let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
         locks.rules = rules.map_err(|errno| words("the rules for its files", errno))?;
-        drop_capabilities().map_err(|errno| words("taking rights away", errno))?;
-        Ok(locks)
+        keep_capabilities(kept).map_err(|errno| words("taking rights away", errno))?;
+        Ok(Locked { locks, view })
     }
+}
+
+/// A sandbox to which nothing is added any more.
+pub(crate) struct Locked {
+    locks: Locks,
+    view: Option<OwnedFd>,
 }
 
 /// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
@@ -194,13 +207,10 @@ fn forget_capabilities() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Nor has this process itself from here on.
-fn drop_capabilities() -> Result<(), Errno> {
-    let none = CapabilitySet::empty();
-    rustix::thread::set_capabilities(
-        None,
-        CapabilitySets { effective: none, permitted: none, inheritable: none },
-    )
+/// This process itself has only these from here on.
+fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
+    let inheritable = CapabilitySet::empty();
+    rustix::thread::set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })
 }
 
 /// Out of the way of 0 … 3, which are about to be overwritten.
@@ -211,7 +221,7 @@ fn high(descriptor: &OwnedFd) -> Result<OwnedFd, Errno> {
 /// Runs the job and never returns. `descriptors` are the child's own, and its program if the job says so.
 pub(crate) fn perform(
     walls: Walls,
-    locks: Locks,
+    locked: Locked,
     mut job: Job,
     socket: OwnedFd,
     mut descriptors: Vec<OwnedFd>,
@@ -221,12 +231,13 @@ pub(crate) fn perform(
         sys::exit_now(0);
     }
     let opened = if job.opened { descriptors.pop() } else { None };
+    let Locked { locks, view } = locked;
     let started = begin(walls, locks, &mut job, opened, &descriptors);
     drop(descriptors);
     match started {
         Ok((child, ended, listener)) => {
             // A host that is gone is noticed below.
-            let _ = Report::Started.send(socket.as_fd());
+            let _ = Report::Started(view).send(socket.as_fd());
             follow(walls, child, &ended, &socket, listener);
         }
         Err(words) => fail(&socket, words),
@@ -310,7 +321,8 @@ fn follow(
         if let Some(exit) = exit {
             let _ = Report::Ended(exit, alone).send(socket.as_fd());
         }
-        if alone {
+        // Whoever waits for its end may want to close something in its view, which others may hold a piece of.
+        if alone && walls != Walls::Namespaces {
             return;
         }
         let mut polled = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
@@ -330,9 +342,12 @@ fn follow(
             listener = None;
         }
         if told {
-            let mut signal = [0; 4];
-            match wire::receive(socket.as_fd(), &mut signal, RecvFlags::DONTWAIT) {
-                Ok((4, _)) => send_all(walls, i32::from_le_bytes(signal)),
+            let mut told = vec![0; limits::MESSAGE_BYTES_MAX];
+            match wire::receive(socket.as_fd(), &mut told, RecvFlags::DONTWAIT) {
+                Ok((4, _)) => send_all(walls, i32::from_le_bytes([told[0], told[1], told[2], told[3]])),
+                Ok((count, _)) if count > 0 => {
+                    let _ = Report::Closed(close(walls, &told[..count])).send(socket.as_fd());
+                }
                 Err(Errno::AGAIN) => {}
                 // Nobody is there any more.
                 _ => {
@@ -342,6 +357,15 @@ fn follow(
             }
         }
     }
+}
+
+/// Closes folders, all of them, whatever comes of one.
+fn close(walls: Walls, told: &[u8]) -> Result<(), String> {
+    let Some(folders) = wire::read_closing(told).filter(|_| walls == Walls::Namespaces) else {
+        return Ok(());
+    };
+    let closed = folders.iter().map(|folder| stage::close(folder));
+    closed.fold(Ok(()), |all, closed| all.and(closed.map_err(|fault| fault.to_string())))
 }
 
 fn send_all(walls: Walls, signal: i32) {

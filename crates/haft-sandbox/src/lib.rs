@@ -65,6 +65,7 @@ mod start;
 mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod views;
 mod watch;
 mod wire;
 

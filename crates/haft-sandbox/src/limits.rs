@@ -70,3 +70,7 @@ pub const ATTEMPTS_MAX: usize = 8;
 pub const OOM_SCORE: u32 = 500;
 /// How many of the last scenes are compared with the next one.
 pub const SCENES_SEEN_MAX: usize = 4;
+/// How many folders are closed to a command with one message.
+pub const FOLDERS_CLOSED_AT_ONCE: usize = 12;
+/// How many views of commands that have ended are kept while others run that may hold a piece of them.
+pub const VIEWS_KEPT_MAX: usize = 512;

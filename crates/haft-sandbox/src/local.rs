@@ -88,7 +88,7 @@ impl Processes for LocalProcesses {
         let variables = self.environment.clone();
         let keeper = self.keeper.clone().filter(|_| request.on_pipes.is_some());
         Box::pin(self.pool.run(request, move |request, orders| {
-            watch::run(request, orders, |descriptors| {
+            watch::run(request, orders, &mut watch::NoKeeper, |descriptors: &[BorrowedFd<'_>]| {
                 match keeper.as_ref().and_then(|keeper| keeper.helper()) {
                     Some(helper) => begin_kept(request, &variables, descriptors, helper),
                     None => begin(request, &variables, descriptors),

@@ -7,7 +7,8 @@
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
 //! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
-//!   that a command may make, `sequence` what git goes on with, `gitlinks` which of them git enters by itself, `nested`
+//!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository, `sequence`
+//!   what git goes on with, `gitlinks` which of them git enters by itself, `nested`
 //!   which came to be since.
 //! - `denied` finds what rules deny to read in what is shown beside them.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
@@ -44,6 +45,8 @@ mod recovered;
 mod repository;
 mod sequence;
 mod stand_in;
+mod standing;
+mod strays;
 #[cfg(test)]
 mod tests;
 mod undo;
@@ -417,6 +420,19 @@ impl Profile {
         }
     }
 
+    /// Folders of git that are to be closed to a child which may write them.
+    pub(crate) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
+        match request.confinement {
+            Confinement::Session => self.guard.to_close(request),
+            Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+        }
+    }
+
+    /// Looks at what a child did to which they were closed just now, since it goes on in the background.
+    pub(crate) fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        self.guard.moved(request)
+    }
+
     /// Places that nothing hides, because they are what the session is about.
     fn kept(&self) -> Vec<PathBuf> {
         let config = &self.config;
@@ -507,6 +523,11 @@ pub(crate) fn reaches(request: &ProcessRequest) -> bool {
 /// A path in words of ours: a command may have given it a name that is a line of its own, or moves the cursor.
 pub(crate) fn shown(path: &(impl AsRef<Path> + ?Sized)) -> String {
     haft::view::visible_line(&path.as_ref().to_string_lossy())
+}
+
+/// Whether the child of a request runs beside others: in the background, or as a program that is talked to while it runs.
+fn runs_beside(request: &ProcessRequest) -> bool {
+    request.background.has_begun() || request.on_pipes.is_some()
 }
 
 /// What tells requests apart whose children run at once.

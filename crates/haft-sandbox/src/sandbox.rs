@@ -23,6 +23,7 @@ use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
 use crate::profile::{Profile, ProfileConfig};
 use crate::scene::Scene;
+use crate::views::{Running, Views};
 use crate::wire::Job;
 use crate::{bare, environment, profile, watch};
 
@@ -42,6 +43,17 @@ pub(crate) trait Scenes: Send + Sync {
 
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
+
+    /// Folders that are to be closed to a child when it moves to the background, or has ended while another one runs; none if
+    /// it can't write them anyway.
+    fn to_close(&self, _: &ProcessRequest) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// What a child changed although it may not, that has moved to the background and to which these were closed.
+    fn moved(&self, _: &ProcessRequest) -> Vec<Refusal> {
+        Vec::new()
+    }
 
     /// What its words say that it was kept from changing.
     fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<Refusal> {
@@ -72,6 +84,14 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
+        Profile::to_close(self, request)
+    }
+
+    fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        Profile::moved(self, request)
     }
 
     fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
@@ -224,6 +244,47 @@ struct Inner {
     scenes: Arc<dyn Scenes>,
     network: Option<Network>,
     variables: Arc<[(OsString, OsString)]>,
+    views: Views,
+}
+
+/// Looks after one child of a session.
+struct Kept<'a> {
+    scenes: &'a dyn Scenes,
+    request: &'a ProcessRequest,
+    running: Running<'a>,
+}
+
+impl watch::Keeper for Kept<'_> {
+    fn moved(&mut self, child: &mut dyn watch::Child) -> Vec<Refusal> {
+        let folders = self.scenes.to_close(self.request);
+        if folders.is_empty() {
+            return Vec::new();
+        }
+        match child.close(&folders) {
+            Ok(()) => self.scenes.moved(self.request),
+            // Nobody is sure of it any more, so it doesn't go on.
+            Err(why) => {
+                child.signal(rustix::process::Signal::KILL);
+                let done = format!(
+                    "it could not be closed to a command that was to go on in the background, so that was ended: {why}"
+                );
+                vec![Refusal::Changed { path: folders[0].clone(), done }]
+            }
+        }
+    }
+
+    fn ending(&mut self, child: &mut dyn watch::Child) {
+        if !self.running.has_others() {
+            return;
+        }
+        let folders = self.scenes.to_close(self.request);
+        if !folders.is_empty() {
+            let _ = child.close(&folders);
+        }
+        if let Some(view) = child.view() {
+            self.running.keep(view);
+        }
+    }
 }
 
 /// A helper that waits for orders, and the sockets of the session's network.
@@ -342,7 +403,8 @@ impl Sandbox {
     ) -> Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables });
+        let views = Views::default();
+        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -430,9 +492,11 @@ impl Processes for Sandbox {
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
             };
-            let outcome = watch::run(request, orders, begun);
+            let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);
+            drop(keeper);
             let mut outcome = outcome?;
             // What it could not have either with all that the session may write is no news.
             outcome.refused.retain(|refused| match refused {

@@ -426,22 +426,7 @@ impl Stage {
 
     /// What is at a path of the new root. A link on the way is an error.
     fn find(&self, at: &Path) -> Result<OwnedFd> {
-        let relative = at.strip_prefix("/").unwrap_or(at);
-        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        loop {
-            match rustix::fs::openat2(
-                &self.root,
-                relative,
-                OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-                Mode::empty(),
-                resolve,
-            ) {
-                // Something was renamed meanwhile; the kernel can't say whether it matters.
-                Err(Errno::AGAIN) => {}
-                done => return done,
-            }
-        }
+        find(&self.root, at)
     }
 
     /// The same, created if it isn't there and lies in what was made here.
@@ -477,6 +462,70 @@ impl Stage {
             || !self.stand_ins.is_empty() && self.stand_ins.contains(&mount_number(folder)?);
         if ours { Ok(()) } else { Err(Errno::NOENT) }
     }
+}
+
+/// What is at a path of a root. A link on the way is an error.
+fn find(root: &OwnedFd, at: &Path) -> Result<OwnedFd> {
+    let relative = at.strip_prefix("/").unwrap_or(at);
+    let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    loop {
+        match rustix::fs::openat2(root, relative, flags, Mode::empty(), resolve) {
+            // Something was renamed meanwhile; the kernel can't say whether it matters.
+            Err(Errno::AGAIN) => {}
+            done => return done,
+        }
+    }
+}
+
+/// Makes a folder of the root that this process has read-only, also for who holds a descriptor of it.
+///
+/// A mount that can be written can't be made read-only while something in it is open to be written. So another one takes
+/// its place, and it is let go: who still has a descriptor of a folder in it is in a place that leads to no root, and there
+/// Landlock lets nobody change anything. What is open to be written stays so, and is its caller's matter.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn close(folder: &Path) -> std::result::Result<(), Fault> {
+    let closed = || {
+        let root = open(Path::new("/"), OFlags::DIRECTORY)?;
+        let target = match find(&root, folder) {
+            // There is nothing to close.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            found => found?,
+        };
+        let tree = copy(target.as_fd())?;
+        sys::mount_setattr(tree.as_fd(), RDONLY, true)?;
+        if !is_mounted(target.as_fd())? {
+            return mount_on(&tree, &target);
+        }
+        // One that was bound for itself has a rule of its own, so it has to be read-only itself, if nothing hinders that.
+        let _ = sys::mount_setattr(target.as_fd(), RDONLY, true);
+        let let_go = || {
+            let itself = format!("/proc/self/fd/{}", target.as_raw_fd());
+            unmount(itself.as_str(), UnmountFlags::DETACH)
+        };
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        match move_mount(&tree, "", &target, "", flags | MoveMountFlags::from_bits_retain(BENEATH)) {
+            Ok(()) => let_go(),
+            // Before Linux 6.5 there is a moment in between.
+            Err(_) => {
+                let_go()?;
+                mount_on(&tree, &find(&root, folder)?)
+            }
+        }
+    };
+    closed().map_err(|errno| Fault { what: format!("closing `{}`", folder.display()), errno })
+}
+
+/// `MOVE_MOUNT_BENEATH`: below what is mounted there.
+const BENEATH: u32 = 0x200;
+
+/// Whether something is mounted at the very place that a descriptor stands for.
+fn is_mounted(place: BorrowedFd<'_>) -> Result<bool> {
+    let found = rustix::fs::statx(place, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BASIC_STATS)?;
+    Ok(found.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
 }
 
 /// What a scene is made of, as it is now; a scene that was made before is good as long as this stays the same.

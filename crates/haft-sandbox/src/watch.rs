@@ -14,7 +14,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal};
@@ -33,6 +33,8 @@ pub(crate) struct Orders(Arc<OrdersInner>);
 
 struct OrdersInner {
     order: AtomicU8,
+    /// It has moved to the background, and nobody has looked at that yet.
+    moved: AtomicBool,
     wake: OwnedFd,
 }
 
@@ -42,7 +44,7 @@ const ABANDON: u8 = 2;
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), wake })))
+        Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), moved: AtomicBool::new(false), wake })))
     }
 
     /// End the child, and answer.
@@ -53,6 +55,16 @@ impl Orders {
     /// End the child soon: nobody waits for an answer.
     pub(crate) fn abandon(&self) {
         self.give(ABANDON);
+    }
+
+    /// It runs in the background from now on.
+    fn moved(&self) {
+        self.0.moved.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+    }
+
+    fn take_moved(&self) -> bool {
+        self.0.moved.swap(false, Ordering::AcqRel)
     }
 
     fn give(&self, order: u8) {
@@ -98,9 +110,38 @@ pub(crate) trait Child: Send {
         Vec::new()
     }
 
+    /// Makes folders read-only for all of it from now on.
+    ///
+    /// # Errors
+    /// Why that can't be, in words.
+    fn close(&mut self, _: &[PathBuf]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What keeps its view of the file system as it is, also when it has ended; once.
+    fn view(&mut self) -> Option<OwnedFd> {
+        None
+    }
+
     /// Ends what is left, and waits until it is gone.
     fn end(self: Box<Self>);
 }
+
+/// Who looks after what children may do to each other.
+pub(crate) trait Keeper {
+    /// It goes on in the background. What is to be said about what it did before.
+    fn moved(&mut self, _: &mut dyn Child) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    /// It is about to be killed, or has ended; said once.
+    fn ending(&mut self, _: &mut dyn Child) {}
+}
+
+/// Nobody has to.
+pub(crate) struct NoKeeper;
+
+impl Keeper for NoKeeper {}
 
 impl Child for start::Child {
     fn news(&self) -> BorrowedFd<'_> {
@@ -136,6 +177,7 @@ impl Child for start::Child {
 pub(crate) fn run(
     request: &ProcessRequest,
     orders: &Orders,
+    keeper: &mut dyn Keeper,
     begin: impl FnOnce(&[BorrowedFd<'_>]) -> Result<Box<dyn Child>, String>,
 ) -> Result<ProcessOutcome, ProcessError> {
     start::block_signals();
@@ -149,8 +191,13 @@ pub(crate) fn run(
     let Pipes { theirs, input, output, errors, lines } = pipes;
     drop(theirs);
     let (input, output) = hand_over(request, input, output);
+    let told = orders.clone();
+    request.background.on_begin(move || told.moved());
     let watched = Watched {
         child,
+        keeper,
+        is_ending: false,
+        said: Vec::new(),
         request,
         orders,
         input,
@@ -279,6 +326,11 @@ impl Stream {
 /// A child that runs, and everything that is known of it.
 struct Watched<'a> {
     child: Box<dyn Child>,
+    keeper: &'a mut dyn Keeper,
+    /// The keeper was told of its end.
+    is_ending: bool,
+    /// What the keeper said.
+    said: Vec<Refusal>,
     request: &'a ProcessRequest,
     orders: &'a Orders,
     input: Option<OwnedFd>,
@@ -305,10 +357,15 @@ impl Watched<'_> {
         self.note_end()?;
         while !self.is_over(Instant::now()) {
             let ready = self.wait()?;
-            if ready.orders
-                && let Some(stop) = self.orders.take()
-            {
-                self.stop(stop);
+            if ready.orders {
+                if let Some(stop) = self.orders.take() {
+                    self.stop(stop);
+                }
+                if self.orders.take_moved() && self.ended.is_none() {
+                    self.said.extend(self.keeper.moved(&mut *self.child));
+                    // It may have been heard of meanwhile, and then nothing more comes.
+                    self.note_end()?;
+                }
             }
             if ready.input {
                 self.feed();
@@ -334,6 +391,7 @@ impl Watched<'_> {
             let told = self.request.on_line.as_ref();
             lines.end(|line| tell(told, line));
         }
+        self.ending();
         let exit = match (self.stop, self.ended) {
             (Some(Stop::TimedOut), _) => Exit::TimedOut,
             (None, Some(exit)) => exit,
@@ -345,14 +403,21 @@ impl Watched<'_> {
         // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread, not the call.
         let gone = self.ended.is_some();
         let mut child = self.child;
-        let refused: Vec<Refusal> =
+        let mut refused: Vec<Refusal> =
             child.refused().into_iter().map(|path| Refusal::Path { path, write: true }).collect();
         if gone {
             child.end();
         } else {
             let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.end());
         }
+        refused.append(&mut self.said);
         Ok(ProcessOutcome { exit, stdout, stderr, refused })
+    }
+
+    fn ending(&mut self) {
+        if !std::mem::replace(&mut self.is_ending, true) {
+            self.keeper.ending(&mut *self.child);
+        }
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -439,6 +504,7 @@ impl Watched<'_> {
             self.stop(Stop::TimedOut);
         }
         if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
+            self.ending();
             self.child.signal(Signal::KILL);
             self.killed = true;
             self.kill_at = Some(now + limits::KILL_WAIT);

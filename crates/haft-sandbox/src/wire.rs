@@ -40,12 +40,14 @@ pub(crate) struct Job {
 pub(crate) enum Report {
     /// There is a first process, and this descriptor stands for it.
     Made(OwnedFd),
-    /// The program runs.
-    Started,
+    /// The program runs; and what keeps its view of the file system, where it has one of its own.
+    Started(Option<OwnedFd>),
     /// It could not be started, in words.
     Failed(String),
     /// It tried to change this, where nothing can be changed.
     Refused(PathBuf),
+    /// The folders that were to be [closed](closing) are; or why not.
+    Closed(std::result::Result<(), String>),
     /// It ended so; and whether nothing of it is left.
     Ended(Exit, bool),
 }
@@ -321,11 +323,31 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What a first process is told to close: folders that can't be changed from then on.
+pub(crate) fn closing(folders: &[PathBuf]) -> Vec<u8> {
+    let mut out = Writer(b"close".to_vec());
+    out.number(folders.len() as u64);
+    folders.iter().for_each(|folder| out.path(folder));
+    out.0
+}
+
+/// The same as it was written; none if it is something else.
+pub(crate) fn read_closing(bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    let mut reader = Reader(bytes.strip_prefix(b"close")?);
+    let count = reader.number()?;
+    (0..count).map(|_| reader.path()).collect()
+}
+
 impl Report {
     pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let (text, descriptors): (Vec<u8>, &[BorrowedFd<'_>]) = match self {
             Report::Made(first) => (vec![b'm'], &[first.as_fd()]),
-            Report::Started => (vec![b's'], &[]),
+            Report::Started(None) => (vec![b's'], &[]),
+            Report::Started(Some(view)) => (vec![b's'], &[view.as_fd()]),
+            Report::Closed(closed) => {
+                let words = closed.as_ref().err().map_or(&[][..], |words| words.as_bytes());
+                ([b"l", &words[..words.len().min(limits::WORDS_BYTES_MAX)]].concat(), &[])
+            }
             Report::Failed(words) => {
                 let words = &words.as_bytes()[..words.len().min(limits::WORDS_BYTES_MAX)];
                 ([b"f", words].concat(), &[])
@@ -355,7 +377,9 @@ impl Report {
         let report = match (buffer[..count].split_first(), descriptors.pop_front()) {
             (None, _) => return Ok(None),
             (Some((b'm', _)), Some(first)) => Report::Made(first),
-            (Some((b's', _)), _) => Report::Started,
+            (Some((b's', _)), view) => Report::Started(view),
+            (Some((b'l', [])), _) => Report::Closed(Ok(())),
+            (Some((b'l', words)), _) => Report::Closed(Err(String::from_utf8_lossy(words).into_owned())),
             (Some((b'f', words)), _) => Report::Failed(String::from_utf8_lossy(words).into_owned()),
             (Some((b'r', path)), _) => Report::Refused(OsString::from_vec(path.to_vec()).into()),
             (Some((b'e', [kind, alone, number @ ..])), _) => {

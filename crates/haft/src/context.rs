@@ -398,6 +398,11 @@ impl Context {
         self.call.running.task()
     }
 
+    /// Whether this call has moved to the background, or leaves something there: for the processes that it starts.
+    pub fn background(&self) -> &crate::ports::Background {
+        self.call.running.background()
+    }
+
     /// Waits until no other call of the same message runs, and keeps others from running until this one has ended: for a call
     /// that is about to touch more than its tool said, because the user let it. Where nothing keeps calls apart, as in the
     /// child process of an [isolated](crate::isolated) tool, it is there at once.

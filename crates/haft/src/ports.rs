@@ -28,8 +28,8 @@ pub use grants::Grants;
 pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
-    Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome,
-    ProcessRequest, Processes, Refusal, Spill,
+    Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
+    ProcessOutcome, ProcessRequest, Processes, Refusal, Spill,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};

@@ -18,7 +18,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::{limits, nested, read_small, sequence, undo};
+use super::strays::Links;
+use super::{limits, nested, read_small, sequence, standing, undo};
 
 /// What a folder is to git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +127,17 @@ pub(super) struct Administration {
     pub(super) sequences: BTreeMap<PathBuf, Vec<u8>>,
     /// Folders with too much in them to be told apart.
     pub(super) whole: BTreeSet<PathBuf>,
+    /// Links among the names that commands may make; not where only names were written down.
+    pub(super) links: Option<Links>,
+    /// What `HEAD` says, if all that makes the outermost folder a repository is there.
+    pub(super) head: Option<Vec<u8>>,
 }
 
 impl Administration {
     /// What is there now; what hasn't changed since `before` isn't read again. No more than `max` folders are told apart.
     pub(super) fn look(root: &Path, before: Option<&Administration>, max: usize) -> Administration {
         let mut found = Administration::default();
+        let mut links = Links::default();
         let mut left = vec![(root.to_owned(), None)];
         while let Some((path, above)) = left.pop() {
             let known = before.and_then(|before| before.folders.get(&path));
@@ -150,6 +156,9 @@ impl Administration {
                     }
                 }
             }
+            if matches!(folder.kind, Kind::Git | Kind::Worktree) {
+                links.look(&path, before.and_then(|before| before.links.as_ref()));
+            }
             left.extend(folder.inside.iter().map(|name| (path.join(name), Some(folder.kind))));
             found.folders.insert(path, folder);
             if found.folders.len() > max {
@@ -157,6 +166,8 @@ impl Administration {
                 break;
             }
         }
+        found.links = Some(links);
+        found.head = standing::head(root);
         found
     }
 
@@ -196,6 +207,32 @@ impl Administration {
         let beside = self.sequences.iter().filter(|(path, _)| path.parent() == file.parent());
         beside.map(|(_, bytes)| bytes.as_slice()).collect()
     }
+}
+
+/// Whether a folder is one of those that [`Administration::look`] finds from a root, as the administration of a submodule.
+///
+/// Not by its path alone: `modules/a/objects/x` lies where nobody looks, if `modules/a` is an administration.
+pub(super) fn is_module_of(there: &Path, root: &Path) -> bool {
+    let Ok(rest) = there.strip_prefix(root) else { return false };
+    let (mut at, mut kind) = (root.to_owned(), Kind::Git);
+    for name in rest {
+        at.push(name);
+        kind = match kind {
+            Kind::Git | Kind::Worktree if name == "modules" => Kind::Modules,
+            Kind::Git if name == "worktrees" => Kind::Worktrees,
+            Kind::Git | Kind::Worktree => return false,
+            Kind::Worktrees => Kind::Worktree,
+            Kind::Modules => match names(&at, None) {
+                Ok((_, true)) => Kind::Git,
+                Ok((_, false)) => Kind::Modules,
+                Err(TooMuch) => return false,
+            },
+        };
+        if !at.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return false;
+        }
+    }
+    kind == Kind::Git && there != root
 }
 
 /// More names than can be looked at.

@@ -11,6 +11,7 @@ mod config;
 mod git;
 mod left;
 mod made;
+mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +24,7 @@ use haft::ports::{Confinement, ProcessRequest, Refusal};
 
 use self::clean::is_obeyed_file;
 use self::config::check_config;
+use self::saved::Saved;
 use super::administration::{Administration, Id, Kind};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
@@ -31,10 +33,11 @@ use super::named::Named;
 use super::nested::Nested;
 use super::placeholders::{self, Placeholders};
 use super::places::Places;
+use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
 use super::ways::follow;
-use super::{ProfileConfig, address, limits, read_small, shown, undo};
+use super::{ProfileConfig, address, limits, read_small, runs_beside, shown, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
 pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
@@ -55,6 +58,10 @@ pub(super) struct Guard {
     /// Held if they are there, and not looked at afterwards: this program itself writes them.
     own: Vec<PathBuf>,
     home: Option<PathBuf>,
+    /// The session's temporary folder.
+    temp: PathBuf,
+    /// Where changes are kept that are undone.
+    recovered: Recovered,
     placeholders: Placeholders,
     journal: Journal,
     /// Which names aren't there and must not come to be, for whoever comes after us.
@@ -84,6 +91,10 @@ struct State {
     empty: Vec<(PathBuf, Option<undo::Changed>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
+    /// Those of them that run beside others, and can't write the folders of git that were known then.
+    beside: BTreeSet<usize>,
+    /// What configurations were.
+    saved: Saved,
     indexes: Indexes,
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
@@ -109,7 +120,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (path, open) in &mut state.configs {
-            if check_config(path, &open.before).now.is_none() {
+            if check_config(path, &open.before, Some(&self.recovered)).now.is_none() {
                 open.kept.leave();
             }
         }
@@ -129,8 +140,9 @@ impl Guard {
         };
         let journal = Journal::open(copies.clone()).map_err(kept)?;
         let home = config.home.as_deref();
+        let recovered = Recovered::beside(&config.caches);
         let undo = |left: Left<'_>| match left {
-            Left::Config(path, before) => left::undo_config(path, before, notes),
+            Left::Config(path, before) => left::undo_config(path, before, &recovered, notes),
             // All of them, whatever comes of one.
             Left::Names(names) => {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
@@ -203,7 +215,7 @@ impl Guard {
         })?;
         let state = Mutex::new(state);
         let own = config.own.clone();
-        let (home, watch) = (config.home.clone(), Watch::default());
+        let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
         let (through, missing) = (led.through, led.missing);
         let awaited = OnceLock::new();
         let guard = Guard {
@@ -214,13 +226,15 @@ impl Guard {
             missing,
             own,
             home,
+            temp,
+            recovered,
             placeholders,
             journal,
             awaited,
             watch,
             state,
         };
-        guard.learn(&mut guard.state());
+        guard.learn(&mut guard.state(), usize::MAX);
         notes.extend(guard.whole());
         Ok(guard)
     }
@@ -292,7 +306,7 @@ impl Guard {
     /// The configurations that this request may write: of the innermost repository that it runs in, and of its submodules,
     /// which `git submodule` writes.
     fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
-        if !request.git_config {
+        if !request.git_config || self.state().beside.contains(&address(request)) {
             return Vec::new();
         }
         let state = self.state();
@@ -332,10 +346,17 @@ impl Guard {
                 state.plain.retain(|plain| *plain != work);
                 state.repositories.push(repository);
             }
-            self.learn(&mut state);
+            self.learn(&mut state, usize::MAX);
+        } else if state.held.keys().all(|running| state.beside.contains(running)) {
+            // None of them can write these.
+            let count = state.held.values().min().copied().unwrap_or_default();
+            self.learn(&mut state, count);
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);
+        if runs_beside(request) {
+            state.beside.insert(address(request));
+        }
         self.keep_known(&mut state)?;
         self.try_again(&mut state);
         Ok(())
@@ -348,7 +369,7 @@ impl Guard {
             if !open.writers.is_empty() {
                 return true;
             }
-            let checked = check_config(path, &open.before);
+            let checked = check_config(path, &open.before, Some(&self.recovered));
             said.extend(checked.said);
             checked.now.is_none()
         });
@@ -363,6 +384,11 @@ impl Guard {
         for workspace in &self.workspaces {
             // One that lies in another: where it is can't be changed either.
             places.protect(workspace);
+        }
+        if self.state().beside.contains(&address(request)) {
+            for folder in self.folders_of_git() {
+                places.close(&folder);
+            }
         }
         let fixed = self.fixed(&configs);
         let mut stood_for = Vec::new();
@@ -539,6 +565,57 @@ impl Guard {
         named && there && (self.workspaces.iter().any(inside) || self.elsewhere().iter().any(inside))
     }
 
+    /// All folders of git that commands could write.
+    pub(super) fn folders_of_git(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let of_repositories = state.repositories.iter().flat_map(|repository| {
+            let git = Some(repository.work.join(".git")).filter(|git| !git.is_symlink() && git.is_dir());
+            repository.roots.iter().cloned().chain(git)
+        });
+        let all: BTreeSet<PathBuf> = state.administrations.keys().cloned().chain(of_repositories).collect();
+        let inside = |folder: &PathBuf| all.iter().any(|other| other != folder && folder.starts_with(other));
+        all.iter().filter(|folder| !inside(folder)).cloned().collect()
+    }
+
+    /// The folders of git that a child may write, and is to be kept from.
+    pub(super) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
+        let state = self.state();
+        let writes = state.held.contains_key(&address(request)) && !state.beside.contains(&address(request));
+        drop(state);
+        if writes { self.folders_of_git() } else { Vec::new() }
+    }
+
+    /// Looks at what a child did in folders of git, which are closed to it from now on.
+    pub(super) fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        let mut said = Vec::new();
+        self.look_at_git(request, true, &mut said);
+        self.state().beside.insert(address(request));
+        self.watch.learn(&self.watched());
+        told_once(&mut said);
+        said
+    }
+
+    /// Undoes what was done in folders of git. `afresh`: somebody may hold files of it open.
+    fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<Refusal>) {
+        let configs: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
+        for config in configs {
+            said.extend(self.close(&config, request));
+        }
+        // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
+        // command ends that made it.
+        let could_write = !self.state().beside.contains(&address(request));
+        if could_write {
+            self.check_saved(said);
+        }
+        self.put_links_back(said);
+        self.forget_replaced();
+        if could_write {
+            self.settle(afresh, said);
+        }
+        self.put_missing_aside(said);
+        self.look_for_new_repositories(request, said);
+    }
+
     /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
     pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         let others = self.state().held.keys().any(|running| *running != address(request));
@@ -547,17 +624,10 @@ impl Guard {
         for (path, made) in empty {
             undo::remove_if_untouched(&path, made);
         }
-        let configs: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
-        for config in configs {
-            said.extend(self.close(&config, request));
-        }
-        self.put_links_back(&mut said);
-        self.forget_replaced();
-        self.settle(&mut said);
-        self.put_missing_aside(&mut said);
-        self.look_for_new_repositories(request, &mut said);
+        self.look_at_git(request, others, &mut said);
         // Not before: who starts a command meanwhile would take what this one made for the user's.
         self.state().held.remove(&address(request));
+        self.state().beside.remove(&address(request));
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.watched(), &open) {
@@ -588,6 +658,7 @@ impl Guard {
             said = said.into_iter().map(by_one_of_them).collect();
         }
         self.placeholders.let_go(address(request));
+        told_once(&mut said);
         said.truncate(limits::REPORTED_MAX);
         said
     }
@@ -599,7 +670,7 @@ impl Guard {
         if !open.writers.remove(&address(request)) {
             return None;
         }
-        let checked = check_config(config, &open.before);
+        let checked = check_config(config, &open.before, Some(&self.recovered));
         let is_judged = checked.now.is_some();
         match checked.now {
             Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
@@ -621,6 +692,7 @@ impl Guard {
             // There may have been none.
             folder.held.insert("config".into());
         }
+        state.saved.looked_at(config);
         self.watch.learn([&config.to_owned()]);
         checked.said
     }
@@ -660,6 +732,17 @@ impl Guard {
             said.push(Refusal::Protected { path: path.clone(), done });
         }
     }
+}
+
+/// Leaves each once.
+fn told_once(said: &mut Vec<Refusal>) {
+    let mut told: Vec<Refusal> = Vec::new();
+    for refusal in said.drain(..) {
+        if !told.contains(&refusal) {
+            told.push(refusal);
+        }
+    }
+    *said = told;
 }
 
 /// What one of several commands has done.

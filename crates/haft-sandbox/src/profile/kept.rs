@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use haft::ports::{Confinement, ProcessOutcome, ProcessRequest, Refusal};
 
-use super::{Profile, is_too_wide, limits, shown};
+use super::{Profile, is_too_wide, limits, runs_beside, shown};
 
 /// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a number.
 const WORDS: [&str; 8] = [
@@ -40,6 +40,8 @@ enum Way {
     HoldsDenied,
     /// A working directory that is too wide to be written.
     Wide(PathBuf),
+    /// A folder of git, which commands that run beside others can't write.
+    Behind,
     /// No command writes there.
     Outside,
 }
@@ -77,9 +79,16 @@ impl Profile {
         bases.extend(self.config.workspace.iter().map(PathBuf::as_path));
         bases.dedup();
         let held = self.guard.names();
+        let closed = if runs_beside(request) { self.guard.folders_of_git() } else { Vec::new() };
         let mut all: Vec<Kept> = Vec::new();
         for name in &named {
+            let behind = bases.iter().find_map(|base| {
+                let path = lexical(base, &name.text);
+                let closed = closed.iter().find(|closed| path.starts_with(closed))?;
+                Some((Way::Behind, closed.clone(), None))
+            });
             let at = bases.iter().find_map(|base| self.in_the_way(&lexical(base, &name.text), name, &held));
+            let at = behind.or(at);
             let Some((way, path, inner)) = at.or_else(|| self.by_its_end(&request.cwd, name, &held)) else {
                 continue;
             };
@@ -198,6 +207,9 @@ impl Profile {
                     shown(&workspace)
                 )
             }
+            Way::Behind => "a command in the background can't write folders of git, since nobody would look at what it did \
+                            there before git is used again; run what has to (`git commit`) in the foreground"
+                .into(),
             Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \
                              opens a folder"
                 .into(),

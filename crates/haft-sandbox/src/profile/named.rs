@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ways::follow;
+use super::ways::{Way, follow};
 use super::{gitconfig, limits, read_small};
 
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(super) struct Named {
 
 /// How deep included files are followed.
 const INCLUDES_DEEP: usize = 5;
+/// How many folders are remembered that a command line names, as places for what it names next.
+const FOLDERS_NAMED_MAX: usize = 8;
 /// How deep links are looked for in what is held.
 const LINKS_DEEP: usize = 3;
 /// How a script that is named by its name alone ends.
@@ -34,8 +36,16 @@ const ENDS: [&str; 13] =
 pub(super) fn named(configs: &[PathBuf], hooks: &Path, work: &Path, home: Option<&Path>) -> Named {
     let mut named = Named::default();
     let users = [".gitconfig", ".config/git/config"].iter().flat_map(|name| home.map(|home| home.join(name)));
-    for config in configs.iter().cloned().chain(["/etc/gitconfig".into()]).chain(users) {
+    let users: Vec<PathBuf> = users.collect();
+    for config in configs.iter().cloned().chain(["/etc/gitconfig".into()]).chain(users.iter().cloned()) {
         look(&config, work, home, 0, &mut named);
+    }
+    // The user's own may be links into a working directory, as of who keeps them in a repository.
+    let attributes = home.map(|home| home.join(".config/git/attributes"));
+    for config in users.iter().chain(&attributes) {
+        if let Some(Found::There(path)) = named.add(config) {
+            named.there.push(path);
+        }
     }
     let folders: Vec<PathBuf> = named.there.iter().filter(|path| path.is_dir()).cloned().collect();
     for folder in folders.iter().map(PathBuf::as_path).chain([hooks]) {
@@ -106,7 +116,7 @@ fn look(config: &Path, work: &Path, home: Option<&Path>, deep: usize, named: &mu
                     None => {}
                 }
             }
-            ("core", "hookspath") => match named.add(&at(work, value)) {
+            ("core", "hookspath") | ("init", "templatedir") => match named.add(&at(work, value)) {
                 Some(Found::There(path)) => named.there.push(path),
                 Some(Found::Missing(path)) => named.hooks.push(path),
                 None => {}
@@ -114,8 +124,24 @@ fn look(config: &Path, work: &Path, home: Option<&Path>, deep: usize, named: &mu
             ("core", "worktree") => {}
             ("remote" | "branch" | "submodule" | "url", key) if !runs(&entry.section, key, value) => {}
             (section, key) => {
-                for (index, word) in words(value).into_iter().enumerate() {
-                    let Some(way) = follow(&at(work, word)) else { continue };
+                // `cd tools && ./f.sh` means a place in the folder that was named before.
+                let mut bases = vec![work.to_owned()];
+                let words = words(value).into_iter().enumerate();
+                let places = words.flat_map(|(index, word)| {
+                    let mut ways: Vec<Way> =
+                        bases.iter().filter_map(|base| follow(&at(base, word))).collect();
+                    // What is in one of them is missing in none.
+                    if ways.iter().any(|way| way.there) {
+                        ways.retain(|way| way.there);
+                    }
+                    if bases.len() < FOLDERS_NAMED_MAX {
+                        let folders = ways.iter().filter(|way| way.there && way.end.is_dir());
+                        let new: Vec<PathBuf> = folders.map(|way| way.end.clone()).collect();
+                        bases.extend(new);
+                    }
+                    ways.into_iter().map(move |way| (index, word, way)).collect::<Vec<_>>()
+                });
+                for (index, word, way) in places.collect::<Vec<_>>() {
                     // A program without a slash is looked for elsewhere.
                     if way.there && way.end.is_file() && (word.contains('/') || index > 0) {
                         named.there.push(way.end);

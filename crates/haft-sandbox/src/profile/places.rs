@@ -232,6 +232,16 @@ impl Places {
         self.put(Part::Protect { at: path.to_owned() });
     }
 
+    /// The same for a folder that may have been put there to be written, and is to be read only.
+    pub(super) fn close(&mut self, path: &Path) {
+        match self.0.get(path) {
+            Some(Part::Bind { from: Source::Path(from), writable: true, .. }) if from == path => {
+                self.bind(path, false);
+            }
+            _ => self.protect(path),
+        }
+    }
+
     /// Pins the folders above a name, but leaves the name itself writable.
     pub(super) fn pin_above(&mut self, path: &Path) {
         let path = &*straight(path);

@@ -20,6 +20,11 @@ use super::{caches, limits};
 pub(super) struct Recovered(PathBuf);
 
 impl Recovered {
+    /// Keeps things below this folder, and leaves all that is there.
+    pub(super) fn beside(all: &Path) -> Recovered {
+        Recovered(all.join("recovered"))
+    }
+
     /// Keeps things below this folder, and removes the oldest of what is there.
     pub(super) fn open(all: &Path) -> Recovered {
         let folder = all.join("recovered");
@@ -52,6 +57,13 @@ impl Recovered {
         if linkat(CWD, &held, CWD, &to, AtFlags::SYMLINK_FOLLOW).is_err() {
             fs::copy(&held, &to)?;
         }
+        Ok(to)
+    }
+
+    /// Keeps a file with this content.
+    pub(super) fn keep_bytes(&self, name: &str, called: &OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
+        let to = self.place(name)?.join(called);
+        fs::write(&to, bytes)?;
         Ok(to)
     }
 

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub(super) use super::administration::is_module_of;
 use super::administration::{Id, id};
 use super::named::{Named, named};
 use super::ways::{Way, follow};
@@ -160,18 +161,6 @@ pub(super) fn owner(administration: &Path) -> Option<PathBuf> {
     let git = work.join(".git");
     let is_file = git.symlink_metadata().is_ok_and(|found| found.is_file());
     (is_file && pointed(&git)?.end == administration).then_some(work)
-}
-
-/// Whether a folder is where a repository with this administration keeps that of a submodule.
-pub(super) fn is_module_of(there: &Path, administration: &Path) -> bool {
-    let Ok(rest) = there.strip_prefix(administration) else { return false };
-    let parts: Vec<&OsStr> = rest.iter().collect();
-    match parts.as_slice() {
-        [modules, _, ..] if *modules == "modules" => true,
-        // A submodule of a worktree.
-        [worktrees, _, modules, _, ..] => *worktrees == "worktrees" && *modules == "modules",
-        _ => false,
-    }
 }
 
 /// Where the administration of a repository lies, whoever vouches for it: its `.git`, or the folder that this names.

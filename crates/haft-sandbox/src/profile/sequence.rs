@@ -15,7 +15,7 @@ pub(super) const FOLDERS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequence
 /// Strategies that git has itself.
 const STRATEGIES: [&str; 7] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree", "recursive-ours"];
 /// What a line of a list may begin with.
-const PLAIN_LINES: [&str; 21] = [
+const PLAIN_LINES: [&str; 22] = [
     "pick",
     "p",
     "reword",
@@ -37,6 +37,7 @@ const PLAIN_LINES: [&str; 21] = [
     "update-ref",
     "u",
     "noop",
+    "revert",
 ];
 /// How options of `git apply` may begin that patches are applied with.
 const APPLY: [&str; 8] = [
@@ -113,8 +114,8 @@ fn lines(now: &[u8], before: &[&[u8]]) -> Stays {
         let bare = line.strip_suffix(b"\n").unwrap_or(line);
         let word = bare.trim_ascii_start().split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).next();
         let word = word.unwrap_or_default();
-        let plain = word.is_empty()
-            || word.starts_with(b"#")
+        // A comment begins with whatever `core.commentChar` says, and no command of git's with anything but a letter.
+        let plain = !word.first().is_some_and(u8::is_ascii_alphanumeric)
             || matches!(word, b"break" | b"b")
             || PLAIN_LINES.iter().any(|plain| plain.as_bytes() == word);
         if plain || had(bare) {
@@ -141,9 +142,8 @@ mod tests {
 
     #[test]
     fn what_runs_goes_and_the_rest_stays() {
-        let todo =
-            "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\nbreak\nfoo\nu refs/x";
-        let kept = "pick 1 # x\nexec make test\n# exec\nbreak\nu refs/x";
+        let todo = "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nfoo\nu refs/x";
+        let kept = "pick 1 # x\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nu refs/x";
         for name in ["git-rebase-todo", "todo"] {
             assert_eq!(judged(name, todo), Stays::Some(kept.into(), 4));
         }

@@ -661,7 +661,7 @@ fn what_cannot_be_held_is_put_back() {
     fs::remove_file(machine.at("work/.claude")).unwrap();
     machine.file("work/.claude/settings.json", "evil");
     let expected = "~/work/.claude: the link to `real` was put back\n\
-                    ~/work/.git/commondir: a command made it, and it was removed";
+                    ~/work/.git/commondir: it was made while a command ran, and it was removed";
     assert_eq!(machine.refused(&profile, &request), expected);
     assert_eq!(fs::read_link(machine.at("work/.claude")).unwrap(), Path::new("real"));
     let aside = fs::read_dir(machine.at("work")).unwrap().flatten();
@@ -685,8 +685,9 @@ fn git_may_write_its_configuration_where_it_has_to() {
 
     profile.scene(&request).unwrap();
     machine.file("work/.git/config", &format!("{config}[core]\n\tfsmonitor = ./evil\n"));
-    let expected = "~/work/.git/config: a command changed `core.fsmonitor`, and that was undone";
-    assert_eq!(machine.refused(&profile, &request), expected);
+    let expected = "~/work/.git/config: while a command ran `core.fsmonitor` was changed, and that was undone; it is kept";
+    let refused = machine.refused(&profile, &request);
+    assert!(refused.starts_with(expected), "{refused}");
     assert_eq!(fs::read_to_string(machine.at("work/.git/config")).unwrap(), config);
 
     // Not a link to where the next command can write, nor a second name for such a file.
@@ -694,8 +695,7 @@ fn git_may_write_its_configuration_where_it_has_to() {
     machine.file("work/evil", config);
     fs::remove_file(machine.at("work/.git/config")).unwrap();
     symlink("../evil", machine.at("work/.git/config")).unwrap();
-    let expected =
-        "~/work/.git/config: a command changed all of it (it was no file any more), and that was undone";
+    let expected = "~/work/.git/config: while a command ran all of it (it was no file any more) was changed, and that was undone";
     assert_eq!(machine.refused(&profile, &request), expected);
     profile.scene(&request).unwrap();
     fs::remove_file(machine.at("work/.git/config")).unwrap();
@@ -714,8 +714,8 @@ fn a_repository_that_a_command_made_keeps_what_git_writes() {
     machine.repository("work");
     machine.file("work/.git/config", "[core]\n\tbare = false\n\tfsmonitor = evil\n");
     machine.file("work/.git/hooks/post-checkout", "evil");
-    let expected = "~/work/.git/config: a command changed `core.fsmonitor`, and that was undone\n\
-                    ~/work/.git/hooks/post-checkout: a command made it, and it was removed";
+    let expected = "~/work/.git/config: while a command ran `core.fsmonitor` was changed, and that was undone\n\
+                    ~/work/.git/hooks/post-checkout: it was made while a command ran, and it was removed";
     assert_eq!(machine.refused(&profile, &request), expected);
     assert!(machine.at("work/.git/hooks/pre-commit.sample").exists());
     let listing = machine.listing(&profile, &request);

@@ -281,10 +281,17 @@ pub(super) fn take_away(path: &Path) -> String {
         }
     };
     match at(path, CHANGE, taken) {
-        Ok(None) => "a command made it, and it was removed".into(),
-        Ok(Some(aside)) => format!("a command made it, and it was renamed to `{}`", shown(&aside)),
-        Err(error) => format!("a command made it, and it can't be removed: {error}; remove it"),
+        Ok(None) => "it was made while a command ran, and it was removed".into(),
+        Ok(Some(aside)) => {
+            format!("it was made while a command ran, and it was renamed to `{}`", shown(&aside))
+        }
+        Err(error) => format!("it was made while a command ran, and it can't be removed: {error}; remove it"),
     }
+}
+
+/// Removes what is no folder.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    at(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty())?))
 }
 
 /// Gives what is at a path a name that nothing obeys; says which.
@@ -300,10 +307,13 @@ pub(super) fn put_aside(path: &Path, below: &Path) -> String {
     let path = between.iter().rev().find(is_link).copied().unwrap_or(path);
     match rename_aside(path) {
         Ok(aside) => {
-            format!("a command made it, and git would run or obey it; it was renamed to `{}`", shown(&aside))
+            format!(
+                "it was made while a command ran, and git would run or obey it; it was renamed to `{}`",
+                shown(&aside)
+            )
         }
         Err(error) => format!(
-            "a command made it, and it can't be renamed: {error}; git would run or obey it, so remove it first"
+            "it was made while a command ran, and it can't be renamed: {error}; git would run or obey it, so remove it first"
         ),
     }
 }
@@ -349,6 +359,16 @@ pub(super) fn one_name(path: &Path) -> io::Result<()> {
     at(path, CHANGE, |spot| {
         let (bytes, _) = spot.read()?;
         spot.replace(&bytes)
+    })
+}
+
+/// Puts an empty folder at a path; what else is there is put aside.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    at(path, CHANGE, |spot| {
+        if spot.found().is_ok() {
+            spot.put_aside()?;
+        }
+        Ok(rustix::fs::mkdirat(&spot.folder, spot.name, Mode::from_raw_mode(0o755))?)
     })
 }
 

@@ -388,6 +388,138 @@ async fn ordinary_work_with_git_goes_on() {
     git(&user.at("work/mod"), &["log"]);
 }
 
+/// Where nobody looks in a module, nothing is taken for one.
+#[tokio::test]
+async fn no_administration_hides_in_a_free_folder_of_another() {
+    let made = "git init -q t; git -C t commit -q --allow-empty -m z; mkdir -p AT W; cp -r t/.git/. AT/; \
+                git config -f AT/config core.worktree ROOT/work/W; echo gitdir: ROOT/work/AT > W/.git; rm -rf t; \
+                POISON >> AT/config; cp .git/HEAD TOP/HEAD";
+    for (top, at) in [
+        (".git/modules/a", ".git/modules/a/objects/x"),
+        (".git/worktrees/w/modules/a", ".git/worktrees/w/modules/a/info/x"),
+        (".git/modules/a", ".git/modules/a/y.undone-1/x"),
+    ] {
+        let made = made.replace("AT", at).replace("TOP", top);
+        attempt(at, "true", &[&[&made, "true"]], "cd W && git status").await;
+    }
+}
+
+/// git writes where a link leads.
+#[tokio::test]
+async fn links_in_folders_of_git_lead_nobody_astray() {
+    let commit = "echo q > q; git add q; git commit -qm 'touch RAN'; bash ROOT/victim; bash ../../victim";
+    for (link, then) in [
+        ("COMMIT_EDITMSG", commit),
+        (
+            "logs/HEAD",
+            "GIT_COMMITTER_NAME='x $(touch RAN)' git commit -q --allow-empty -m x; bash ROOT/victim",
+        ),
+        (
+            "logs/refs/heads/main",
+            "GIT_COMMITTER_NAME='x $(touch RAN)' git commit -q --allow-empty -m x; bash ROOT/victim",
+        ),
+    ] {
+        let attack = format!("ln -sfn ROOT/victim .git/{link}");
+        let said = attempt(link, "echo true > ROOT/victim", &[&[&attack, "true"]], then).await;
+        assert!(said.contains("became a link"), "{said}");
+    }
+    // Of a worktree, and one that leads to what is held.
+    attempt(
+        "a worktree",
+        "echo true > ROOT/victim; git worktree add -q ROOT/wt",
+        &[&["ln -sfn ROOT/victim .git/worktrees/wt/COMMIT_EDITMSG"]],
+        "cd ROOT/wt; echo q > q; git add q; git commit -qm 'touch RAN'; bash ROOT/victim",
+    )
+    .await;
+    // What the user has there stays.
+    let user = User::new();
+    outside(&user, "mv .git/logs ../logs; ln -s ROOT/logs .git/logs; ln -sfn refs/heads/main .git/HEAD");
+    let session = user.session();
+    session.good("ls; git status").await;
+    assert!(user.at("work/.git/logs").is_symlink() && user.at("work/.git/HEAD").is_symlink());
+}
+
+/// Where `.git` is no repository, git takes the working directory for one.
+#[tokio::test]
+async fn a_repository_stays_one() {
+    let bare = "git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=ROOT/work\n' > config; POISON >> config";
+    for harm in [
+        "rm .git/HEAD",
+        "echo junk > .git/HEAD",
+        "mv .git/objects .git/info/objects",
+        "mv .git/refs .git/info/refs",
+        "rm -rf .git/refs; echo x > .git/refs",
+        "ln -sfn ../README .git/HEAD",
+    ] {
+        let said = attempt(harm, "true", &[&[&format!("{bare}; {harm}")]], "git status").await;
+        assert!(said.contains("stopped being a repository"), "{harm}: {said}");
+    }
+}
+
+/// Of who keeps their own configuration in a repository.
+#[tokio::test]
+async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
+    let hook = "HOOK > HERE; chmod +x HERE";
+    for (what, prepare, attack, then) in [
+        (
+            "a link to it",
+            "mv ROOT/home/.gitconfig gitconfig; ln -s ROOT/work/gitconfig ROOT/home/.gitconfig",
+            "POISON >> gitconfig".to_owned(),
+            "git status",
+        ),
+        (
+            "a link to its folder",
+            "mkdir -p cg ROOT/home/.config; touch cg/config; ln -s ROOT/work/cg ROOT/home/.config/git",
+            "POISON >> cg/config".to_owned(),
+            "git status",
+        ),
+        (
+            "a template",
+            "mkdir -p tpl/hooks; git config --global init.templateDir ROOT/work/tpl",
+            hook.replace("HERE", "tpl/hooks/pre-commit"),
+            "git init -q ROOT/new; cd ROOT/new; git commit -q --allow-empty -m x",
+        ),
+        (
+            "a program in another folder",
+            "mkdir tools; printf '#!/bin/sh\nfalse\n' > tools/f.sh; chmod +x tools/f.sh; git config core.fsmonitor 'cd tools && ./f.sh'",
+            hook.replace("HERE", "tools/f.sh"),
+            "git status",
+        ),
+    ] {
+        attempt(what, prepare, &[&[&attack]], then).await;
+    }
+}
+
+/// A link leads to it from the working directory, where somebody could follow it.
+#[tokio::test]
+async fn a_repository_in_the_temporary_folder_runs_nothing() {
+    let made = "mkdir -p ROOT/state/tmp; git init -q ROOT/state/tmp/r; POISON >> ROOT/state/tmp/r/.git/config; \
+                ln -s ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub";
+    let again = "POISON >> ROOT/state/tmp/r/.git/config";
+    for attack in [&[made][..], &[made, again]] {
+        let said = attempt("a link to it", "true", &[attack], "cd sub && git status").await;
+        assert_eq!(said.matches("core.fsmonitor").count(), attack.len(), "{said}");
+    }
+}
+
+/// `git revert` of several commits that stops goes on, and so does a list with comments of another kind.
+#[tokio::test]
+async fn lists_of_what_is_to_be_done_stay_whole() {
+    let user = User::new();
+    outside(
+        &user,
+        "for i in 1 2 3; do echo $i > README; git commit -qam $i; done; git config core.commentChar ';'",
+    );
+    let session = user.session();
+    let (_, said, refused) = session.run(session.request("git revert --no-edit HEAD~1 HEAD; true")).await;
+    assert_eq!(refused, vec![], "{said}");
+    let todo = fs::read_to_string(user.at("work/.git/sequencer/todo")).unwrap();
+    assert!(todo.lines().filter(|line| line.starts_with("revert")).count() >= 1, "{todo}");
+    session.good("git revert --abort; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~2").await;
+    let todo = fs::read_to_string(user.at("work/.git/rebase-merge/git-rebase-todo")).unwrap();
+    assert!(todo.contains("; "), "{todo}");
+}
+
 /// What the kernel holds isn't opened by a link that the user moves, nor put back over it.
 #[tokio::test]
 async fn a_link_is_the_users_to_move() {

@@ -120,6 +120,7 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
             let told = told.clone();
             move |line| told.lock().unwrap_or_else(PoisonError::into_inner).hear(line)
         })
+        .with_background(cx.background().clone())
         .with_cancel(cancel.clone());
     if launch.git_config {
         request = request.with_git_config();

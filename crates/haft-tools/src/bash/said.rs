@@ -293,7 +293,7 @@ fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
                 format!("`{}` changed while it ran: {done}", path.display())
             }
             Refusal::Protected { path, done } => {
-                format!("it changed `{}`, which it may not: {done}", path.display())
+                format!("`{}` changed while it ran, which no command may do: {done}", path.display())
             }
         })
         .map(|words| visible_line(&words))

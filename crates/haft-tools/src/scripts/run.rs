@@ -100,6 +100,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))
+        .with_background(cx.background().clone())
         .with_cancel(cx.cancel().clone());
     if let (OutputForm::Text, Some(store)) = (script.output, cx.results()) {
         request = request.with_spill(Spill::new(store.clone(), &script.name));

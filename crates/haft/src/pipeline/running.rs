@@ -17,7 +17,7 @@ use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::Touch;
 use crate::effects::resolved::Resolved;
-use crate::ports::{TaskId, TaskLog};
+use crate::ports::{Background, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
 use crate::sync::lock;
@@ -34,6 +34,8 @@ pub(crate) struct Running {
     task: OnceLock<TaskId>,
     /// The task that goes on when the call has its answer.
     started: OnceLock<TaskId>,
+    /// For what it starts: whether it is in the background.
+    background: Background,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
     /// The message that it is a call of.
@@ -99,12 +101,20 @@ impl Running {
 
     /// The call moves to the background; false if it does already.
     pub(crate) fn becomes(&self, task: TaskId) -> bool {
-        self.task.set(task).is_ok()
+        let moves = self.task.set(task).is_ok();
+        self.background.begin();
+        moves
     }
 
     /// The call leaves this task behind.
     pub(crate) fn leaves(&self, task: TaskId) {
         let _ = self.started.set(task);
+        self.background.begin();
+    }
+
+    /// Whether the call is in the background, and what it starts with it.
+    pub(crate) fn background(&self) -> &Background {
+        &self.background
     }
 
     /// The background task that the call became or leaves behind: what it doesn't meet.

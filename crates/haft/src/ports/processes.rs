@@ -90,6 +90,8 @@ pub struct ProcessRequest {
     /// Given the child's standard input and output, for a program that is talked to while it runs. Nothing of its output
     /// is kept then, and `on_output` hears only what it complains about.
     pub on_pipes: Option<OnPipes>,
+    /// Whether it runs in the background, where others run beside it. It may move there while it runs.
+    pub background: Background,
     /// Raised when the call is cancelled.
     pub cancel: Cancel,
 }
@@ -118,6 +120,7 @@ impl ProcessRequest {
             on_output: None,
             on_line: None,
             on_pipes: None,
+            background: Background::default(),
             cancel: Cancel::new(),
         }
     }
@@ -226,6 +229,13 @@ impl ProcessRequest {
         self
     }
 
+    /// Says whether the child runs in the background, now or later.
+    #[must_use]
+    pub fn with_background(mut self, background: Background) -> ProcessRequest {
+        self.background = background;
+        self
+    }
+
     /// What ends the child early.
     #[must_use]
     pub fn with_cancel(mut self, cancel: Cancel) -> ProcessRequest {
@@ -287,6 +297,67 @@ impl HostGrants {
 
     fn lock(&self) -> MutexGuard<'_, Granted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a child runs in the background: its call has its answer, and other calls run beside it. Clones share it.
+///
+/// A child in the background may be held to less, since nobody looks at what it did before others rely on it.
+///
+/// ```
+/// use haft::ports::Background;
+///
+/// let background = Background::default();
+/// assert!(!background.has_begun());
+/// background.clone().begin();
+/// assert!(background.has_begun());
+/// ```
+#[derive(Clone, Default)]
+pub struct Background(Arc<Mutex<Moved>>);
+
+#[derive(Default)]
+struct Moved {
+    begun: bool,
+    told: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Background {
+    /// From now on it does. Whoever [waits](Background::on_begin) for that is told; a second time is nothing.
+    pub fn begin(&self) {
+        let told = {
+            let mut moved = self.lock();
+            moved.begun = true;
+            moved.told.take()
+        };
+        if let Some(told) = told {
+            told();
+        }
+    }
+
+    /// Whether it does.
+    pub fn has_begun(&self) -> bool {
+        self.lock().begun
+    }
+
+    /// Says who is told once it does, in place of who was to be told before: at once, if it does already.
+    pub fn on_begin(&self, told: impl FnOnce() + Send + 'static) {
+        let mut moved = self.lock();
+        if !moved.begun {
+            moved.told = Some(Box::new(told));
+            return;
+        }
+        drop(moved);
+        told();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Moved> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").field("begun", &self.has_begun()).finish()
     }
 }
 

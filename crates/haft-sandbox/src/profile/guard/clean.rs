@@ -19,7 +19,8 @@ use super::config::check_new_config;
 use crate::profile::administration::{Administration, Folder, Kind, is_obeyed, obeyed};
 use crate::profile::repository;
 use crate::profile::sequence::{self, Stays};
-use crate::profile::{limits, placeholders, shown, undo};
+use crate::profile::strays::{self, Links};
+use crate::profile::{limits, placeholders, shown, standing, undo};
 
 /// How often a repository is cleaned that a command goes on to write.
 const TRIES: usize = 4;
@@ -35,6 +36,8 @@ pub(super) struct Ground<'a> {
     pub(super) is_users: &'a dyn Fn(&Path) -> bool,
     /// It may be the user's, so nothing is removed that can be put aside.
     pub(super) gently: bool,
+    /// Somebody who still runs may hold files open, so those that say what runs are written anew.
+    pub(super) afresh: bool,
 }
 
 /// What became of one.
@@ -127,14 +130,14 @@ impl Ground<'_> {
         let (done, cleaned) = match undo::rename_aside(git) {
             Ok(aside) => {
                 let done = format!(
-                    "what a command put there would run and can't be taken from it, so all of it was renamed to `{}`",
+                    "what was put there while a command ran would run and can't be taken from it, so all of it was renamed to `{}`",
                     shown(&aside)
                 );
                 (done, Cleaned::Gone)
             }
             Err(error) => {
                 let done = format!(
-                    "what a command put there would run, and it can't be undone: {error}; remove it before you use git there"
+                    "what was put there while a command ran would run, and it can't be undone: {error}; remove it before you use git there"
                 );
                 (done, Cleaned::Fails)
             }
@@ -170,6 +173,13 @@ impl Round<'_, '_> {
         for path in whole {
             self.take_folder(path);
         }
+        self.check_links(&found);
+        if let Some(head) = self.users.and_then(|users| users.head.as_ref())
+            && let Some(done) = standing::put_back(self.root, head)
+        {
+            self.said.push(Refusal::Changed { path: self.root.to_owned(), done });
+            self.touched.push(self.root.join("HEAD"));
+        }
         for (path, folder) in &found.folders {
             if self.users.is_some_and(|users| users.whole.iter().any(|whole| path.starts_with(whole))) {
                 continue;
@@ -196,6 +206,42 @@ impl Round<'_, '_> {
         found
     }
 
+    /// Links that weren't there before, among the names that commands may make.
+    fn check_links(&mut self, found: &Administration) {
+        let users = self.users.map(|users| users.links.as_ref());
+        for (path, to) in found.links.iter().flat_map(Links::all) {
+            let before = match users {
+                // Only names are known of what the user had.
+                Some(None) if strays::may_be_shared(&path) => continue,
+                Some(Some(links)) => links.get(&path),
+                _ => None,
+            };
+            if before == Some(to) || strays::is_gits_own(&path, to) {
+                continue;
+            }
+            let leads =
+                format!("while a command ran it became a link to `{}`, where git would write", shown(&to));
+            let taken = match self.ground.gently {
+                true => {
+                    undo::rename_aside(&path).map(|aside| format!("it was renamed to `{}`", shown(&aside)))
+                }
+                false => undo::remove(&path).map(|()| "it was removed".to_owned()),
+            };
+            let put_back = || match before.map(|before| undo::link(&path, before)) {
+                Some(Ok(())) => ", and leads again where it did",
+                Some(Err(_)) | None => "",
+            };
+            let done = match taken {
+                Ok(taken) => format!("{leads}; {taken}{}", put_back()),
+                Err(error) => {
+                    format!("{leads}; it can't be removed: {error}; remove it before you use git there")
+                }
+            };
+            self.said.push(Refusal::Protected { path: path.clone(), done });
+            self.touched.push(path);
+        }
+    }
+
     fn take_name(&mut self, path: PathBuf) {
         let is_open = self.ground.open.contains(&path);
         // An empty folder is nothing that git obeys; one may stand in for hooks.
@@ -208,7 +254,7 @@ impl Round<'_, '_> {
             false => {
                 let done = match undo::rename_aside(&path) {
                     Ok(aside) => format!(
-                        "a command made it where git keeps its own, and it was renamed to `{}`",
+                        "it was made while a command ran, where git keeps its own, and was renamed to `{}`",
                         shown(&aside)
                     ),
                     Err(_) => undo::take_away(&path),
@@ -225,9 +271,14 @@ impl Round<'_, '_> {
         if path != self.root && users.is_none() {
             let done = match undo::rename_aside(&path) {
                 Ok(aside) => {
-                    format!("a command has put so much there that it was renamed to `{}`", shown(&aside))
+                    format!(
+                        "so much was put there while a command ran that it was renamed to `{}`",
+                        shown(&aside)
+                    )
                 }
-                Err(error) => format!("a command has put too much there, and it can't be renamed: {error}"),
+                Err(error) => {
+                    format!("too much was put there while a command ran, and it can't be renamed: {error}")
+                }
             };
             self.said.push(Refusal::Protected { path: path.clone(), done });
         } else {
@@ -240,7 +291,7 @@ impl Round<'_, '_> {
             {
                 self.check_sequence(&file);
             }
-            let done = "a command has put so much there that nobody can look through it; look before you use git here";
+            let done = "so much was put there while a command ran that nobody can look through it; look before you use git here";
             self.said.push(Refusal::Protected { path: path.clone(), done: done.into() });
         }
         self.touched.push(path);
@@ -253,7 +304,9 @@ impl Round<'_, '_> {
             match (folder.kind, name.to_str().unwrap_or_default()) {
                 (Kind::Git, "config") => {
                     let owner = repository::owner(path);
-                    if let Some(said) = check_new_config(&at, owner.as_deref(), self.ground.gently) {
+                    if let Some(said) =
+                        check_new_config(&at, owner.as_deref(), self.ground.gently, self.ground.afresh)
+                    {
                         self.said.push(said);
                         self.touched.push(at);
                     }
@@ -313,12 +366,12 @@ impl Round<'_, '_> {
         };
         let stays = now.as_ref().map(|(now, _)| sequence::judge(file, now, &before));
         let done = match (stays, now) {
-            (Some(Stays::All), Some((_, false))) => return,
-            // By another name it could be written.
-            (Some(Stays::All), _) if undo::one_name(file).is_ok() => return,
+            (Some(Stays::All), Some((_, false))) if !self.ground.afresh => return,
+            // By another name it could be written, or by who has it open.
+            (Some(Stays::All), Some((now, _))) if undo::replace(file, &now).is_ok() => return,
             (Some(Stays::Some(kept, out)), _) => match undo::replace(file, &kept) {
                 Ok(()) => format!(
-                    "a command put lines there that git would run when it goes on ({out}), and they were taken out"
+                    "while a command ran lines were put there that git would run when it goes on ({out}), and they were taken out"
                 ),
                 Err(_) => undo::take_away(file),
             },

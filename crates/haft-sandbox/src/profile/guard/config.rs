@@ -6,6 +6,7 @@ use std::path::Path;
 use haft::ports::Refusal;
 
 use crate::profile::gitconfig::{self, Entry, Merged};
+use crate::profile::recovered::Recovered;
 use crate::profile::{shown, undo};
 
 /// What came of a look at a configuration.
@@ -15,30 +16,41 @@ pub(super) struct Checked {
     pub(super) now: Option<Vec<u8>>,
 }
 
-/// Looks at a configuration that a command was let write.
-pub(super) fn check_config(path: &Path, before: &[u8]) -> Checked {
-    let (bytes, undone) =
-        match undo::read(path).map(|(now, others)| (gitconfig::merge(before, &now), now, others)) {
-            // Another name of it could be written by the next command.
-            Ok((Merged::Stays, now, true)) => (now, Vec::new()),
-            Ok((Merged::Stays, now, false)) => return Checked { said: None, now: Some(now) },
-            Ok((Merged::Undone(bytes, names), ..)) => (bytes, names),
-            // There was none, and there is none.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
-                return Checked { said: None, now: Some(Vec::new()) };
-            }
-            Err(_) => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
-        };
+/// Looks at a configuration that a command could write. What isn't to stay is undone, whoever did it, and kept.
+///
+/// It is a file of its own afterwards: a descriptor of it that somebody has kept, and another name of it, lead nowhere.
+pub(super) fn check_config(path: &Path, before: &[u8], recovered: Option<&Recovered>) -> Checked {
+    let read = undo::read(path).map(|(now, _)| (gitconfig::merge(before, &now), now));
+    let (bytes, undone, now) = match read {
+        Ok((Merged::Stays, now)) => (now, Vec::new(), None),
+        Ok((Merged::Undone(bytes, names), now)) => (bytes, names, Some(now)),
+        // There was none, and there is none.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
+            return Checked { said: None, now: Some(Vec::new()) };
+        }
+        Err(_) => (before.to_owned(), vec!["all of it (it was no file any more)".into()], None),
+    };
     let names = told(&undone);
     let said = |done: String| Some(Refusal::Protected { path: path.to_owned(), done });
     let error = match undo::replace(path, &bytes) {
         Ok(()) if undone.is_empty() => return Checked { said: None, now: Some(bytes) },
         Ok(()) => {
-            let done = format!("a command changed {names}, and that was undone");
+            let kept = now.zip(recovered).and_then(|(now, recovered)| {
+                recovered.keep_bytes("git-config", path.file_name()?, &now).ok()
+            });
+            let kept = kept.map(|kept| format!("; it is kept as it was in `{}`", shown(&kept)));
+            let done = format!(
+                "while a command ran {names} was changed, and that was undone{}",
+                kept.unwrap_or_default()
+            );
             return Checked { said: said(done), now: Some(bytes) };
         }
         Err(error) => error,
     };
+    // It is as it may be, though not a file of its own.
+    if undone.is_empty() {
+        return Checked { said: None, now: Some(bytes) };
+    }
     // Nothing can be written there, perhaps because the disk is full. Without a configuration git runs nothing, and without
     // a repository it has none.
     let aside = undo::rename_aside(path).or_else(|_| match path.parent() {
@@ -47,20 +59,25 @@ pub(super) fn check_config(path: &Path, before: &[u8]) -> Checked {
     });
     let done = match aside {
         Ok(aside) => format!(
-            "a command changed {names}, and that can't be undone: {error}; so it was renamed to `{}`, and is put back as \
-             soon as it can be",
+            "while a command ran {names} was changed, and that can't be undone: {error}; so it was renamed to `{}`, and is \
+             put back as soon as it can be",
             shown(&aside)
         ),
         Err(_) => format!(
-            "a command changed {names}, and that can't be undone: {error}; look at it before you use git here"
+            "while a command ran {names} was changed, and that can't be undone: {error}; look at it before you use git here"
         ),
     };
     Checked { said: said(done), now: None }
 }
 
 /// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
-/// in this folder, `git submodule` write. Gently: what was there is put aside.
-pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently: bool) -> Option<Refusal> {
+/// in this folder, `git submodule` write. Gently: what was there is put aside. Afresh: it is a new file in any case.
+pub(super) fn check_new_config(
+    path: &Path,
+    of_submodule: Option<&Path>,
+    gently: bool,
+    afresh: bool,
+) -> Option<Refusal> {
     let read = match undo::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         read => read.ok().filter(|(bytes, _)| gitconfig::parse(bytes).is_ok()),
@@ -73,7 +90,7 @@ pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently:
         });
     };
     let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
-    let (kept, undone) = match (without, others) {
+    let (kept, undone) = match (without, others || afresh) {
         (Some(without), _) => without,
         (None, true) => (bytes, Vec::new()),
         (None, false) => return None,
@@ -86,8 +103,10 @@ pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently:
     let names = told(&undone);
     let whole = aside.map(|aside| format!(" (all of it is in `{}`)", shown(&aside))).unwrap_or_default();
     said(match replaced {
-        Ok(()) => format!("a command changed {names}, and that was undone{whole}"),
-        Err(error) => format!("a command changed {names}, and that can't be undone: {error}{whole}"),
+        Ok(()) => format!("while a command ran {names} was changed, and that was undone{whole}"),
+        Err(error) => {
+            format!("while a command ran {names} was changed, and that can't be undone: {error}{whole}")
+        }
     })
 }
 

@@ -14,12 +14,17 @@ use crate::profile::{limits, shown, undo};
 
 impl Guard {
     /// Takes what git keeps now for the user's, but for what commands have made and for what can't be taken away yet. To be
-    /// called while none runs.
-    pub(super) fn learn(&self, state: &mut State) {
+    /// called while none runs that could write in them: so of the first `count` repositories.
+    pub(super) fn learn(&self, state: &mut State, count: usize) {
         let roots = self.roots(&state.repositories);
+        let held = self.roots(&state.repositories[..count.min(state.repositories.len())]);
         let mut before = std::mem::take(&mut state.administrations);
         let mut room = limits::GIT_FOLDERS_ALL_MAX;
         for root in roots {
+            if !held.contains(&root) {
+                state.administrations.extend(before.remove(&root).map(|known| (root, known)));
+                continue;
+            }
             let known = before.remove(&root);
             let max = limits::GIT_FOLDERS_MAX.min(room).max(1);
             let mut found = Administration::look(&root, known.as_ref(), max);
@@ -40,6 +45,7 @@ impl Guard {
         }
         state.made.retain(|(path, made)| id(path) == Some(*made));
         state.unsettled.retain(|path| undo::is_there(path));
+        self.save_configs(state);
     }
 
     /// The same for a repository that is held from now on, and leaves the others.
@@ -48,6 +54,7 @@ impl Guard {
             let look = || Administration::look(&root, None, limits::GIT_FOLDERS_MAX);
             state.administrations.entry(root.clone()).or_insert_with(look);
         }
+        self.save_configs(state);
     }
 
     /// The outermost administrations of repositories, where commands could write them.
@@ -127,7 +134,7 @@ impl Guard {
     }
 
     /// Takes away what a command put into the folders of git of repositories that are held.
-    pub(super) fn settle(&self, said: &mut Vec<Refusal>) {
+    pub(super) fn settle(&self, afresh: bool, said: &mut Vec<Refusal>) {
         let mut state = self.state();
         let State { administrations, made, unsettled, configs, nested, .. } = &mut *state;
         let open: Vec<PathBuf> = configs.keys().cloned().collect();
@@ -140,6 +147,7 @@ impl Guard {
             open: &open,
             is_users: &is_users,
             gently: false,
+            afresh,
         };
         for (root, users) in administrations.iter() {
             let Settled { found, left } = ground.settle(root, Some(users), said);

@@ -11,15 +11,21 @@ use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
 use crate::profile::administration::{Administration, Folder, Kind};
 use crate::profile::journal::Known;
+use crate::profile::recovered::Recovered;
 use crate::profile::{limits, placeholders, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
-pub(super) fn undo_config(path: &Path, before: &[u8], notes: &mut Vec<String>) -> bool {
+pub(super) fn undo_config(
+    path: &Path,
+    before: &[u8],
+    recovered: &Recovered,
+    notes: &mut Vec<String>,
+) -> bool {
     // The repository may be gone.
     if !path.parent().is_some_and(Path::is_dir) {
         return true;
     }
-    let Checked { said, now, .. } = check_config(path, before);
+    let Checked { said, now, .. } = check_config(path, before, Some(recovered));
     if let Some(Refusal::Protected { path, done }) = said {
         notes.push(format!(
             "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
@@ -47,8 +53,14 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
-    let ground =
-        Ground { workspaces: &workspaces, roots: &known.roots, open: &[], is_users: &is_known, gently: true };
+    let ground = Ground {
+        workspaces: &workspaces,
+        roots: &known.roots,
+        open: &[],
+        is_users: &is_known,
+        gently: true,
+        afresh: false,
+    };
     let mut said = Vec::new();
     let mut done = true;
     for root in known.roots.iter().filter(|root| root.is_dir()) {

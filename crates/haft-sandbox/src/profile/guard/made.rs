@@ -1,5 +1,6 @@
 //! Repositories that commands make, wherever git, an editor or somebody could enter them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use haft::ports::{ProcessRequest, Refusal};
@@ -46,10 +47,36 @@ impl Guard {
             }
         }
         self.look_at_nested(known, said);
+        for work in self.linked_from_temporary() {
+            self.check_new(&work, known, said);
+        }
         if self.state().repositories.len() > known {
             self.put_missing_aside(said);
             self.watch.learn(&self.watched());
         }
+    }
+
+    /// Folders with a repository in the session's temporary folder to which links directly in a working directory lead, and
+    /// what an index calls a submodule. Nothing holds these, so they are looked at each time.
+    fn linked_from_temporary(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for workspace in &self.workspaces {
+            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
+            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+            found.extend(links.take(limits::FOLDERS_LOOKED_AT_MAX).map(|link| link.path()));
+        }
+        let mut state = self.state();
+        let State { repositories, indexes, .. } = &mut *state;
+        for repository in repositories.iter() {
+            let Some(there) = repository::administration(&repository.work) else { continue };
+            let links = indexes.links(&there.join("index"));
+            found.extend(links.iter().map(|link| repository.work.join(link)));
+        }
+        let mut real: Vec<PathBuf> = found.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        real.retain(|work| work.starts_with(&self.temp) && undo::is_there(&work.join(".git")));
+        real.sort();
+        real.dedup();
+        real
     }
 
     /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
@@ -97,10 +124,11 @@ impl Guard {
     /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
     /// all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
-        let (roots, users, gently) = {
+        let (roots, users, gently, afresh) = {
             let state = self.state();
             let held = &state.repositories[..held.min(state.repositories.len())];
-            (self.roots(held), state.nested.users().0.clone(), state.replaced.contains(work))
+            let users = state.nested.users().0.clone();
+            (self.roots(held), users, state.replaced.contains(work), state.held.len() > 1)
         };
         let is_users = |work: &Path| users.contains(work);
         let ground = Ground {
@@ -110,6 +138,7 @@ impl Guard {
             is_users: &is_users,
             // Somebody removed the user's; if it wasn't to make it anew, nothing is lost.
             gently,
+            afresh,
         };
         ground.clean(work, said)
     }
@@ -128,7 +157,9 @@ impl Guard {
         }
         let looks_everywhere = nested.users().1;
         found.retain(|work| {
-            let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace));
+            // Where a link leads is no place of its own.
+            let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace))
+                && work.canonicalize().is_ok_and(|real| real == *work);
             let known = repositories.iter().any(|repository| repository.work == *work);
             // A worktree isn't held, so that it can be removed again; it is looked at with all others.
             let is_worktree = || {

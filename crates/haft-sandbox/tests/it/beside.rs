@@ -1,0 +1,226 @@
+//! Commands that run beside others, and people who use git meanwhile: what one of them opens is open to none of the others.
+//!
+//! Each attempt has its control: before the folder was closed, or in the foreground, it works.
+
+use std::fs;
+use std::process::Command;
+
+use haft::ports::{Background, Exit, Processes as _, Refusal};
+
+use crate::profile::{Session, User, git};
+use crate::until;
+
+const EVIL: &str = "[core]\\n\\tfsmonitor = evil\\n";
+
+fn in_background() -> Background {
+    let background = Background::default();
+    background.begin();
+    background
+}
+
+fn config(user: &User) -> String {
+    fs::read_to_string(user.at("work/.git/config")).unwrap()
+}
+
+/// Runs a command, and meanwhile something else until it has ended.
+async fn beside<T: Send + 'static>(
+    session: &Session<'_>,
+    request: haft::ports::ProcessRequest,
+    other: impl FnOnce() -> T + Send + 'static,
+) -> (Exit, String, Vec<Refusal>, T) {
+    let other = tokio::task::spawn_blocking(other);
+    let outcome = session.sandbox.run(request).await.unwrap();
+    let said = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
+    (outcome.exit, said, outcome.refused, other.await.unwrap())
+}
+
+/// Tries to write the configuration until it can or is told to stop.
+fn tries() -> String {
+    format!(
+        "touch ready; until printf '{EVIL}' >> .git/config; do test -e stop && exit 3; sleep 0.01; done 2>/dev/null; \
+         touch wrote; until test -e stop; do sleep 0.01; done"
+    )
+}
+
+/// Who gives the name to another file takes away the mount that lies on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
+    for background in [false, true] {
+        let user = User::new();
+        let session = user.session();
+        let mut request = session.request(&tries());
+        if background {
+            request = request.with_background(in_background());
+        }
+        let work = user.at("work");
+        let user_meanwhile = move || {
+            until("the command runs", || work.join("ready").exists());
+            git(&work, &["config", "user.name", "other"]);
+            if !background {
+                until("the command wrote it", || work.join("wrote").exists());
+            }
+            // Another one that works with git, which nothing hinders.
+            git(&work, &["config", "user.email", "o@ther"]);
+            let meanwhile = fs::read_to_string(work.join(".git/config")).unwrap();
+            fs::write(work.join("stop"), "").unwrap();
+            meanwhile
+        };
+        let (exit, said, refused, meanwhile) = beside(&session, request, user_meanwhile).await;
+        assert_eq!(exit, Exit::Code(if background { 3 } else { 0 }), "{said}");
+        // The control: in the foreground it can write it, until it ends.
+        assert_eq!(meanwhile.contains("evil"), !background);
+        let now = config(&user);
+        assert!(!now.contains("evil") && now.contains("other") && now.contains("o@ther"), "{now}");
+        let told = refused.iter().find_map(|refused| match refused {
+            Refusal::Changed { path, done } if path.ends_with(".git/config") => Some(done.clone()),
+            _ => None,
+        });
+        assert_eq!(told.is_some(), !background, "{refused:?}");
+        if let Some(told) = told {
+            assert!(told.contains("`core.fsmonitor`") && !told.contains("a command changed"), "{told}");
+            let kept = told.rsplit('`').nth(1).unwrap();
+            assert!(fs::read_to_string(kept).unwrap().contains("evil"), "{told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
+    let user = User::new();
+    let session = user.session();
+    let script = format!(
+        "exec 9>>.git/config; mkdir .git/rebase-merge; exec 8>.git/rebase-merge/git-rebase-todo; echo pick >&8; cd .git; \
+         touch index.lock && rm index.lock && touch ../ready; \
+         while touch index.lock; do rm index.lock; sleep 0.01; done 2>/dev/null; \
+         touch ../closed; cd ..; until test -e look; do sleep 0.01; done; \
+         printf '{EVIL}' >&9; echo 'exec evil' >&8; printf '{EVIL}' >> .git/config; git commit -q --allow-empty -m x; \
+         echo x > plain; touch done; until test -e stop; do sleep 0.01; done"
+    );
+    let background = Background::default();
+    let request = session.request(&script).with_git_config().with_background(background.clone());
+    let work = user.at("work");
+    let meanwhile = move || {
+        until("it writes there", || work.join("ready").exists());
+        background.begin();
+        until("it can't any more", || work.join("closed").exists());
+        // The configuration is another file as soon as somebody has looked at it.
+        let of = |path: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(work.join(path)).unwrap());
+        until("somebody has looked", || {
+            let todo = fs::read_to_string(work.join(".git/rebase-merge/git-rebase-todo"));
+            todo.is_ok_and(|todo| todo == "pick\n") && of(".git/config") > 0
+        });
+        fs::write(work.join("look"), "").unwrap();
+        until("it has tried", || work.join("done").exists());
+        let now = ["config", "rebase-merge/git-rebase-todo"]
+            .map(|name| fs::read_to_string(work.join(".git").join(name)).unwrap());
+        fs::write(work.join("stop"), "").unwrap();
+        now
+    };
+    let (exit, said, refused, now) = beside(&session, request, meanwhile).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(now.iter().all(|now| !now.contains("evil")), "{now:?}");
+    assert!(user.at("work/plain").exists() && said.contains("ead-only file system"), "{said}");
+    let why = refused.iter().find_map(|refused| match refused {
+        Refusal::Held { why, .. } => Some(why.clone()),
+        _ => None,
+    });
+    assert!(why.as_ref().is_some_and(|why| why.contains("in the foreground")), "{refused:?}");
+}
+
+/// A descriptor of a folder outlives the view that it is of.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_command_hands_over_opens_nothing() {
+    let receives = "
+import socket,os,time,array
+s=socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); s.listen(1); open('ready','w'); c,_=s.accept()
+m,sent,_,_=c.recvmsg(9,socket.CMSG_SPACE(64)); top,git,config,plain=array.array('i',sent[0][2])
+open('got','w')
+while not os.path.exists('go'): time.sleep(0.01)
+evil=b'[core]\\n\\tfsmonitor = evil\\n'
+def tried(what,act):
+  try: act(); print('did',what)
+  except OSError as e: print('refused',what,e.errno)
+tried('file',lambda: os.write(config,evil))
+for name,at in ('.git/config',top),('config',git),('.git/hooks/pre-commit',top),('.mcp.json',top):
+  tried(name,lambda: os.write(os.open(name,os.O_WRONLY|os.O_CREAT|os.O_APPEND,dir_fd=at),evil))
+tried('secret',lambda: print(os.read(os.open('secret',os.O_RDONLY,dir_fd=top),99)))
+tried('README',lambda: os.read(os.open('README',os.O_RDONLY,dir_fd=top),99))
+tried('plain',lambda: os.write(plain,b'x'))
+open('done','w')
+while not os.path.exists('stop'): time.sleep(0.01)
+";
+    let sends = "
+import socket,os,array
+fds=[os.open('.',0),os.open('.git',0),os.open('.git/config',os.O_RDWR|os.O_APPEND),os.open('plain',os.O_RDWR|os.O_CREAT)]
+s=socket.socket(socket.AF_UNIX); s.connect('/tmp/s'); s.sendmsg([b'x'],[(socket.SOL_SOCKET,socket.SCM_RIGHTS,array.array('i',fds))])
+import time
+while not os.path.exists('got'): time.sleep(0.01)
+";
+    let mut user = User::new();
+    for (name, content) in [("receives.py", receives), ("sends.py", sends), ("secret", "SECRET")] {
+        fs::write(user.at("work").join(name), content).unwrap();
+    }
+    fs::write(user.at("work/.mcp.json"), "{}").unwrap();
+    user.config.deny_read_paths.push(user.at("work/secret"));
+    let session = user.session();
+    let behind = session.request("python3 receives.py").with_background(in_background());
+    let front = session.request("python3 sends.py").with_git_config();
+    let in_front = async {
+        let work = user.at("work");
+        let ready = work.join("ready");
+        tokio::task::spawn_blocking(move || until("it listens", || ready.exists())).await.unwrap();
+        let (exit, said, _) = session.run(front).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        fs::write(work.join("go"), "").unwrap();
+        let done = work.join("done");
+        tokio::task::spawn_blocking(move || until("it has tried", || done.exists())).await.unwrap();
+        let now = (config(&user), fs::read_to_string(work.join(".mcp.json")).unwrap());
+        fs::write(work.join("stop"), "").unwrap();
+        now
+    };
+    let ((exit, said, _), (config, servers)) = tokio::join!(session.run(behind), in_front);
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(!config.contains("evil") && servers == "{}", "{said}\n{config}");
+    assert!(!said.contains("SECRET") && !user.at("work/.git/hooks/pre-commit").exists(), "{said}");
+    // The controls: what was handed over can be used.
+    for honest in ["did README", "did plain", "did file"] {
+        assert!(said.contains(honest), "{said}");
+    }
+    for refused in [".git/config", "config", ".git/hooks/pre-commit", ".mcp.json", "secret"] {
+        assert!(said.contains(&format!("refused {refused} ")), "{refused}: {said}");
+    }
+}
+
+/// What is open to a command while another one runs in the background is the user's as before.
+#[tokio::test(flavor = "multi_thread")]
+async fn git_goes_on_beside_a_command_in_the_background() {
+    let user = User::new();
+    let session = user.session();
+    let behind = session
+        .request("touch ready; until test -e stop; do git status --short > seen; sleep 0.01; done")
+        .with_background(in_background());
+    let in_front = async {
+        let ready = user.at("work/ready");
+        tokio::task::spawn_blocking(move || until("it runs", || ready.exists())).await.unwrap();
+        for script in [
+            "git add README; git commit -q --allow-empty -m x",
+            "git config pull.rebase true && git switch -q -c other && git switch -q main",
+            "git worktree add -q wt && git -C wt commit -q --allow-empty -m y && git worktree remove --force wt",
+        ] {
+            let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+            assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
+            // What the user does meanwhile is nobody's fault.
+            let work = user.at("work");
+            git(&work, &["config", "core.editor", "vim"]);
+            git(&work, &["config", "core.pager", "less"]);
+        }
+        assert!(config(&user).contains("vim"));
+        fs::write(user.at("work/stop"), "").unwrap();
+    };
+    let ((exit, said, refused), ()) = tokio::join!(session.run(behind), in_front);
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(refused.iter().all(|refused| matches!(refused, Refusal::Changed { .. })), "{refused:?}");
+    assert!(config(&user).contains("vim"));
+    let shown = Command::new("git").args(["log", "--oneline"]).current_dir(user.at("work")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&shown.stdout).lines().count(), 2);
+}
