@@ -3,7 +3,7 @@
 //! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
 //! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` and `node` what tests use of those.)
 //!
-//! Arguments are matched as slices, not by a parser library: there are seven commands and three flags, and this
+//! Arguments are matched as slices, not by a parser library: there are nine commands and four flags, and this
 //! program is compiled before anything else can be checked.
 #![expect(
     clippy::print_stdout,
@@ -27,6 +27,7 @@ mod node;
 mod picture;
 mod python;
 mod repository;
+mod soak;
 mod source;
 mod steps;
 
@@ -39,6 +40,8 @@ usage: cargo xtask <command>
   lint                  the quick part of `test`: format, repository rules, clippy
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
+  fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
+  soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
   prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text
@@ -75,6 +78,8 @@ enum Command {
     Docs(docs::Action),
     Prove { only: Option<String> },
     Bench,
+    Fuzz { minutes: u32, only: Option<String> },
+    Soak { minutes: u32 },
     Help,
 }
 
@@ -91,6 +96,15 @@ fn parse(args: &[&str]) -> Result<Command, String> {
             Command::Prove { only: Some((*name).to_string()) }
         }
         ["bench"] => Command::Bench,
+        ["fuzz"] => Command::Fuzz { minutes: fuzz::MINUTES, only: None },
+        ["fuzz", "--minutes", minutes] => Command::Fuzz { minutes: number(minutes)?, only: None },
+        ["fuzz", "--minutes", minutes, name] if !name.starts_with('-') => {
+            Command::Fuzz { minutes: number(minutes)?, only: Some((*name).to_string()) }
+        }
+        ["fuzz", name] if !name.starts_with('-') => {
+            Command::Fuzz { minutes: fuzz::MINUTES, only: Some((*name).to_string()) }
+        }
+        ["soak", "--minutes", minutes] => Command::Soak { minutes: number(minutes)? },
         ["help" | "--help" | "-h"] => Command::Help,
         [] => return Err("no command given".to_string()),
         [name @ ("test" | "lint" | "bench" | "help"), rest @ ..] => {
@@ -103,10 +117,24 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["prove", rest @ ..] => {
             return Err(format!("`prove` accepts `--only NAME`, got `{}`", rest.join(" ")));
         }
+        ["fuzz", rest @ ..] => {
+            return Err(format!("`fuzz` accepts `--minutes N` and then a NAME, got `{}`", rest.join(" ")));
+        }
+        ["soak", rest @ ..] => {
+            return Err(format!("`soak` needs `--minutes N`, got `{}`", rest.join(" ")));
+        }
         [name, ..] => {
-            return Err(format!("no command `{name}`; accepted: test, lint, deny, docs, prove, bench, help"));
+            return Err(format!(
+                "no command `{name}`; accepted: test, lint, deny, docs, prove, bench, fuzz, soak, help"
+            ));
         }
     })
+}
+
+/// A number of minutes.
+fn number(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_440).contains(number));
+    number.ok_or_else(|| format!("`--minutes` takes a whole number from 1 to 1440, got `{text}`"))
 }
 
 fn run(command: Command) -> Done {
@@ -117,6 +145,8 @@ fn run(command: Command) -> Done {
         Command::Docs(action) => docs::run(action),
         Command::Prove { only } => prove::run(only.as_deref()),
         Command::Bench => bench::run(),
+        Command::Fuzz { minutes, only } => fuzz::run(minutes, only.as_deref()),
+        Command::Soak { minutes } => soak::run(minutes),
         Command::Help => {
             print!("{HELP}");
             Ok(())
@@ -143,13 +173,21 @@ mod tests {
         accepted("docs --check", Command::Docs(docs::Action::Check));
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
         accepted("prove --only order", Command::Prove { only: Some("order".to_string()) });
+        accepted("fuzz", Command::Fuzz { minutes: 5, only: None });
+        accepted("fuzz --minutes 7 url", Command::Fuzz { minutes: 7, only: Some("url".to_string()) });
+        accepted("soak --minutes 10", Command::Soak { minutes: 10 });
         accepted("--help", Command::Help);
     }
 
     #[test]
     fn a_refusal_says_what_is_accepted() {
         refused("", "no command given");
-        refused("tset", "no command `tset`; accepted: test, lint, deny, docs, prove, bench, help");
+        refused(
+            "tset",
+            "no command `tset`; accepted: test, lint, deny, docs, prove, bench, fuzz, soak, help",
+        );
+        refused("soak", "`soak` needs `--minutes N`, got ``");
+        refused("soak --minutes 0", "`--minutes` takes a whole number from 1 to 1440, got `0`");
         refused("test --fast", "`test` takes no arguments, got `--fast`");
         refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
         refused("prove --only", "`prove` accepts `--only NAME`, got `--only`");
@@ -158,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_help_names_every_command() {
-        for name in ["test", "lint", "deny", "docs", "prove", "bench", "help"] {
+        for name in ["test", "lint", "deny", "docs", "prove", "bench", "fuzz", "soak", "help"] {
             assert!(HELP.contains(&format!("\n  {name} ")), "`{name}` is missing");
         }
     }
