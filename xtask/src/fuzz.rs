@@ -2,8 +2,10 @@
 //!
 //! cargo-fuzz compiles for coverage with the ordinary compiler (`--sanitizer none`); it is installed once under the
 //! target folder. What a target finds interesting is kept there too, so that the next run goes on from it. The number
-//! of inputs is fixed and not the time: the page of proofs then says the same on every machine.
+//! of inputs is fixed and not the time: the page of proofs then says the same on every machine. `cargo xtask fuzz` is the
+//! other way round: it runs for a time, and says on a page of its own how many inputs that were.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::Done;
@@ -20,6 +22,55 @@ const INPUT_BYTES_MAX: u32 = 4_096;
 /// How long one input may take, and all of them, in seconds.
 const INPUT_SECONDS_MAX: u32 = 10;
 const SECONDS_MAX: u32 = 1_800;
+
+/// How long each target runs where nobody says otherwise.
+pub(crate) const MINUTES: u32 = 5;
+/// The page of runs by time.
+const PAGE: &str = "docs/proof/fuzz.md";
+
+/// How much a target runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Extent {
+    Inputs(u32),
+    Minutes(u32),
+}
+
+/// Runs every target, or one, for a time, and records what came of it.
+pub(crate) fn run(minutes: u32, only: Option<&str>) -> Done {
+    let all = targets()?;
+    let wanted: Vec<&Target> =
+        all.iter().filter(|target| only.is_none_or(|only| target.target == only)).collect();
+    if wanted.is_empty() {
+        let known: Vec<&str> = all.iter().map(|target| target.target.as_str()).collect();
+        return Err(format!("no target `{}`; there are: {}", only.unwrap_or_default(), known.join(", ")));
+    }
+    let root = root()?;
+    let mut rows = rows(&std::fs::read_to_string(root.join(PAGE)).unwrap_or_default());
+    for target in wanted {
+        println!("\n=== {}", target.name);
+        let (seeds, inputs) = target.fuzz(Extent::Minutes(minutes))?;
+        let row = format!("| `{}` | {minutes} | {inputs} | {seeds} | nothing |", target.target);
+        rows.insert(target.target.clone(), row);
+        crate::source::write(&root, PAGE, &page(&rows))?;
+    }
+    Ok(())
+}
+
+/// The rows of the page, by target.
+fn rows(page: &str) -> BTreeMap<String, String> {
+    let row = |line: &str| Some((line.strip_prefix("| `")?.split_once('`')?.0.to_owned(), line.to_owned()));
+    page.lines().filter_map(row).collect()
+}
+
+fn page(rows: &BTreeMap<String, String>) -> String {
+    let rows: Vec<&str> = rows.values().map(String::as_str).collect();
+    format!(
+        "# Fuzzing\n\nWhat `cargo xtask fuzz` ran last, each target by itself; what a target asserts is said in \
+         [its folder](../../fuzz/README.md). A finding ends the run and is no row here: it becomes a test.\n\n\
+         | target | minutes | inputs | seeds | found |\n|---|---|---|---|---|\n{}\n",
+        rows.join("\n")
+    )
+}
 
 /// One fuzz target.
 pub(crate) struct Target {
@@ -49,8 +100,8 @@ fn target(path: &Path) -> Option<Target> {
 impl Target {
     /// Runs it and returns what it found.
     pub(crate) fn run(&self) -> (Vec<String>, Done) {
-        match self.fuzz() {
-            Ok(seeds) => {
+        match self.fuzz(Extent::Inputs(RUNS)) {
+            Ok((seeds, _)) => {
                 let found = format!(
                     "{RUNS} inputs of up to {INPUT_BYTES_MAX} bytes, guided by coverage from {seeds} seeds: none broke what the target asserts, panicked or took {INPUT_SECONDS_MAX} s"
                 );
@@ -60,7 +111,12 @@ impl Target {
         }
     }
 
-    fn fuzz(&self) -> Result<usize, String> {
+    /// Runs it; says how many seeds it has and how many inputs it was given.
+    fn fuzz(&self, extent: Extent) -> Result<(usize, u64), String> {
+        let (runs, seconds) = match extent {
+            Extent::Inputs(runs) => (i64::from(runs), SECONDS_MAX),
+            Extent::Minutes(minutes) => (-1, 60 * minutes),
+        };
         let target = metadata()?["target_directory"].as_str().map(PathBuf::from);
         let target = target.ok_or("`cargo metadata` names no target directory")?;
         let program = installed(&target)?;
@@ -84,8 +140,8 @@ impl Target {
             text(&corpus),
             text(&seeds),
             "--".into(),
-            format!("-runs={RUNS}"),
-            format!("-max_total_time={SECONDS_MAX}"),
+            format!("-runs={runs}"),
+            format!("-max_total_time={seconds}"),
             format!("-timeout={INPUT_SECONDS_MAX}"),
             format!("-max_len={INPUT_BYTES_MAX}"),
             format!("-artifact_prefix={}/", text(&artifacts)),
@@ -98,8 +154,8 @@ impl Target {
             ran = ran.or_else(|| executed(line));
         })?;
         match ran {
-            Some(ran) if ran >= u64::from(RUNS) => Ok(count),
-            Some(ran) => Err(format!("`{}` came to {ran} of {RUNS} inputs in {SECONDS_MAX} s", self.name)),
+            Some(ran) if i64::try_from(ran).is_ok_and(|ran| ran >= runs) => Ok((count, ran)),
+            Some(ran) => Err(format!("`{}` came to {ran} of {runs} inputs in {seconds} s", self.name)),
             None => Err(format!("`{}` did not say how many inputs it ran", self.name)),
         }
     }
@@ -139,6 +195,13 @@ mod tests {
         assert_eq!(name("/x/fuzz_targets/rule.rs").as_deref(), Some("fuzz/rule"));
         assert_eq!(name("/x/fuzz_targets/rule.txt"), None);
         assert_eq!(name("/x/fuzz_targets/folder"), None);
+    }
+
+    #[test]
+    fn a_page_is_read_as_it_was_written() {
+        let row = |name: &str| (name.to_string(), format!("| `{name}` | 5 | 7 | 1 | nothing |"));
+        let all: BTreeMap<String, String> = [row("url"), row("rule")].into();
+        assert_eq!(rows(&page(&all)), all);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
 //! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` and `node` what tests use of those.)
 //!
-//! Arguments are matched as slices, not by a parser library: there are eight commands and four flags, and this
+//! Arguments are matched as slices, not by a parser library: there are ten commands and five flags, and this
 //! program is compiled before anything else can be checked.
 #![expect(
     clippy::print_stdout,
@@ -28,6 +28,7 @@ mod node;
 mod picture;
 mod python;
 mod repository;
+mod soak;
 mod source;
 mod steps;
 
@@ -40,6 +41,8 @@ usage: cargo xtask <command>
   lint                  the quick part of `test`: format, repository rules, clippy
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
+  fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
+  soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
   prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md
   simulate --seed N     the story of one seed of the simulator, event by event
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
@@ -78,6 +81,8 @@ enum Command {
     Prove { only: Option<String> },
     Simulate { seed: u64 },
     Bench,
+    Fuzz { minutes: u32, only: Option<String> },
+    Soak { minutes: u32 },
     Help,
 }
 
@@ -98,6 +103,15 @@ fn parse(args: &[&str]) -> Result<Command, String> {
             Err(_) => return Err(format!("`{seed}` is no seed; a number is accepted")),
         },
         ["bench"] => Command::Bench,
+        ["fuzz"] => Command::Fuzz { minutes: fuzz::MINUTES, only: None },
+        ["fuzz", "--minutes", minutes] => Command::Fuzz { minutes: number(minutes)?, only: None },
+        ["fuzz", "--minutes", minutes, name] if !name.starts_with('-') => {
+            Command::Fuzz { minutes: number(minutes)?, only: Some((*name).to_string()) }
+        }
+        ["fuzz", name] if !name.starts_with('-') => {
+            Command::Fuzz { minutes: fuzz::MINUTES, only: Some((*name).to_string()) }
+        }
+        ["soak", "--minutes", minutes] => Command::Soak { minutes: number(minutes)? },
         ["help" | "--help" | "-h"] => Command::Help,
         [] => return Err("no command given".to_string()),
         [name @ ("test" | "lint" | "bench" | "help"), rest @ ..] => {
@@ -113,12 +127,24 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["simulate", rest @ ..] => {
             return Err(format!("`simulate` accepts `--seed N`, got `{}`", rest.join(" ")));
         }
+        ["fuzz", rest @ ..] => {
+            return Err(format!("`fuzz` accepts `--minutes N` and then a NAME, got `{}`", rest.join(" ")));
+        }
+        ["soak", rest @ ..] => {
+            return Err(format!("`soak` needs `--minutes N`, got `{}`", rest.join(" ")));
+        }
         [name, ..] => {
             return Err(format!(
-                "no command `{name}`; accepted: test, lint, deny, docs, prove, simulate, bench, help"
+                "no command `{name}`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, soak, help"
             ));
         }
     })
+}
+
+/// A number of minutes.
+fn number(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_440).contains(number));
+    number.ok_or_else(|| format!("`--minutes` takes a whole number from 1 to 1440, got `{text}`"))
 }
 
 fn run(command: Command) -> Done {
@@ -130,6 +156,8 @@ fn run(command: Command) -> Done {
         Command::Prove { only } => prove::run(only.as_deref()),
         Command::Simulate { seed } => simulate::run(seed),
         Command::Bench => bench::run(),
+        Command::Fuzz { minutes, only } => fuzz::run(minutes, only.as_deref()),
+        Command::Soak { minutes } => soak::run(minutes),
         Command::Help => {
             print!("{HELP}");
             Ok(())
@@ -157,13 +185,21 @@ mod tests {
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
         accepted("prove --only order", Command::Prove { only: Some("order".to_string()) });
         accepted("simulate --seed 7", Command::Simulate { seed: 7 });
+        accepted("fuzz", Command::Fuzz { minutes: 5, only: None });
+        accepted("fuzz --minutes 7 url", Command::Fuzz { minutes: 7, only: Some("url".to_string()) });
+        accepted("soak --minutes 10", Command::Soak { minutes: 10 });
         accepted("--help", Command::Help);
     }
 
     #[test]
     fn a_refusal_says_what_is_accepted() {
         refused("", "no command given");
-        refused("tset", "no command `tset`; accepted: test, lint, deny, docs, prove, simulate, bench, help");
+        refused(
+            "tset",
+            "no command `tset`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, soak, help",
+        );
+        refused("soak", "`soak` needs `--minutes N`, got ``");
+        refused("soak --minutes 0", "`--minutes` takes a whole number from 1 to 1440, got `0`");
         refused("test --fast", "`test` takes no arguments, got `--fast`");
         refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
         refused("prove --only", "`prove` accepts `--only NAME`, got `--only`");
@@ -174,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_help_names_every_command() {
-        for name in ["test", "lint", "deny", "docs", "prove", "simulate", "bench", "help"] {
+        for name in ["test", "lint", "deny", "docs", "prove", "simulate", "bench", "fuzz", "soak", "help"] {
             assert!(HELP.contains(&format!("\n  {name} ")), "`{name}` is missing");
         }
     }

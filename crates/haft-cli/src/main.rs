@@ -25,7 +25,9 @@ mod script;
 mod serve;
 mod session;
 mod settings;
+mod telemetry;
 mod terminal;
+mod threads;
 mod tools;
 mod trust;
 mod turn;
@@ -92,5 +94,6 @@ fn main() -> ExitCode {
         Exit::Usage
     });
     session::close();
+    telemetry::close();
     exit.into()
 }

@@ -20,8 +20,7 @@ fn serve_until_told(args: &ServeArgs) -> Result<Exit, Usage> {
     let script = script(&args.file)?;
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
     let mut signals = signals.map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))?;
+    let runtime = crate::threads::runtime(2)?;
     let serving = runtime
         .block_on(serve(script, args.addr))
         .map_err(|error| Usage(format!("--addr `{}`: {error}", args.addr)))?;

@@ -6,6 +6,7 @@ use tokio::runtime::Runtime;
 use crate::Usage;
 use crate::interrupt::Interrupts;
 use crate::session::{Lent, Links};
+use crate::threads;
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
@@ -73,6 +74,5 @@ fn is_known(snapshot: &Snapshot, name: &str) -> bool {
 pub(crate) fn runtime(calls: usize) -> Result<Runtime, Usage> {
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
     let workers = (calls + 1).min(cores).max(WORKERS_MIN);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))
+    threads::runtime(workers)
 }

@@ -15,6 +15,7 @@ use haft::ports::Confinement;
 use serde_json::{Value, json};
 
 use crate::expand::expand;
+use crate::host::Carrier;
 use crate::limits;
 use crate::sign_in::secret::Secret;
 use crate::sign_in::settings::OAuth;
@@ -163,6 +164,26 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// The way to the server, in the words of OpenTelemetry.
+    pub(crate) fn carrier(&self) -> Carrier {
+        let over = |protocol: &'static str, remote: &Remote| {
+            let url = url::Url::parse(&remote.url).ok();
+            Carrier {
+                transport: "tcp",
+                protocol: Some(protocol),
+                address: url.as_ref().and_then(|url| url.host_str().map(str::to_owned)),
+                port: url.as_ref().and_then(url::Url::port_or_known_default),
+            }
+        };
+        match self {
+            Transport::Stdio(_) | Transport::InProcess(_) => {
+                Carrier { transport: "pipe", protocol: None, address: None, port: None }
+            }
+            Transport::Http(remote) | Transport::Sse(remote) => over("http", remote),
+            Transport::WebSocket(remote) => over("websocket", remote),
+        }
+    }
+
     /// A process in the session's folder, which can do what the user can.
     pub fn stdio<A: Into<String>>(
         command: impl Into<String>,

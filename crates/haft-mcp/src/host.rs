@@ -1,7 +1,8 @@
-//! What the host lends to connections: processes, the user, a model, the folders it works in.
+//! What the host lends to connections: processes, the user, a model, the folders it works in; and who watches them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use haft::BoxFuture;
 use haft::ports::{Asker, Processes};
@@ -42,6 +43,8 @@ pub struct Host {
     pub proxy: Option<String>,
     /// Told of what servers complain about, as it comes.
     pub on_log: Option<OnLog>,
+    /// Told of requests and how they ended.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// Told the name of a server and what it complained about. Called from whichever thread reads it; must not take long.
@@ -62,6 +65,7 @@ impl Host {
             tokens: Arc::new(MemoryTokens::default()),
             proxy: None,
             on_log: None,
+            observer: None,
         }
     }
 
@@ -100,6 +104,13 @@ impl Host {
         self
     }
 
+    /// Who is told of requests and how they ended.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Host {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Who opens pages to sign in on.
     #[must_use]
     pub fn with_browser(mut self, browser: Arc<dyn Browser>) -> Host {
@@ -132,4 +143,51 @@ pub trait Sampler: Send + Sync + 'static {
     /// # Errors
     /// In words for the server.
     fn sample<'a>(&'a self, server: &'a str, params: Value) -> BoxFuture<'a, Result<Value, String>>;
+}
+
+/// Watches requests to servers, for somebody who measures them.
+///
+/// Called from whichever task made the request; must neither block nor panic.
+pub trait Observer: Send + Sync + 'static {
+    /// A request has its answer, or none will come any more.
+    fn asked(&self, asked: &Asked<'_>);
+
+    /// A connection ended.
+    fn ended(&self, carrier: &Carrier, revision: &str, after: Duration);
+}
+
+/// A request that is over.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Asked<'a> {
+    /// The server's name.
+    pub server: &'a str,
+    /// The way to it.
+    pub carrier: &'a Carrier,
+    /// The revision of the protocol that both speak; empty before that is known.
+    pub revision: &'a str,
+    /// The method.
+    pub method: &'a str,
+    /// The tool or prompt that it is about, where it is about one.
+    pub name: Option<&'a str>,
+    /// The resource that it is about, where it is about one.
+    pub uri: Option<&'a str>,
+    /// How long it took.
+    pub took: Duration,
+    /// What went wrong, as one word, or the number that the server gave.
+    pub error: Option<&'a str>,
+}
+
+/// The way to a server, in the words of OpenTelemetry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Carrier {
+    /// `network.transport`: `pipe` or `tcp`.
+    pub transport: &'static str,
+    /// `network.protocol.name`: `http` or `websocket`.
+    pub protocol: Option<&'static str>,
+    /// `server.address`.
+    pub address: Option<String>,
+    /// `server.port`.
+    pub port: Option<u16>,
 }

@@ -30,6 +30,9 @@
 #![warn(missing_docs)]
 
 pub mod expand;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 pub mod names;
 pub mod server;
@@ -48,7 +51,7 @@ pub use client::server::{Dropped, LeftOut, Server, Status};
 pub use client::servers::{BadServer, Servers};
 pub use client::session::ServerFacts;
 pub use config::{Connector, Remote, ServerConfig, Stdio, Transport, Trust};
-pub use host::{Host, OnLog, Sampler};
+pub use host::{Asked, Carrier, Host, Observer, OnLog, Sampler};
 pub use sign_in::account::SignedIn;
 pub use sign_in::jwt::{Algorithm, SigningKey};
 pub use sign_in::page::{Browser, Page};

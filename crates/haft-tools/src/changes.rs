@@ -59,8 +59,10 @@ pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), Failed> 
         for (at, step) in steps.iter().enumerate() {
             let Err(error) = step.run(&cx).await else { continue };
             let mut left = Vec::new();
-            for done in steps[..at].iter().rev() {
-                if done.undo(&cx).await.is_err() {
+            // The one that failed may have been done all the same: a disk can fail after it.
+            let begun = if step.was_done(&cx).await { &steps[..=at] } else { &steps[..at] };
+            for done in begun.iter().rev() {
+                if done.undo(&cx).await.is_err() && done.was_done(&cx).await {
                     left.push(format!("`{}`", paths::shown(&paths::tidy(done.path(), &cx), cx.cwd())));
                 }
             }
@@ -114,6 +116,18 @@ impl Step {
                 }
             },
             Step::Rename { from, to } => cx.files().rename(from, to).await,
+        }
+    }
+
+    /// Whether the files are as they are after it.
+    async fn was_done(&self, cx: &Context) -> bool {
+        match self {
+            Step::Write { path, new, .. } => cx.files().read(path).await.is_ok_and(|found| *found == **new),
+            Step::Remove { path, .. } => cx.files().exists(path).await.is_ok_and(|exists| !exists),
+            Step::Rename { from, to } => {
+                let there = cx.files().exists(to).await.unwrap_or(false);
+                there && cx.files().exists(from).await.is_ok_and(|exists| !exists)
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! only what was granted to this call, also inside `check`, when nothing beyond the working directories is.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
@@ -16,8 +16,8 @@ use crate::files::{Access, ScopedFiles, resolve};
 use crate::limits;
 use crate::pipeline::running::Running;
 use crate::ports::{
-    Asker, Crons, Grants, History, Mode, Ports, Processes, Recorder, Resources, SettingsView, SubAgents,
-    TaskId, TaskLog, Tasks, ToolIndex,
+    Asker, CallPlace, Crons, Grants, History, Mode, Ports, Processes, Recorder, Resources, SettingsView,
+    SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
 };
 use crate::registry::Entry;
 use crate::results::OffloadStore;
@@ -44,6 +44,8 @@ struct Call {
     /// The workspace, where an earlier call moved the working directory.
     workspace: Option<Arc<Workspace>>,
     running: Running,
+    /// The processes of this call, where it is traced.
+    traced: OnceLock<Option<Traced>>,
 }
 
 /// What all calls of an agent share.
@@ -108,9 +110,12 @@ impl Place {
 }
 
 impl Host {
-    /// Tells the sink, if there is one. The event is only built then.
+    /// Tells the sink and the tracer, if there are any. The event is only built then.
     pub(crate) fn tell(&self, turn: u64, call: Option<&CallRef>, what: impl FnOnce() -> What) {
-        let Some(sink) = &self.events else { return };
+        let tracer = &self.ports.tracer;
+        if self.events.is_none() && tracer.is_none() {
+            return;
+        }
         let event = Event {
             session: self.session.clone(),
             agent: self.agent.clone(),
@@ -118,7 +123,12 @@ impl Host {
             call: call.cloned(),
             what: what(),
         };
-        let _ = crate::future::guarded(|| sink.send(event));
+        if let Some(tracer) = tracer {
+            let _ = crate::future::guarded(|| tracer.see(&event));
+        }
+        if let Some(sink) = &self.events {
+            let _ = crate::future::guarded(|| sink.send(event));
+        }
     }
 
     /// Where the agent is.
@@ -172,7 +182,17 @@ impl Context {
         let (cwd, running, workspace) = (None, Running::default(), place.workspace());
         let access = place.scope.map_or_else(|| host.base_access.clone(), |(_, access)| access);
         Context {
-            call: Arc::new(Call { host, turn, reference, cancel, entry, cwd, workspace, running }),
+            call: Arc::new(Call {
+                host,
+                turn,
+                reference,
+                cancel,
+                entry,
+                cwd,
+                workspace,
+                running,
+                traced: OnceLock::new(),
+            }),
             access,
         }
     }
@@ -188,7 +208,8 @@ impl Context {
         cwd: &Path,
     ) -> Context {
         let (entry, cwd, running) = (None, Some(cwd.into()), Running::default());
-        let call = Call { host, turn, reference, cancel, entry, cwd, workspace: None, running };
+        let (workspace, traced) = (None, OnceLock::new());
+        let call = Call { host, turn, reference, cancel, entry, cwd, workspace, running, traced };
         Context { call: Arc::new(call), access: Arc::new(access) }
     }
 
@@ -327,9 +348,32 @@ impl Context {
         self.call.host.results.as_ref()
     }
 
-    /// Child processes, if the host has them.
+    /// Child processes, if the host has them. Where the call is traced, each is told its place in the trace.
     pub fn processes(&self) -> Option<&dyn Processes> {
-        self.call.host.ports.processes.as_deref()
+        let processes = self.call.host.ports.processes.as_ref()?;
+        let traced = self
+            .call
+            .traced
+            .get_or_init(|| self.trace().map(|context| Traced::new(processes.clone(), context)));
+        Some(traced.as_ref().map_or(&**processes, |traced| traced))
+    }
+
+    /// The place in a trace in which this call works, for what it asks of others; none where nobody traces it.
+    pub fn trace(&self) -> Option<TraceContext> {
+        let tracer = self.call.host.ports.tracer.as_ref()?;
+        crate::future::guarded(|| tracer.context(self.place())).ok().flatten()
+    }
+
+    /// Tells whoever traces this call a fact about it, by its name in the conventions of OpenTelemetry.
+    pub fn note(&self, name: &'static str, value: impl FnOnce() -> serde_json::Value) {
+        if let Some(tracer) = &self.call.host.ports.tracer {
+            let _ = crate::future::guarded(|| tracer.note(self.place(), name, value()));
+        }
+    }
+
+    fn place(&self) -> CallPlace<'_> {
+        let Call { host, turn, reference, .. } = &*self.call;
+        CallPlace::new(&host.session, &host.agent, *turn, reference)
     }
 
     /// The user, if there is one.
@@ -445,6 +489,7 @@ impl Context {
             cwd: cwd.clone(),
             workspace: workspace.clone(),
             running: Running::default(),
+            traced: OnceLock::new(),
         };
         Context { call: Arc::new(call), access: self.access.clone() }
     }

@@ -287,6 +287,11 @@ impl Engine {
         self.set(|config| config.session = id.into())
     }
 
+    /// The session's id.
+    pub fn session(&self) -> &str {
+        &self.shared().host.session
+    }
+
     /// Begins a turn: pins the tools that the model is told of.
     pub fn turn(&self) -> Turn {
         let shared = self.shared();

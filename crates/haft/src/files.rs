@@ -19,6 +19,8 @@ pub mod held;
 mod hiding;
 mod nolink;
 mod replace;
+#[cfg(test)]
+mod replace_tests;
 pub mod resolve;
 pub mod scoped;
 pub(crate) mod tree;
@@ -172,7 +174,8 @@ impl Root {
 ///   [`NotGranted`](error::FileErrorKind::NotGranted).
 /// - A refusal tells nothing about what lies outside, not even whether it exists.
 /// - No operation waits for another process: pipes, sockets and devices are refused, not read.
-/// - An error leaves things as they were, except that missing parent directories may have been created.
+/// - An error leaves things as they were, except that missing parent directories may have been created, and that a file
+///   may be in place of which the disk didn't confirm that it stays: the error says so.
 ///
 /// # Cancel safety
 /// A future that is dropped stops at its next await. A write that has begun either finishes or leaves the old file

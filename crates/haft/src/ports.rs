@@ -18,6 +18,7 @@ mod settings;
 mod sub_agents;
 mod tasks;
 mod tool_index;
+mod tracer;
 
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 pub use tool_index::{Found, ToolIndex};
+pub(crate) use tracer::Traced;
+pub use tracer::{CallPlace, TRACEPARENT, TRACESTATE, TraceContext, Tracer};
 
 use crate::files::{DirFiles, Files};
 use crate::isolate::Isolator;
@@ -73,6 +76,8 @@ pub enum Port {
     History,
     /// [`SettingsView`].
     Settings,
+    /// [`Tracer`].
+    Tracer,
 }
 
 /// What it is, in words that come after "this host has no".
@@ -128,6 +133,8 @@ pub struct Ports {
     pub history: Option<Arc<dyn History>>,
     /// The settings in force.
     pub settings: Option<Arc<dyn SettingsView>>,
+    /// Whoever measures calls.
+    pub tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Default for Ports {
@@ -147,6 +154,7 @@ impl Default for Ports {
             grants: None,
             history: None,
             settings: None,
+            tracer: None,
         }
     }
 }
@@ -169,6 +177,7 @@ impl Ports {
             Port::Grants => self.grants.is_some(),
             Port::History => self.history.is_some(),
             Port::Settings => self.settings.is_some(),
+            Port::Tracer => self.tracer.is_some(),
         }
     }
 }

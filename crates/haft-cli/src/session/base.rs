@@ -220,6 +220,7 @@ impl Base {
             ports.tasks = Some(tasks.clone());
             ports.asker = asker;
             ports.history = Some(Arc::new(calls.clone()));
+            ports.tracer = crate::telemetry::tracer();
             ports.settings = Some(Arc::new(InForce { given: given.clone(), policy: policy.clone() }));
         });
         if let Some(calls) = max_concurrency {

@@ -130,6 +130,7 @@ impl Links {
         host.asker = lent.asker;
         host.sampler = lent.sampler;
         host.browser = lent.browser;
+        host.observer = crate::telemetry::observer(engine.session());
         let configs = self.planned.usable().map(|(_, config)| config.clone());
         let servers = Servers::start(configs, host).map_err(|bad| Usage(bad.to_string()))?;
         let servers = Arc::new(servers);

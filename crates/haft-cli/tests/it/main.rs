@@ -5,9 +5,11 @@ mod agents;
 mod browser;
 mod check;
 mod commands;
+mod disk;
 mod dispatch;
 mod edits;
 mod examples;
+mod exhaustion;
 mod flood;
 mod hooks;
 mod interrupt;
@@ -19,6 +21,8 @@ mod mcp;
 mod mcp_peers;
 mod mcp_screen;
 mod mcp_sign_in;
+#[cfg(feature = "otel")]
+mod otel;
 mod pages;
 mod python;
 mod room;
@@ -33,6 +37,7 @@ mod scripts;
 mod serve;
 mod serve_peers;
 mod settings;
+mod soak;
 #[expect(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;

@@ -91,6 +91,11 @@ impl Stdio1 {
         self.answer(id)
     }
 
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.receive().expect("an answer");
@@ -471,12 +476,24 @@ impl Http {
         Http { child, url: url.expect("it listens"), token }
     }
 
-    fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap()
     }
 
     /// A request that stands alone, as the newest revision has them: the status, and the message.
-    fn post(&self, token: Option<&str>, headers: &str, method: &str, mut params: Value) -> (u16, Value) {
+    fn post(&self, token: Option<&str>, headers: &str, method: &str, params: Value) -> (u16, Value) {
+        let request = self.request(token, headers, method, params);
+        exchange(TcpStream::connect(self.address()).unwrap(), &request)
+    }
+
+    /// The text of such a request.
+    pub(crate) fn request(
+        &self,
+        token: Option<&str>,
+        headers: &str,
+        method: &str,
+        mut params: Value,
+    ) -> String {
         params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}});
         let name = ["name", "uri"]
@@ -487,16 +504,26 @@ impl Http {
         let host =
             if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address()) };
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!(
+        format!(
             "POST /mcp HTTP/1.1\r\n{host}{headers}{token}{}Mcp-Method: {method}\r\nMCP-Protocol-Version: 2026-07-28\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
             name.unwrap_or_default(),
             body.len()
-        );
-        exchange(TcpStream::connect(self.address()).unwrap(), &request)
+        )
     }
 
-    fn call(&self, token: &str, name: &str, arguments: Value) -> Value {
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(crate) fn end(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn call(&self, token: &str, name: &str, arguments: Value) -> Value {
         self.post(Some(token), "", "tools/call", json!({"name": name, "arguments": arguments})).1
     }
 }

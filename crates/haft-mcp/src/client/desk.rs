@@ -2,14 +2,16 @@
 //!
 //! What the host lends is announced in the handshake, and nothing else is answered.
 
+use std::time::Duration;
+
 use haft::BoxFuture;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::form;
-use super::session::{ClientSide, Refusal};
+use super::session::{ClientSide, Over, Refusal};
 use super::watched::Watched;
-use crate::host::Host;
+use crate::host::{Asked, Carrier, Host};
 use crate::limits::LOG_LINE_CHARS_MAX;
 use crate::text;
 use crate::transport::Log;
@@ -22,6 +24,7 @@ const REJECTED: i32 = -1;
 /// Answers for one server.
 pub(crate) struct Desk {
     pub(crate) server: String,
+    pub(crate) carrier: Carrier,
     pub(crate) host: Host,
     pub(crate) may_sample: bool,
     pub(crate) log: Log,
@@ -88,6 +91,27 @@ impl ClientSide for Desk {
         })
     }
 
+    fn asked(&self, over: &Over<'_>) {
+        let Some(observer) = &self.host.observer else { return };
+        let of = |name: &str| over.params.and_then(|params| params[name].as_str());
+        observer.asked(&Asked {
+            server: &self.server,
+            carrier: &self.carrier,
+            revision: over.revision,
+            method: over.method,
+            name: of("name"),
+            uri: of("uri"),
+            took: over.took,
+            error: over.error.as_deref(),
+        });
+    }
+
+    fn ended(&self, revision: &str, after: Duration) {
+        if let Some(observer) = &self.host.observer {
+            observer.ended(&self.carrier, revision, after);
+        }
+    }
+
     fn heard(&self, method: &str, params: &Value) {
         if let ("notifications/resources/updated", Some(uri)) = (method, params["uri"].as_str()) {
             self.watched.updated(uri);
@@ -121,7 +145,9 @@ mod tests {
     }
 
     fn desk(host: Host, may_sample: bool) -> Desk {
-        Desk { server: "s".into(), host, may_sample, log: Log::default(), watched: Watched::default() }
+        let carrier = crate::Transport::stdio("x", [""; 0]).carrier();
+        let (log, watched) = (Log::default(), Watched::default());
+        Desk { server: "s".into(), carrier, host, may_sample, log, watched }
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 //! The SDK's types end here. The rest of the crate speaks JSON, because what a server says is judged field by field anyway,
 //! and one tool that makes no sense should not cost the others.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,22 @@ pub(crate) trait ClientSide: Send + Sync + 'static {
 
     /// Hears what the server has to say; must not take long.
     fn heard(&self, method: &str, params: &Value);
+
+    /// Told of a request of ours that is over.
+    fn asked(&self, over: &Over<'_>);
+
+    /// Told how long the connection lasted.
+    fn ended(&self, revision: &str, after: Duration);
+}
+
+/// A request of ours that is over.
+pub(crate) struct Over<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) params: Option<&'a Value>,
+    pub(crate) revision: &'a str,
+    pub(crate) took: Duration,
+    /// What went wrong, as one word, or the server's own number.
+    pub(crate) error: Option<Cow<'static, str>>,
 }
 
 /// A request that isn't answered.
@@ -105,6 +122,20 @@ pub(crate) enum Failure {
     Odd(String),
 }
 
+impl Failure {
+    /// In a word, for who counts failures.
+    fn word(&self) -> Cow<'static, str> {
+        match self {
+            Failure::Refused { code, .. } => Cow::Owned(code.to_string()),
+            Failure::NotSent(_) => Cow::Borrowed("not_sent"),
+            Failure::WantsSignIn(_) => Cow::Borrowed("wants_sign_in"),
+            Failure::Gone(_) => Cow::Borrowed("connection_lost"),
+            Failure::Idle(_) | Failure::TimedOut(_) => Cow::Borrowed("timeout"),
+            Failure::Odd(_) => Cow::Borrowed("invalid_answer"),
+        }
+    }
+}
+
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -132,6 +163,13 @@ pub(crate) struct Session {
     watch: Watch,
     shared: Arc<Shared>,
     client: Arc<dyn ClientSide>,
+    begun: Instant,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.client.ended(&self.facts.revision, self.begun.elapsed());
+    }
 }
 
 /// What the SDK's task and the requests share.
@@ -170,6 +208,24 @@ impl Session {
         watch: Watch,
         client: Arc<dyn ClientSide>,
     ) -> Result<Session, String> {
+        let begun = Instant::now();
+        let opened = Session::shake_hands(guard, watch, client.clone(), begun).await;
+        client.asked(&Over {
+            method: "initialize",
+            params: None,
+            revision: opened.as_ref().map_or("", |session| &session.facts.revision),
+            took: begun.elapsed(),
+            error: opened.as_ref().err().map(|_| Cow::Borrowed("no_handshake")),
+        });
+        opened
+    }
+
+    async fn shake_hands(
+        guard: Guard,
+        watch: Watch,
+        client: Arc<dyn ClientSide>,
+        begun: Instant,
+    ) -> Result<Session, String> {
         let shared = Arc::new(Shared::default());
         let config = json!({
             "protocolVersion": ProtocolVersion::LATEST_WITH_INITIALIZE.as_str(),
@@ -202,7 +258,7 @@ impl Session {
                 known.join(", ")
             ));
         }
-        Ok(Session { peer, service: Mutex::new(Some(service)), facts, watch, shared, client })
+        Ok(Session { peer, service: Mutex::new(Some(service)), facts, watch, shared, client, begun })
     }
 
     pub(crate) fn facts(&self) -> &ServerFacts {
@@ -218,6 +274,21 @@ impl Session {
         &self,
         method: &str,
         params: Value,
+        patience: Patience,
+        on_progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<Value, Failure> {
+        // What stands if the future is dropped.
+        let error = Some(Cow::Borrowed("cancelled"));
+        let mut telling = Telling { session: self, method, params: &params, begun: Instant::now(), error };
+        let answer = self.answered(method, &params, patience, on_progress).await;
+        telling.error = answer.as_ref().err().map(Failure::word);
+        answer
+    }
+
+    async fn answered(
+        &self,
+        method: &str,
+        params: &Value,
         patience: Patience,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Value, Failure> {
@@ -394,6 +465,27 @@ impl Session {
             }
             error => Failure::Odd(self.words(error)),
         }
+    }
+}
+
+/// Tells of a request when it is over, also where nobody waits any more.
+struct Telling<'a> {
+    session: &'a Session,
+    method: &'a str,
+    params: &'a Value,
+    begun: Instant,
+    error: Option<Cow<'static, str>>,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.session.client.asked(&Over {
+            method: self.method,
+            params: Some(self.params),
+            revision: &self.session.facts.revision,
+            took: self.begun.elapsed(),
+            error: self.error.take(),
+        });
     }
 }
 

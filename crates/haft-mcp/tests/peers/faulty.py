@@ -64,7 +64,8 @@ def call(id, name, arguments, meta):
         send({"jsonrpc": "2.0", "id": id, "result": value})
 
     if name == "echo":
-        return result(text(arguments["text"]))
+        # What came beside the arguments is said back for this word.
+        return result(text(json.dumps(meta) if arguments["text"] == "meta" else arguments["text"]))
     if name in ("flute", "touch"):
         if name == "touch":
             send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "note:///a"}})

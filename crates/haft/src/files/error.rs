@@ -48,6 +48,16 @@ pub enum FileErrorKind {
     Io,
 }
 
+/// What the operating system said, in words that say what to do about it where there is something to be done.
+pub(super) fn words(error: &io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE | Errno::NFILE) => "too many files are open at once; try again later".to_owned(),
+        Some(Errno::IO) => "the disk reports a failure".to_owned(),
+        Some(_) => error.to_string(),
+        None => error.kind().to_string(),
+    }
+}
+
 impl FileError {
     /// An error with a text for the model: which path, what was wrong, what is accepted.
     pub fn new(kind: FileErrorKind, text: impl Into<String>) -> FileError {
@@ -100,7 +110,7 @@ impl FileError {
                     "`{path}` can't be {done}: the two places are on different file systems; copy it instead"
                 ),
             ),
-            other => (FileErrorKind::Io, format!("`{path}` can't be {done}: {other}")),
+            _ => (FileErrorKind::Io, format!("`{path}` can't be {done}: {}", words(&error))),
         };
         FileError { kind, text, source: Some(error) }
     }

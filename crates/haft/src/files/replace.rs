@@ -21,13 +21,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    Access as Permission, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, accessat,
-    fchmod, fchown, flock, fstat, fsync, linkat, openat, renameat, renameat_with, statat, unlinkat,
+    Access as Permission, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, accessat, fchown,
+    flock, fstat, linkat, statat, unlinkat,
 };
-use rustix::io::{Errno, read, write};
+#[cfg(not(test))]
+use rustix::fs::{fchmod, fsync, openat, renameat, renameat_with};
+#[cfg(not(test))]
+use rustix::io::write;
+use rustix::io::{Errno, read};
 use rustix::process::{Gid, Uid};
 
-use super::error::{FileError, FileErrorKind, show};
+use super::error::{FileError, FileErrorKind, show, words};
+#[cfg(test)]
+use super::replace_tests::{fchmod, fsync, openat, renameat, renameat_with, write};
 use super::{WriteMode, Written};
 use crate::limits;
 
@@ -138,7 +144,14 @@ pub(super) fn replace(
         // The file is in place. Some file systems cannot sync a directory (EINVAL), and a directory that may not
         // be read could only be opened as a path (EBADF).
         Ok(()) | Err(Errno::INVAL | Errno::BADF) => {}
-        Err(errno) => return Err(fail(errno)),
+        Err(errno) => {
+            // It can be read already, so to say that nothing was written would be wrong.
+            let (path, why) = (show(path), words(&errno.into()));
+            let text = format!(
+                "`{path}` was written, but whether it outlives a failure of the machine is not known: {why}"
+            );
+            return Err(FileError::new(FileErrorKind::Io, text).with_source(errno.into()));
+        }
     }
     Ok(Some(Written { existed: old.is_some() }))
 }

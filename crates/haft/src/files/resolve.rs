@@ -21,7 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::error::show;
+use super::error::{show, words};
 use super::nolink::{self, Kernel, is_dir, is_link};
 use crate::limits;
 
@@ -184,14 +184,18 @@ impl fmt::Display for ResolveError {
             ResolveErrorKind::NotADirectory => write!(f, "`{at}` is not a directory"),
             ResolveErrorKind::Denied => write!(f, "`{path}` can't be reached: `{at}` may not be searched"),
             ResolveErrorKind::MagicLink => write!(f, "`{at}` is a link of the kernel and is not followed"),
-            ResolveErrorKind::Io => write!(f, "`{path}` can't be resolved at `{at}`"),
+            ResolveErrorKind::Io => {
+                write!(f, "`{path}` can't be resolved at `{at}`")?;
+                self.source.as_ref().map_or(Ok(()), |error| write!(f, ": {}", words(error)))
+            }
         }
     }
 }
 
 impl std::error::Error for ResolveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|error| error as _)
+        // What it says is in the text of that kind already.
+        self.source.as_ref().filter(|_| self.kind != ResolveErrorKind::Io).map(|error| error as _)
     }
 }
 

@@ -25,9 +25,16 @@ impl Server {
             self.0.slots.acquire().await.map_err(|_| ToolError::new("the MCP server was shut down"))?;
         let patience = Patience { idle: config.idle(), total: config.call_timeout };
         let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
-        let params = json!({"name": name, "arguments": input});
+        let mut params = json!({"name": name, "arguments": input});
+        if let Some(trace) = cx.trace() {
+            params["_meta"] = json!({"traceparent": trace.traceparent});
+            if let Some(state) = trace.tracestate {
+                params["_meta"]["tracestate"] = json!(state);
+            }
+        }
         let caller = cx.session_id();
         let mut session = self.session(caller).await?;
+        self.note(&session, cx);
         let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
         if matches!(answer, Err(Failure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
@@ -49,6 +56,23 @@ impl Server {
             lock(&self.0.breakers).reached(caller);
         }
         answer.map_err(|failure| self.lost(caller, &session, failure))
+    }
+
+    /// Tells whoever traces the call where it goes.
+    fn note(&self, session: &Session, cx: &Context) {
+        let carrier = self.0.config.transport.carrier();
+        cx.note("mcp.method.name", || json!("tools/call"));
+        cx.note("mcp.protocol.version", || json!(session.facts().revision));
+        cx.note("network.transport", || json!(carrier.transport));
+        if let Some(protocol) = carrier.protocol {
+            cx.note("network.protocol.name", || json!(protocol));
+        }
+        if let Some(address) = &carrier.address {
+            cx.note("server.address", || json!(address));
+        }
+        if let Some(port) = carrier.port {
+            cx.note("server.port", || json!(port));
+        }
     }
 
     /// Asks something that changes nothing: lists, resources, prompts.

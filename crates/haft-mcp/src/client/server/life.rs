@@ -127,7 +127,8 @@ impl Server {
     async fn open(&self, guard: Guard, watch: &Watch) -> Result<Session, String> {
         let Inner { config, host, log, watched, .. } = &*self.0;
         let (server, host, log) = (config.name.clone(), host.clone(), log.clone());
-        let desk = Desk { server, host, may_sample: config.may_sample, log, watched: watched.clone() };
+        let (carrier, watched) = (config.transport.carrier(), watched.clone());
+        let desk = Desk { server, carrier, host, may_sample: config.may_sample, log, watched };
         Session::open(guard, watch.clone(), Arc::new(desk)).await
     }
 

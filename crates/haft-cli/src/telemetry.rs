@@ -1,0 +1,65 @@
+//! Traces and metrics of this program, where it was built with them (feature `otel`) and the environment names a collector.
+//!
+//! One for the whole program: sessions of a server share it. Without the feature everything here is nothing.
+
+use std::sync::Arc;
+
+use haft::ports::Tracer;
+use haft_mcp::Observer;
+
+#[cfg(feature = "otel")]
+mod with {
+    use std::sync::{Arc, OnceLock};
+
+    use haft_otel::{Config, Telemetry};
+
+    use crate::output;
+
+    static TELEMETRY: OnceLock<Option<Arc<Telemetry>>> = OnceLock::new();
+
+    /// The one of this program, begun when it is first asked for.
+    pub(super) fn telemetry() -> Option<Arc<Telemetry>> {
+        let begin = || match Config::from_env(&|name| std::env::var_os(name)) {
+            Ok(config) => config.map(Telemetry::start),
+            // What can't be measured must not keep anybody from working.
+            Err(bad) => {
+                output::warning(&output::one_line(&format!("nothing is sent to a collector: {bad}")));
+                None
+            }
+        };
+        TELEMETRY.get_or_init(begin).clone()
+    }
+
+    pub(super) fn close() {
+        if let Some(Some(telemetry)) = TELEMETRY.get()
+            && let Some(words) = telemetry.shutdown()
+        {
+            output::warning(&output::one_line(&words));
+        }
+    }
+}
+
+/// Who traces the calls of a session, if anybody does.
+pub(crate) fn tracer() -> Option<Arc<dyn Tracer>> {
+    #[cfg(feature = "otel")]
+    return with::telemetry().map(|telemetry| telemetry as Arc<dyn Tracer>);
+    #[cfg(not(feature = "otel"))]
+    None
+}
+
+/// Who watches the servers of a session, if anybody does.
+pub(crate) fn observer(session: &str) -> Option<Arc<dyn Observer>> {
+    #[cfg(feature = "otel")]
+    return with::telemetry().map(|telemetry| Arc::new(telemetry.observer(session)) as Arc<dyn Observer>);
+    #[cfg(not(feature = "otel"))]
+    {
+        let _ = session;
+        None
+    }
+}
+
+/// Sends what is left, and says what was lost. To be called when nothing runs any more.
+pub(crate) fn close() {
+    #[cfg(feature = "otel")]
+    with::close();
+}

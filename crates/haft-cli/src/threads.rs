@@ -1,0 +1,40 @@
+//! Runtimes with threads, or a word about why there are none.
+//!
+//! Where the system gives no more threads, tokio panics in the middle of making a runtime, or waits for ever for those that
+//! it has made already. So it is tried before: as many threads as are wanted, all at once, for a moment.
+
+use std::io;
+use std::sync::mpsc;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Usage;
+
+/// A runtime with so many threads.
+pub(crate) fn runtime(workers: usize) -> Result<Runtime, Usage> {
+    let made = room_for(workers)
+        .and_then(|()| Builder::new_multi_thread().worker_threads(workers).enable_all().build());
+    made.map_err(|error| Usage(format!("no threads can be started: {error}")))
+}
+
+/// Whether so many threads can be there at once.
+fn room_for(threads: usize) -> io::Result<()> {
+    let mut tried = Vec::with_capacity(threads);
+    let mut failed = None;
+    for _ in 0..threads {
+        let (end, ended) = mpsc::channel::<()>();
+        match std::thread::Builder::new().spawn(move || drop(ended.recv())) {
+            Ok(thread) => tried.push((end, thread)),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    for (end, thread) in tried {
+        drop(end);
+        // It does nothing that could fail.
+        let _ = thread.join();
+    }
+    failed.map_or(Ok(()), Err)
+}
