@@ -36,9 +36,9 @@ use Started::Executed;
 /// Programs that start others in ways that aren't read here.
 #[rustfmt::skip]
 const UNREAD: &[&str] = &[
-    "csh", "daemon", "expect", "fish", "lxc-attach", "lxc-execute", "machinectl", "mpiexec", "mpirun", "orterun", "prun",
-    "pwsh", "retry", "run-parts", "salloc", "schroot", "setarch", "srun", "start-stop-daemon", "systemd-nspawn", "tcsh",
-    "torchrun", "watchexec", "wsl", "zsh",
+    "csh", "daemon", "envconsul", "expect", "fish", "lxc-attach", "lxc-execute", "machinectl", "minijail0",
+    "mispipe", "mpiexec", "mpirun", "orterun", "pee", "poop", "prun", "pwsh", "retry", "run-parts", "salloc", "schroot", "scl",
+    "setarch", "srun", "start-stop-daemon", "systemd-nspawn", "tcsh", "torchrun", "watchexec", "watchman-make", "wsl", "zsh",
 ];
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "rbash"];

@@ -74,6 +74,7 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     short("abduco", "aAcflnrv", "e", 1),
+    short("annotate-output", "h", "", 0),
     short("autoexpect", "cCpPQq", "f", 0),
     wrapper("autossh", Executed, "46AaCfgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlMmOopRSWw", &[], &[], 1).with(JOINED),
     short("beesu", "", "", 0).with(JOINED),
@@ -163,6 +164,8 @@ const WRAPPERS: &[Wrapper] = &[
         &["limit", "pid", "exe", "path", "cpu"],
         0,
     ),
+    short("cross-env", "", "", 0).with(VARIABLES),
+    short("cross-env-shell", "", "", 0).with(JOINED),
     short("daemonize", "av", "ceElopu", 0),
     wrapper(
         "dbus-launch",
@@ -233,12 +236,22 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     short("heaptrack", "dhqrv", "aop", 0),
+    short("hwatch", "BCbctUW", "nsi", 0).with(JOINED),
     short("i386", "BFILRSTXZv3", "", 0),
     short("ifne", "n", "", 0),
     wrapper("ionice", Executed, "t", "cnpPu", &["ignore"], &["class", "classdata", "pid", "pgid", "uid"], 0),
     short("kdesu", "dt", "cfpu", 0).with(JOINED),
     short("kdesudo", "dt", "cfpu", 0).with(JOINED),
     short("keep-one-running", "", "", 0),
+    wrapper(
+        "landrun",
+        Executed,
+        "",
+        "",
+        &["best-effort"],
+        &["ro", "rox", "rw", "rwx", "env", "log-level"],
+        0,
+    ),
     short("lckdo", "eqQsSvw", "W", 1),
     wrapper(
         "ld.so",
@@ -488,6 +501,7 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     )
     .with(VARIABLES),
+    wrapper("systemd-cat", Executed, "", "tp", &[], &["identifier", "priority", "stderr-priority"], 0),
     wrapper(
         "systemd-inhibit",
         Executed,
@@ -571,6 +585,7 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     short("toybox", "", "", 0),
     short("trickle", "hsvV", "dlLnptuw", 0),
+    short("ts", "BdfgkKlmnrs", "LNDOSEhitcpoawu", 0),
     short("tsocks", "", "", 0),
     short("tsp", "BdEfghmnVz", "DeGLNoOS", 0),
     wrapper(
@@ -626,6 +641,7 @@ const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     wrapper("valgrind", Executed, "qvdh", "", &[], &[], 0).with(ANY_LONG),
+    short("viddy", "bcdeptw", "n", 0).with(JOINED),
     wrapper(
         "watch",
         Executed,
@@ -651,6 +667,7 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("websocketd", Executed, "", "", &[], &[], 0).with(ANY_LONG),
     short("wine", "", "", 0),
     short("with-contenv", "", "", 0),
+    short("with-lock-ex", "wfqt", "", 1),
     short("x86_64", "BFILRSTXZv3", "", 0),
     wrapper(
         "xargs",
@@ -670,6 +687,7 @@ const WRAPPERS: &[Wrapper] = &[
         &["error-file", "auth-file", "server-num", "xauth-protocol", "server-args", "wait"],
         0,
     ),
+    short("zrun", "", "", 0),
 ];
 
 impl Wrapper {

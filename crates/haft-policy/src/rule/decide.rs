@@ -341,7 +341,7 @@ enum Grant {
     /// A tool that the engine keeps to what it declares, by its name: hosts, reads, and writes in the working
     /// directories.
     Named(u32),
-    /// A shell by its name, or a command word by word: everything.
+    /// A shell by its name, or a command word by word: everything. Of a shell by its name not what its redirections write.
     Whole(u32),
 }
 
@@ -360,7 +360,8 @@ impl Judge<'_, '_> {
         let subject = self.subject;
         let call = Effect { touch: Touch::Call, command: None, index: 0 };
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
-        let grant = match self.by_name(call) {
+        let named = self.by_name(call);
+        let grant = match named {
             Some(rule) if is_shell => Grant::Whole(rule),
             Some(rule) if subject.open && subject.tool == "WebFetch" => {
                 self.note(rule, Why::NoAddress);
@@ -388,7 +389,12 @@ impl Judge<'_, '_> {
         // A shell opens exactly what its redirections name, so with every command allowed path rules speak of them. And
         // who is allowed by name is believed.
         let counts = subject.enforced || all_granted || grant.rule().is_some();
-        self.allow_touches(&subject.touches, None, grant, counts);
+        // The name of a shell is for every command; a file that the shell itself writes elsewhere has rules of its own.
+        let own = match named.filter(|_| is_shell) {
+            Some(rule) => self.by_whole_command(call).map_or(Grant::Named(rule), Grant::Whole),
+            None => grant,
+        };
+        self.allow_touches(&subject.touches, None, own, counts);
     }
 
     /// Something is done: a rule covers it, or none does.

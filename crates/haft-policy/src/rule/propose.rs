@@ -1,13 +1,14 @@
 //! The narrowest rules that would let a call through: what "always" stores, and what a denial without a user names.
 //!
-//! Each proposal is tried before it is made: rules that would not cover the call are never proposed.
+//! Each proposal is tried before it is made: rules that would not cover the call are never proposed, nor such as may be read
+//! as one for another call too.
 
 use super::decide::{BLANKS, Verdict};
 use super::path;
-use super::pattern::Wild;
+use super::pattern::{Shape as _, Wild};
 use super::set::RuleSet;
 use super::subject::{Command, Effect, Place, Subject, Touch};
-use super::{Rule, host, tool};
+use super::{Rule, Spec, host, tool};
 use crate::source::{List, Scope, Source, WrittenRule};
 
 /// How many rules are proposed for one call.
@@ -33,7 +34,10 @@ impl RuleSet {
             .map(|(name, rules)| [std::slice::from_ref(name), &*rules].concat());
         let whole = self.exactly(subject).filter(|_| is_shell).map(|rule| vec![rule]);
         let tries = [effects, whole, named.map(|rule| vec![rule]), both];
-        let fits = |rules: &Vec<String>| rules.len() <= PROPOSALS_MAX && self.would_cover(rules, subject);
+        let fits = |rules: &Vec<String>| {
+            let narrow = || rules.iter().all(|rule| self.is_for_one(rule));
+            rules.len() <= PROPOSALS_MAX && narrow() && self.would_cover(rules, subject)
+        };
         let found = tries.into_iter().flatten().find(fits).unwrap_or_default();
         self.fewest(found, subject)
     }
@@ -42,7 +46,23 @@ impl RuleSet {
     pub fn exactly(&self, subject: &Subject<'_>) -> Option<String> {
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let text = subject.input.get("command").filter(|_| is_shell)?.as_str()?;
-        Some(command_rule(subject.tool, text))
+        Some(command_rule(subject.tool, text)).filter(|rule| self.is_for_one(rule))
+    }
+
+    /// Whether a rule has one reading, or the other is no call: with a backslash before each parenthesis it may be one that
+    /// was saved so, and mean the text without.
+    fn is_for_one(&self, rule: &str) -> bool {
+        let source = Source::of(Scope::Session, &self.anchors.cwd);
+        let Ok(rule) = Rule::parse(WrittenRule::plain(rule, List::Allow, source)) else { return false };
+        match &rule.spec {
+            Spec::Command(spec) => match &*spec.patterns {
+                [_] => true,
+                [written, ..] => spec.exact && written.exact().is_some_and(is_grouped),
+                [] => false,
+            },
+            Spec::Called(spec) => spec.patterns.len() == 1,
+            _ => true,
+        }
     }
 
     /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
@@ -164,6 +184,26 @@ impl RuleSet {
         let used = vec![true; all.len()];
         RuleSet::build(all, &self.anchors, used).decide(subject).verdict == Verdict::Allow
     }
+}
+
+/// Whether a command is one of those that take parentheses as arguments, in plain words: without the backslashes it would
+/// be none.
+fn is_grouped(text: &str) -> bool {
+    let takes_them = ["find ", "test ", "[ ", "expr "].iter().any(|program| text.starts_with(program));
+    let mut letters = text.chars();
+    let mut is_plain = || {
+        while let Some(c) = letters.next() {
+            let plain = match c {
+                '\\' => matches!(letters.next(), Some('(' | ')' | '!' | ';')),
+                c => c.is_ascii_alphanumeric() || " _./-=:,+@%{}[]".contains(c),
+            };
+            if !plain {
+                return false;
+            }
+        }
+        true
+    };
+    takes_them && is_plain()
 }
 
 /// A rule for the tool, as narrow as its name allows.

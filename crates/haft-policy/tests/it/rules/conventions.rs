@@ -205,6 +205,26 @@ fn a_redirection_is_a_write() {
     check(&["allow Edit(out.txt)"], &[&format!("silent: {to_out}")]);
 }
 
+/// The name of a shell is for every command, and for files that the shell itself writes only in the working directories.
+#[test]
+fn the_name_of_a_shell_lets_no_redirection_write_elsewhere() {
+    for rule in ["allow Bash", "allow Bash(*)"] {
+        check(
+            &[rule],
+            &[
+                "allow: Bash echo hi | writes out.txt",
+                "allow: Bash echo hi | reads /etc/hosts",
+                "allow: Bash rm /srv/x | it-deletes /srv/x",
+                "silent: Bash echo hi | writes /srv/x",
+                "silent: Bash echo hi | writes out -> /srv/x",
+                "silent: Monitor echo hi | writes /srv/x",
+            ],
+        );
+        check(&[rule, "allow Edit(//srv/x)"], &["allow: Bash echo hi | writes /srv/x"]);
+        check(&[rule, "allow Bash(echo hi)"], &["allow: Bash echo hi | writes /srv/x"]);
+    }
+}
+
 #[test]
 fn monitor_uses_bash_rules() {
     check(

@@ -26,9 +26,22 @@ fn several_commands_have_a_rule_each_as_far_as_they_need_one() {
     check(&[], "Bash a; b; c; d; e; f", &["Bash(a; b; c; d; e; f)"]);
 }
 
+/// A rule with a backslash before each parenthesis may have been saved so, and mean the command without.
+#[test]
+fn what_could_be_read_as_another_command_is_not_proposed() {
+    check(&[], r"Bash \(", &[]);
+    check(&[], r"Bash \(x\)", &[]);
+    check(&[], r"Bash echo $\(x\)", &[]);
+    check(&[], r#"Bash echo "\(x\)""#, &[]);
+    check(&[], r"Bash find . \( -name a \)", &[r"Bash(find . \( -name a \))"]);
+    check(&[], r"Bash find . \( -name *.a \)", &[r"Bash(find . \\( -name \*.a \\))"]);
+    check(&[], "Bash (x)", &["Bash((x))"]);
+}
+
 #[test]
 fn a_redirection_is_proposed_with_its_command() {
     check(&[], "Bash echo a | writes out", &["Bash(echo a)", "Edit(//p/w/out)"]);
+    check(&["allow Bash"], "Bash echo a | writes /etc/x", &["Edit(//etc/x)"]);
 }
 
 #[test]
