@@ -21,7 +21,7 @@ use haft_journal::{
 };
 use haft_policy::settings::{self, JournalSettings};
 use haft_provider::run::{CutOff, Keeper};
-use haft_provider::{Conversation, Tools, Wire};
+use haft_provider::{Conversation, Tools, Usage as Cost, Wire};
 use serde_json::Value;
 
 use crate::{Usage, output};
@@ -252,6 +252,13 @@ impl Keeper for Keeping {
 
     fn replied(&self, turn: u64, items: &[Value]) {
         self.note(Record::Reply { turn, items: items.to_vec() });
+    }
+
+    fn spent(&self, turn: u64, usage: &Cost) {
+        let (input, cached, output) = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens);
+        if input + output > 0 {
+            self.note(Record::Spent { turn, input, cached, output });
+        }
     }
 
     fn asked(&self, _: u64, tools: &Tools) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, CallInput, ToolCall, ToolResult};
@@ -188,6 +189,8 @@ impl Recorder for Journal {
         intent: &'a Intent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ended = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         Box::pin(async move {
             let until = match self.0.durability {
                 Durability::Call => Until::Synced,
@@ -196,6 +199,7 @@ impl Recorder for Journal {
             let job = Job::Outcome {
                 agent: intent.agent.to_owned(),
                 turn: intent.turn,
+                ended,
                 with_result: intent.side_effects,
                 result: result.clone(),
             };

@@ -66,6 +66,17 @@ pub enum Record {
     Outcome(Box<OutcomeRecord>),
     /// A call that was not run, and why.
     Refused(Box<RefusedRecord>),
+    /// What a message of the model cost.
+    Spent {
+        /// The turn.
+        turn: u64,
+        /// Tokens that were sent.
+        input: u64,
+        /// Of these, read from the provider's prompt cache.
+        cached: u64,
+        /// Tokens that the model wrote.
+        output: u64,
+    },
     /// A task goes on in the background.
     Task {
         /// Its id.
@@ -209,6 +220,15 @@ pub struct OutcomeRecord {
     /// Where the whole result lies, if the model got a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<PathBuf>,
+    /// How long that is, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<u64>,
+    /// When it ended, in microseconds since 1970; the time of the record is when it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
+    /// Whether the tool gave what it had kept from an earlier call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// A call that was not run.
@@ -307,7 +327,12 @@ impl IntentRecord {
 
 impl OutcomeRecord {
     /// What is kept of a result.
-    pub(crate) fn of(agent: String, turn: u64, with_result: bool, result: &ToolResult) -> OutcomeRecord {
+    pub(crate) fn of(
+        agent: String,
+        turn: u64,
+        (ended, with_result): (u64, bool),
+        result: &ToolResult,
+    ) -> OutcomeRecord {
         let blocks: Vec<Block> = result.for_model().iter().map(Block::of).collect();
         let digest = crate::disk::sha256(&serde_json::to_vec(&blocks).unwrap_or_default());
         OutcomeRecord {
@@ -321,6 +346,9 @@ impl OutcomeRecord {
             micros: u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX),
             beside: result.was_concurrent(),
             kept: result.offloaded_to().map(PathBuf::from),
+            kept_bytes: result.offloaded_to().and_then(|path| Some(path.metadata().ok()?.len())),
+            ended: Some(ended),
+            cached: result.is_cached(),
         }
     }
 }

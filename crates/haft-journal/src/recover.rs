@@ -172,7 +172,7 @@ impl Recovered {
                     recovered.worktrees.push((path.clone(), repository.clone(), branch.clone()));
                 }
                 Record::Ended { .. } => recovered.is_ended = true,
-                Record::Tools { .. } | Record::Refused(_) | Record::Note { .. } => {}
+                Record::Tools { .. } | Record::Refused(_) | Record::Note { .. } | Record::Spent { .. } => {}
             }
         }
         for intent in intents {

@@ -30,6 +30,8 @@ pub(crate) enum Job {
     Outcome {
         agent: String,
         turn: u64,
+        /// In microseconds since 1970.
+        ended: u64,
         with_result: bool,
         result: ToolResult,
     },
@@ -324,8 +326,8 @@ fn record(job: Job) -> Record {
             intent.files = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
             Record::Intent(intent)
         }
-        Job::Outcome { agent, turn, with_result, result } => {
-            Record::Outcome(Box::new(OutcomeRecord::of(agent, turn, with_result, &result)))
+        Job::Outcome { agent, turn, ended, with_result, result } => {
+            Record::Outcome(Box::new(OutcomeRecord::of(agent, turn, (ended, with_result), &result)))
         }
     }
 }
