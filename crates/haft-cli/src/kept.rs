@@ -22,7 +22,7 @@ use haft::{BoxFuture, ToolCall, ToolResult};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
 use haft_policy::settings::{self, JournalSettings};
 use haft_provider::run::Keeper;
-use haft_provider::{Conversation, Tools};
+use haft_provider::{Conversation, Tools, Usage as Cost};
 use haft_tools::Seen;
 use haft_tools::worktrees::{self, Worktree};
 use serde_json::Value;
@@ -289,6 +289,13 @@ impl Keeper for Keeping {
 
     fn replied(&self, turn: u64, items: &[Value]) {
         self.note(Record::Reply { turn, items: items.to_vec() });
+    }
+
+    fn spent(&self, turn: u64, usage: &Cost) {
+        let (input, cached, output) = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens);
+        if input + output > 0 {
+            self.note(Record::Spent { turn, input, cached, output });
+        }
     }
 
     fn asked(&self, _: u64, tools: &Tools) {

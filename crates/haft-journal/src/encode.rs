@@ -63,6 +63,8 @@ pub(crate) fn files(json: &mut Vec<u8>, files: &[Before]) {
 pub(crate) struct Ended {
     pub(crate) agent: String,
     pub(crate) turn: u64,
+    /// When, in microseconds since 1970.
+    pub(crate) at: u64,
     /// Whether the result is kept, and not only its digest.
     pub(crate) with_result: bool,
     pub(crate) moved: Moved,
@@ -94,6 +96,13 @@ pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
     }
     if let Some(path) = result.offloaded_to() {
         field(&mut json, "kept", path);
+        if let Ok(there) = path.metadata() {
+            field(&mut json, "kept_bytes", &there.len());
+        }
+    }
+    field(&mut json, "ended", &ended.at);
+    if result.is_cached() {
+        field(&mut json, "cached", &true);
     }
     moved(&mut json, &ended.moved);
     json.push(b'}');

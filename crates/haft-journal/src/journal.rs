@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use haft::{BoxFuture, ToolResult};
@@ -160,6 +161,8 @@ impl Recorder for Journal {
         intent: &'a Intent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ended = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         Box::pin(async move {
             let until = match (intent.side_effects, self.0.durability) {
                 (_, Durability::Call) => Until::Synced,
@@ -169,6 +172,7 @@ impl Recorder for Journal {
             let ended = Ended {
                 agent: intent.agent.to_owned(),
                 turn: intent.turn,
+                at: ended,
                 with_result: intent.side_effects,
                 moved: intent.moved.clone(),
                 result: result.clone(),

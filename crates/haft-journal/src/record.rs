@@ -63,6 +63,17 @@ pub enum Record {
     Outcome(Box<OutcomeRecord>),
     /// A call that was not run, and why.
     Refused(Box<RefusedRecord>),
+    /// What a message of the model cost.
+    Spent {
+        /// The turn.
+        turn: u64,
+        /// Tokens that were sent.
+        input: u64,
+        /// Of these, read from the provider's prompt cache.
+        cached: u64,
+        /// Tokens that the model wrote.
+        output: u64,
+    },
     /// A task goes on in the background.
     Task {
         /// Its id.
@@ -238,6 +249,15 @@ pub struct OutcomeRecord {
     /// Where the agent was then, if it had moved.
     #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
     pub moved: Moved,
+    /// How long that is, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<u64>,
+    /// When it ended, in microseconds since 1970; the time of the record is when it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
+    /// Whether the tool gave what it had kept from an earlier call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// A call that was not run.

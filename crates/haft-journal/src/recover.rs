@@ -257,7 +257,11 @@ impl Recovered {
                 }
                 Record::Seen { files } => recovered.seen.extend(files),
                 Record::Ended { .. } => recovered.is_ended = true,
-                Record::Tools { .. } | Record::Refused(_) | Record::Hook { .. } | Record::Note { .. } => {}
+                Record::Tools { .. }
+                | Record::Refused(_)
+                | Record::Hook { .. }
+                | Record::Spent { .. }
+                | Record::Note { .. } => {}
             }
         }
         recovered.tasks = tasks.into_iter().map(|(_, id, words)| (id, words)).collect();
@@ -337,7 +341,7 @@ impl Kind {
             b"items" => Kind::Items { from_start: rest.starts_with(b",\"from\":0,") },
             b"intent" | b"outcome" => Kind::Call,
             b"reply" => Kind::Reply,
-            b"tools" | b"refused" | b"hook" | b"note" => Kind::Never,
+            b"tools" | b"refused" | b"hook" | b"spent" | b"note" => Kind::Never,
             _ => return None,
         })
     }

@@ -45,6 +45,7 @@ pub mod limits;
 pub mod run;
 pub mod scripted;
 pub mod stream;
+pub mod transcript;
 
 mod conversation;
 mod decode;

@@ -41,6 +41,13 @@ pub const DEFERRED_NAMES_CHARS_MAX: usize = 20_000;
 /// The longest name of a root property that Anthropic takes.
 pub const PROPERTY_CHARS_MAX: usize = 64;
 
+/// The longest file that is read as a transcript, in bytes.
+pub const TRANSCRIPT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// How many lines a transcript may have.
+pub const TRANSCRIPT_LINES_MAX: usize = 4_000_000;
+/// How many calls are read of one transcript.
+pub const TRANSCRIPT_CALLS_MAX: usize = 1_000_000;
+
 /// The longest assistant message that is read, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 

@@ -494,6 +494,9 @@ impl Run<'_> {
             usage: reply.usage().clone(),
         });
         self.spend(reply.usage());
+        if let Some(keeper) = &with.keeper {
+            keeper.spent(number, reply.usage());
+        }
         if reply.usage().input_tokens > 0 {
             self.last = reply.usage().clone();
         }

@@ -300,7 +300,9 @@ impl Tool for WebFetch {
         cx.progress(None, format!("asking {}", target.host()));
         let found = self.document(&target).await?;
         let prompt = input.prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty());
-        Ok(self.output(found, prompt).await)
+        let is_kept = matches!(found, Found::Page { is_kept: true, .. });
+        let output = self.output(found, prompt).await;
+        Ok(if is_kept { output.cached() } else { output })
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {

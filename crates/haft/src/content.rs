@@ -86,6 +86,8 @@ pub struct Output {
     kept: Option<Box<Preview>>,
     /// What hooks see instead of the blocks.
     response: Option<Box<Value>>,
+    /// It was not made for this call.
+    cached: bool,
 }
 
 /// Nearly every output is one block; those need no list.
@@ -118,14 +120,14 @@ impl Blocks {
 
 impl From<Content> for Output {
     fn from(block: Content) -> Output {
-        Output { blocks: Blocks::One(block), view: None, kept: None, response: None }
+        Output { blocks: Blocks::One(block), view: None, kept: None, response: None, cached: false }
     }
 }
 
 impl Output {
     /// An output of these blocks.
     pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks: Blocks::List(blocks), view: None, kept: None, response: None }
+        Output { blocks: Blocks::List(blocks), view: None, kept: None, response: None, cached: false }
     }
 
     /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
@@ -143,6 +145,22 @@ impl Output {
     pub fn with_response(mut self, response: Value) -> Output {
         self.response = Some(Box::new(response));
         self
+    }
+
+    /// Says that it was kept from an earlier call and not made anew: for whoever counts.
+    #[must_use]
+    pub fn cached(mut self) -> Output {
+        self.cached = true;
+        self
+    }
+
+    pub(crate) fn set_cached(&mut self, cached: bool) {
+        self.cached = cached;
+    }
+
+    /// Whether it was kept from an earlier call.
+    pub fn is_cached(&self) -> bool {
+        self.cached
     }
 
     /// What hooks are given of it, where the tool said so.
@@ -175,6 +193,7 @@ impl Output {
             view: None,
             kept: Some(Box::new(preview)),
             response: None,
+            cached: false,
         }
     }
 

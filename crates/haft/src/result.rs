@@ -149,6 +149,11 @@ impl ToolResult {
         self.0.was_concurrent
     }
 
+    /// Whether the tool gave what it had kept from an earlier call.
+    pub fn is_cached(&self) -> bool {
+        self.0.outcome.as_ref().is_ok_and(Output::is_cached)
+    }
+
     /// Where the whole output is kept, if the model got only a part.
     pub fn offloaded_to(&self) -> Option<&Path> {
         self.0.offloaded_to.as_deref()

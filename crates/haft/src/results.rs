@@ -129,6 +129,7 @@ impl Settled {
     ///
     /// One that is a preview already becomes a shorter preview of the same file.
     fn shorten(&mut self, tool: &str, limit: usize, store: &OffloadStore) {
+        let was_cached = self.output.is_cached();
         let blocks = std::mem::take(&mut self.output).into_blocks();
         let (text, cut) = if let Some((source, lost)) = earlier(&blocks, self.cut.as_ref()) {
             let rest = match (&self.offloaded_to, lost) {
@@ -152,11 +153,13 @@ impl Settled {
             preview::preview(&source, &rest, limit)
         };
         self.output = replace_text(blocks, text);
+        self.output.set_cached(was_cached);
         self.cut = Some(cut);
     }
 
     /// Replaces the text of the output by its first lines, at most `limit` characters, and no file.
     fn turn_to_page(&mut self, tool: &str, limit: usize) {
+        let was_cached = self.output.is_cached();
         let blocks = std::mem::take(&mut self.output).into_blocks();
         let rest = Rest::Page { tool };
         let (text, cut) = if let Some((source, _)) = earlier(&blocks, self.cut.as_ref()) {
@@ -166,6 +169,7 @@ impl Settled {
             preview::preview(&Source::whole(&text, form == Form::Json), &rest, limit)
         };
         self.output = replace_text(blocks, text);
+        self.output.set_cached(was_cached);
         self.cut = Some(cut);
     }
 }

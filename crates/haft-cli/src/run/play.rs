@@ -144,8 +144,7 @@ impl Play {
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
     let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    runtime.map_err(|error| Usage(format!("no threads can be started: {error}")))
+    crate::threads::runtime(workers)
 }
 
 /// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread, each piece of

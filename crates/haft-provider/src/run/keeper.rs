@@ -4,6 +4,7 @@ use haft::{BoxFuture, ToolCall, ToolResult};
 use serde_json::Value;
 
 use crate::definitions::Tools;
+use crate::reply::Usage;
 
 /// Keeps what a run says and hears. Everything defaults to keeping nothing.
 ///
@@ -26,6 +27,11 @@ pub trait Keeper: Send + Sync + 'static {
     /// The model is asked, and offered these tools.
     fn asked(&self, turn: u64, tools: &Tools) {
         let _ = (turn, tools);
+    }
+
+    /// The model's message is over, and cost this.
+    fn spent(&self, turn: u64, usage: &Usage) {
+        let _ = (turn, usage);
     }
 
     /// All calls of a message have their results, and the items were told. The next request waits for this.

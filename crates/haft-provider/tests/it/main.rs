@@ -17,3 +17,4 @@ mod sdk;
 mod shared;
 mod streams;
 mod streams_made;
+mod transcripts;

@@ -90,6 +90,26 @@ impl AnyTool {
         Ok(AnyTool(Arc::new(Inner { spec, description, schema, output_schema, body })))
     }
 
+    /// The same tool to everybody who looks at it, name, schema, effects, opinion and limits, whose calls are answered by
+    /// `answer` and never run: for what replays a recording through an engine. Its sense check isn't asked, as that is
+    /// about files as they are now.
+    #[must_use]
+    pub fn answered_by(
+        &self,
+        answer: impl Fn(&Context) -> Result<Output, ToolError> + Send + Sync + 'static,
+    ) -> AnyTool {
+        let Inner { spec, description, schema, output_schema, .. } = &*self.0;
+        // Failures that were recorded say nothing of the tool as it is now.
+        let spec = ToolSpec { breaker: None, ..spec.clone() };
+        AnyTool(Arc::new(Inner {
+            spec,
+            description: description.clone(),
+            schema: schema.clone(),
+            output_schema: output_schema.clone(),
+            body: Box::new(AnsweredBody { tool: self.clone(), answer: Arc::new(answer) }),
+        }))
+    }
+
     /// Whether this is the same tool, and not only an equal one.
     pub fn is(&self, other: &AnyTool) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -367,5 +387,54 @@ impl Invocation for IsolatedCall {
             let pipe = isolator.connect(&self.name, &cx).await?;
             serve_parent(pipe, &self.name, &self.input, &cx).await
         })
+    }
+}
+
+type Answer = Arc<dyn Fn(&Context) -> Result<Output, ToolError> + Send + Sync>;
+
+/// A tool that is asked everything and never run.
+struct AnsweredBody {
+    tool: AnyTool,
+    answer: Answer,
+}
+
+impl Body for AnsweredBody {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+        Ok(Box::new(AnsweredCall { here: self.tool.invoke(input)?, answer: self.answer.clone() }))
+    }
+
+    fn enabled(&self) -> bool {
+        self.tool.enabled()
+    }
+
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        self.tool.0.body.view(stage)
+    }
+}
+
+struct AnsweredCall {
+    here: Box<dyn Invocation>,
+    answer: Answer,
+}
+
+impl Invocation for AnsweredCall {
+    fn effects(&self) -> Effects {
+        self.here.effects()
+    }
+
+    fn check<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+        self.here.permission(cx)
+    }
+
+    fn describe(&self) -> Option<String> {
+        self.here.describe()
+    }
+
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+        Box::pin(async move { (self.answer)(&cx) })
     }
 }

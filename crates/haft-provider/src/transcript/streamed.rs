@@ -1,0 +1,63 @@
+//! One message as a provider streamed it: server-sent events, or one event a line. The calls are there, results are not.
+
+use super::{BadTranscript, Form, PastCall, Transcript};
+use crate::Wire;
+use crate::decode::json::Json;
+use crate::limits::TRANSCRIPT_CALLS_MAX;
+use crate::stream::Reader;
+
+/// Whose event this is, if it is the first of a stream.
+pub(super) fn wire_of(event: Json<'_>) -> Option<Wire> {
+    let fields = event.object("").ok()??;
+    let kind = fields.string("type").unwrap_or_default();
+    match &*kind {
+        "message_start" => Some(Wire::Anthropic),
+        kind if kind.starts_with("response.") => Some(Wire::OpenAi),
+        _ if fields.is("object", "chat.completion.chunk") => Some(Wire::OpenAiChat),
+        // Some servers leave the name out of their first chunk.
+        _ if fields.get("choices").and_then(Json::array).is_some_and(|choices| choices.is_empty()) => {
+            Some(Wire::OpenAiChat)
+        }
+        _ if fields.has("candidates") => Some(Wire::Gemini),
+        _ => None,
+    }
+}
+
+/// Server-sent events.
+pub(super) fn sse(text: &str) -> Result<Transcript, BadTranscript> {
+    let events =
+        text.lines().enumerate().filter_map(|(at, line)| Some((at, line.strip_prefix("data:")?.trim())));
+    for (at, data) in events {
+        let Ok(event) = Json::new(data) else { continue };
+        let Some(wire) = wire_of(event) else {
+            let words = "the stream doesn't begin as one of Anthropic, OpenAI or Gemini does";
+            return Err(BadTranscript::at(at + 1, words));
+        };
+        return Ok(read(wire, text.as_bytes()));
+    }
+    Err(BadTranscript::whole("the stream has no event with data"))
+}
+
+/// One event a line.
+pub(super) fn lines(text: &str, wire: Wire) -> Result<Transcript, BadTranscript> {
+    let mut stream = String::with_capacity(text.len() + text.len() / 8);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        stream.push_str("data: ");
+        stream.push_str(line);
+        stream.push_str("\n\n");
+    }
+    Ok(read(wire, stream.as_bytes()))
+}
+
+fn read(wire: Wire, bytes: &[u8]) -> Transcript {
+    let mut deltas = Vec::new();
+    let mut reader = Reader::new(wire);
+    reader.feed(bytes, &mut deltas);
+    let reply = reader.finish(&mut deltas);
+    let passed_over = reply.passed_over().to_vec();
+    let asked = reply.message.into_asked().into_iter().take(TRANSCRIPT_CALLS_MAX);
+    let calls: Vec<PastCall> = asked
+        .map(|(id, name, input)| PastCall { id, name, input, turn: 1, line: 1, agent: None, result: None })
+        .collect();
+    Transcript { form: Some(Form::Stream(wire)), calls, passed_over, ..Transcript::default() }
+}
