@@ -252,7 +252,8 @@ impl Record {
                 let nanos = modified[1].as_u64().and_then(|nanos| u32::try_from(nanos).ok());
                 let since = modified[0].as_u64().zip(nanos);
                 let modified = since.map(|(secs, nanos)| UNIX_EPOCH + Duration::new(secs, nanos));
-                let then = Metadata { kind: Kind::File, len: part["len"].as_u64()?, modified, id };
+                let then =
+                    Metadata { kind: Kind::File, len: part["len"].as_u64()?, modified, id, mode: None };
                 Some(Part { then, lines: part["lines"].as_u64()? })
             }
         };
@@ -341,7 +342,7 @@ mod tests {
         let key = |path: &str| Key { session: "s".into(), path: path.into() };
         let id = FileId { device: 1, inode: 7 };
         let modified = Some(UNIX_EPOCH + Duration::new(5, 7));
-        let then = Metadata { kind: Kind::File, len: 3, modified, id };
+        let then = Metadata { kind: Kind::File, len: 3, modified, id, mode: None };
         let part = Sight { whole: None, part: Some(Part { then, lines: 2 }) };
         first.lock().put(key("/a"), id, sight());
         assert_eq!(first.news("s").len(), 1);

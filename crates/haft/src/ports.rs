@@ -98,6 +98,7 @@ impl std::fmt::Display for Port {
             Port::Grants => "permissions for a turn",
             Port::History => "memory of past calls",
             Port::Settings => "settings to show",
+            Port::Tracer => "tracing",
         })
     }
 }

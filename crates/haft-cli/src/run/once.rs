@@ -66,6 +66,8 @@ pub(crate) fn agents(
         hooks: session.hooks.clone(),
         asker: session.links.asker.clone(),
         cwd: session.workspace.cwd().to_owned(),
+        // Nothing is kept of a single call.
+        keeping: None,
     });
     Ok(Some(agents))
 }

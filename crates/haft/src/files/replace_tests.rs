@@ -11,9 +11,10 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::WriteMode;
-use super::replace::replace;
+use super::replace::{Over, replace};
 
 /// How many bytes one write takes while faults are counted.
 const PIECE_BYTES: usize = 3;
@@ -36,7 +37,7 @@ fn asked() -> Result<(), Errno> {
     }
 }
 
-pub(super) fn openat(dir: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+pub(super) fn openat(dir: impl AsFd, name: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     asked()?;
     rustix::fs::openat(dir, name, flags, mode)
 }
@@ -77,9 +78,13 @@ pub(super) fn renameat_with(
 fn a_disk_that_fails_at_any_moment_leaves_a_whole_file() {
     let (old, new) = ("the old text, some bytes long", "and a new one that is a good deal longer than that");
     let mut faults = 0;
-    for (existed, how) in
-        [(true, WriteMode::Replace), (false, WriteMode::Replace), (false, WriteMode::Create)]
-    {
+    let ways: [(bool, fn(&[u8]) -> Over<'_>); 4] = [
+        (true, |_| WriteMode::Replace.into()),
+        (true, |old| Over::Content(old)),
+        (false, |_| WriteMode::Replace.into()),
+        (false, |_| WriteMode::Create.into()),
+    ];
+    for (existed, over) in ways {
         for errno in [Errno::NOSPC, Errno::IO, Errno::DQUOT, Errno::INTR] {
             for at in 0.. {
                 let folder = tempfile::tempdir().unwrap();
@@ -90,7 +95,8 @@ fn a_disk_that_fails_at_any_moment_leaves_a_whole_file() {
                 let dir = OwnedFd::from(fs::File::open(folder.path()).unwrap());
                 FAILED.set(false);
                 FAULT.set(Some((at, errno)));
-                let done = replace(&dir, OsStr::new("file"), Path::new("file"), new.as_bytes(), how);
+                let over = over(old.as_bytes());
+                let done = replace(&dir, OsStr::new("file"), Path::new("file"), new.as_bytes(), over);
                 FAULT.set(None);
                 let found = fs::read_to_string(&path).ok();
                 let names = fs::read_dir(folder.path()).unwrap().count();
