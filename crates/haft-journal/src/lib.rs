@@ -35,7 +35,7 @@ mod writer;
 pub use self::disk::{Disk, RealDisk, sha256};
 pub use self::journal::{Durability, Journal, Options};
 pub use self::line::Fault;
-pub use self::read::{Damage, Kept, read};
+pub use self::read::{Damage, Kept, parse, read};
 pub use self::record::{Before, Began, Block, IntentRecord, OutcomeRecord, Record, RefusedRecord, Stamped};
 pub use self::recover::{CallState, Recovered, Started, Touched};
 pub use self::redact::Redactor;
