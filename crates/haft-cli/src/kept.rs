@@ -6,6 +6,7 @@
 pub(crate) mod args;
 pub(crate) mod log;
 pub(crate) mod sessions;
+pub(crate) mod stats;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -18,6 +18,7 @@ mod mcp_screen;
 mod mcp_sign_in;
 mod pages;
 mod python;
+mod replay;
 mod room;
 mod run;
 mod run_http;
