@@ -23,6 +23,7 @@ const BENCHES: [(&str, &str); 15] = [
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),
     ("haft-tools", "web"),
+    ("haft-cli", "replay"),
     ("haft-cli", "start"),
     ("haft-cli", "journal"),
 ];

@@ -13,8 +13,9 @@ use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
-use crate::kept::args::{LogArgs, SessionsArgs};
+use crate::kept::args::{LogArgs, SessionsArgs, StatsArgs};
 use crate::mcp::args::McpArgs;
+use crate::replay::args::ReplayArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
 use crate::serve::args::ServeArgs;
 
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// List, try, add, approve and call servers of the Model Context Protocol.
     Mcp(McpArgs),
+    /// Judge recorded calls by today's tools and rules, and show what differs; runs nothing unless told to.
+    Replay(ReplayArgs),
     /// Ask a model, run its calls, until it has an answer. Without a key, play a tour.
     Run(RunArgs),
     /// Serve a scripted model, for tests of any agent.
@@ -62,6 +65,8 @@ pub(crate) enum Command {
     Sessions(SessionsArgs),
     /// Show what all settings say together, and which file says it.
     Settings(SettingsArgs),
+    /// Count what sessions did: calls, errors, denials, and how long each tool takes.
+    Stats(StatsArgs),
     /// List the tools that a model would be offered.
     Tools(ToolsArgs),
     /// Show what a workspace would run or loosen, and trust exactly that.

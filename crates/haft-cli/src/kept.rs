@@ -9,6 +9,7 @@ pub(crate) mod log;
 mod resumed;
 pub(crate) mod sessions;
 mod shown;
+pub(crate) mod stats;
 
 use std::path::Path;
 use std::sync::Arc;

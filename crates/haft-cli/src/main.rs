@@ -20,6 +20,7 @@ mod kept;
 mod mcp;
 mod output;
 mod processes;
+mod replay;
 mod run;
 mod script;
 mod serve;
@@ -81,11 +82,13 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
         Command::Log(args) => kept::log::run(&args, &cli.common),
         Command::Mcp(args) => mcp::run(&args, &cli.common),
+        Command::Replay(args) => replay::run(&args, &cli.common.with(args.common.clone())),
         Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
         Command::Script(args) => script::run(&args),
         Command::Serve(args) => serve::run(&args, &cli.common.with(args.common.clone())),
         Command::Sessions(args) => kept::sessions::run(&args, &cli.common),
         Command::Settings(args) => settings::run(&args, &cli.common),
+        Command::Stats(args) => kept::stats::run(&args, &cli.common),
         Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
         Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
     };

@@ -38,7 +38,7 @@ pub use self::disk::{Disk, RealDisk, sha256};
 pub use self::head::Head;
 pub use self::journal::{Durability, Journal, Options};
 pub use self::line::Fault;
-pub use self::read::{Damage, Kept, read};
+pub use self::read::{Damage, Kept, parse, read};
 pub use self::record::{Before, Began, Block, IntentRecord, OutcomeRecord, Record, RefusedRecord, Stamped};
 pub use self::recover::{CallState, Recovered, Started, Touched};
 pub use self::redact::Redactor;

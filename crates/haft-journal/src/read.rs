@@ -46,7 +46,8 @@ pub fn read(path: &Path) -> io::Result<Kept> {
     std::fs::read(path).map(|bytes| parse(&bytes))
 }
 
-pub(crate) fn parse(bytes: &[u8]) -> Kept {
+/// The same of bytes that are there already.
+pub fn parse(bytes: &[u8]) -> Kept {
     let mut kept = Kept::default();
     let mut lines = Lines::of(bytes);
     for (at, line) in &mut lines {

@@ -29,7 +29,7 @@ use haft::files::Hidden;
 use haft::ports::{
     Answer, Authorizer, Because, Classified, Grants, Mode, PermissionMode, Processes, Request, Ruling,
 };
-use haft::{AnyTool, BoxFuture, Effects, Engine, Workspace};
+use haft::{AnyTool, BoxFuture, CallInput, Effects, Engine, Workspace};
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, Program};
@@ -42,7 +42,7 @@ pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
 pub use explain::{
-    BadCall, Change, DecidingRule, EffectsView, Explanation, OtherRule, Part, PartKind, VerdictName,
+    BadCall, Brief, Change, DecidingRule, EffectsView, Explanation, OtherRule, Part, PartKind, VerdictName,
 };
 use live::Live;
 pub use meaning::Meaning;
@@ -235,6 +235,14 @@ impl Policy {
         input: &Value,
     ) -> Result<Explanation, BadCall> {
         explain::check(self, engine, tool, servers, input)
+    }
+
+    /// The same in short, without the words around it; the answer is the same.
+    ///
+    /// # Errors
+    /// A tool that nobody knows, and an input that doesn't fit.
+    pub fn brief(&self, engine: &Engine, tool: &str, input: CallInput) -> Result<Brief, BadCall> {
+        explain::brief(self, engine, tool, input)
     }
 
     /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later

@@ -32,14 +32,19 @@ impl Style {
     /// As the terminal shows text.
     pub const PLAIN: Style =
         Style { colour: None, bold: false, dim: false, italic: false, underlined: false, struck: false };
-    pub(crate) const DIM: Style = Style { dim: true, ..Style::PLAIN };
-    pub(crate) const BOLD: Style = Style { bold: true, ..Style::PLAIN };
+    /// What matters less.
+    pub const DIM: Style = Style { dim: true, ..Style::PLAIN };
+    /// What matters more.
+    pub const BOLD: Style = Style { bold: true, ..Style::PLAIN };
     pub(crate) const GOOD: Style = Style::of(Colour::Green);
-    pub(crate) const BAD: Style = Style::of(Colour::Red);
+    /// What went wrong.
+    pub const BAD: Style = Style::of(Colour::Red);
     pub(crate) const CAREFUL: Style = Style { bold: true, ..Style::of(Colour::Red) };
     pub(crate) const ASKS: Style = Style { bold: true, ..Style::of(Colour::Yellow) };
-    pub(crate) const WARNS: Style = Style::of(Colour::Yellow);
-    pub(crate) const MOVES: Style = Style::of(Colour::Cyan);
+    /// What should be looked at.
+    pub const WARNS: Style = Style::of(Colour::Yellow);
+    /// What is measured, or moves.
+    pub const MOVES: Style = Style::of(Colour::Cyan);
     pub(crate) const CODE: Style = Style::of(Colour::Cyan);
     pub(crate) const HEADING: Style = Style { bold: true, ..Style::of(Colour::Magenta) };
     pub(crate) const LINK: Style = Style { underlined: true, ..Style::of(Colour::Blue) };

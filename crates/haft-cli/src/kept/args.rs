@@ -71,3 +71,19 @@ pub(crate) struct LogArgs {
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub(crate) output: Form,
 }
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  haft stats                     the last session\n  haft stats --all               all that are kept\n  haft stats 1a1e20 --output json"
+)]
+pub(crate) struct StatsArgs {
+    /// The session, or the beginning of its id. Default: the last one.
+    #[arg(value_name = "SESSION", conflicts_with = "all")]
+    pub(crate) id: Option<String>,
+    /// All sessions together.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Form: a table for people, or one JSON object.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub(crate) output: Form,
+}

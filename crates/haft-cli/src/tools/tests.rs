@@ -93,5 +93,10 @@ fn committed_schemas_are_current() {
         "mcp-get.schema.json",
         "What `haft mcp get --output json` prints",
     );
+    check_schema::<crate::replay::report::Report>(
+        "replay.schema.json",
+        "What `haft replay --output json` prints",
+    );
+    check_schema::<crate::kept::stats::Stats>("stats.schema.json", "What `haft stats --output json` prints");
     check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
 }

@@ -25,6 +25,7 @@ mod mcp_sign_in;
 mod otel;
 mod pages;
 mod python;
+mod replay;
 mod room;
 mod run;
 mod run_http;

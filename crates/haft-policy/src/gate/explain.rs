@@ -6,7 +6,7 @@ use std::fmt;
 
 use haft::effects::Access;
 use haft::ports::{PermissionMode, Request};
-use haft::{Engine, Origin, ToolError};
+use haft::{CallInput, Engine, Origin, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -205,6 +205,17 @@ impl fmt::Display for BadCall {
 
 impl std::error::Error for BadCall {}
 
+/// What would become of a call, in short: for who asks about many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brief {
+    /// The tool, by its own name.
+    pub tool: String,
+    /// The answer.
+    pub verdict: VerdictName,
+    /// Who or what decides, in words.
+    pub reason: String,
+}
+
 pub(super) fn check(
     policy: &Policy,
     engine: &Engine,
@@ -212,6 +223,31 @@ pub(super) fn check(
     servers: &[&str],
     input: &Value,
 ) -> Result<Explanation, BadCall> {
+    look_at(engine, tool, input.clone().into(), |request| explain(&policy.0, request))
+}
+
+pub(super) fn brief(
+    policy: &Policy,
+    engine: &Engine,
+    tool: &str,
+    input: CallInput,
+) -> Result<Brief, BadCall> {
+    look_at(engine, tool, input, |request| {
+        let inner = &*policy.0;
+        let case = Case::of(request, &inner.surroundings);
+        let judged = verdict::judge(inner, &inner.live.sets(), inner.live.mode(), &case, false);
+        let (verdict, reason) = shown(inner, &judged.outcome);
+        Brief { tool: request.name.to_owned(), verdict, reason }
+    })
+}
+
+/// Shows a call as step 5 would see it, of a tool that is here or that the conventions know.
+fn look_at<T>(
+    engine: &Engine,
+    tool: &str,
+    input: CallInput,
+    look: impl FnOnce(&Request<'_>) -> T,
+) -> Result<T, BadCall> {
     let snapshot = engine.snapshot();
     let offered = snapshot.offers().iter().map(|offer| (offer.tool(), offer.origin()));
     let withheld = snapshot.withheld().map(|(entry, _)| (entry.tool(), entry.origin()));
@@ -221,8 +257,6 @@ pub(super) fn check(
         let alias = |known: &haft::AnyTool| known.aliases().iter().any(|alias| alias == tool);
         all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
     });
-    let look = |request: &Request<'_>| explain(&policy.0, request);
-    let input = input.clone().into();
     let explained = match known {
         Some((known, origin)) => engine.consider(known, origin, input, look),
         None => {

@@ -99,8 +99,8 @@ impl AnyTool {
         answer: impl Fn(&Context) -> Result<Output, ToolError> + Send + Sync + 'static,
     ) -> AnyTool {
         let Inner { spec, description, schema, output_schema, .. } = &*self.0;
-        // Failures that were recorded say nothing of the tool as it is now.
-        let spec = ToolSpec { breaker: None, ..spec.clone() };
+        // Failures that were recorded say nothing of the tool as it is now, and what doesn't run needs nobody.
+        let spec = ToolSpec { breaker: None, needs: Vec::new(), needs_user: false, ..spec.clone() };
         AnyTool(Arc::new(Inner {
             spec,
             description: description.clone(),
