@@ -848,7 +848,6 @@ fn resources_and_prompts_are_asked_for_and_shown_for_what_they_are() {
     assert_eq!(counts.matches("prompt 'p\\u202e1'").count(), 1, "{counts}");
 }
 
-/// What may not be read need not be known either.
 #[test]
 fn resources_are_not_listed_where_none_can_be_read() {
     let room = Room::new();
@@ -867,7 +866,6 @@ fn resources_are_not_listed_where_none_can_be_read() {
     assert_eq!(listed(&mut client, "resources/list", "resources"), 1);
 }
 
-/// A page to open is shown as one where the client can, and as a question where it can't.
 #[test]
 fn a_page_of_a_server_is_shown_as_a_page() {
     let room = Room::new();
@@ -890,7 +888,6 @@ fn a_page_of_a_server_is_shown_as_a_page() {
     }
 }
 
-/// Another `haft` behind this one keeps results for all clients of this one; they belong to who made the call.
 #[test]
 fn results_of_others_behind_it_are_listed_to_nobody() {
     let room = Room::new();
