@@ -489,7 +489,7 @@ mod tests {
     fn shown_in_a_few_words() {
         let effects =
             Effects::reads("a").and(Effects::changes("x.io")).and(Effects::writes_state("session:tasks"));
-        assert_eq!(effects.to_string(), "reads a · changes x.io · changes session:tasks");
+        assert_eq!(effects.to_string(), "reads a · changes x.io · changes the task list");
         assert_eq!(Effects::none().to_string(), "touches nothing");
     }
 }

@@ -363,7 +363,7 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
 /// A single call has a model where one is configured, or a script in its place; where there is none it says what to do.
 #[test]
 fn a_single_call_gives_a_task_too() {
-    let script = r#"{"turns": [], "agents": [{"when": {"contains": "count the lines"}, "turns": [
+    let script = r#"{"turns": [{"text": "nobody asks"}], "agents": [{"when": {"contains": "count the lines"}, "turns": [
         {"tool_calls": [{"name": "Read", "input": {"file_path": "notes.txt"}}]},
         {"text": "There are three.", "expect": [{"result": 0, "contains": "three"}]}]}]}"#;
     let room = crate::run::with_script(script);

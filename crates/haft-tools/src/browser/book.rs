@@ -417,7 +417,7 @@ impl Book {
         self.shown_dialogs = self.shown_dialogs.saturating_add(1);
         if self.shown_dialogs == DIALOGS_MAX + 1 {
             self.note(format!(
-                "the page showed {DIALOGS_MAX} dialogs, one after another, and was ended with the next; BrowserNavigate opens another"
+                "the page showed {DIALOGS_MAX} dialogs, one after another, and was ended with the next; begin anew with BrowserClose"
             ));
         }
         self.shown_dialogs > DIALOGS_MAX

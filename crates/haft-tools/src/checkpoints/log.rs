@@ -179,3 +179,53 @@ fn tool_named(name: &str) -> &'static str {
     let known = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
     known.into_iter().find(|known| *known == name).unwrap_or("another tool")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// What comes back of a file, with what is known of each path after it.
+    fn all(path: &Path) -> Vec<Entry> {
+        let known: RefCell<HashMap<PathBuf, Text>> = RefCell::default();
+        let mut entries = Vec::new();
+        let each = |entry: Entry| {
+            if let Entry::Change { path, is, .. } = &entry {
+                known.borrow_mut().insert(path.clone(), is.clone());
+            }
+            entries.push(entry);
+            Some(())
+        };
+        read(path, each, |path| known.borrow().get(path).cloned().flatten());
+        entries
+    }
+
+    #[test]
+    fn what_was_written_comes_back_as_far_as_it_is_whole() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join(FILE);
+        assert_eq!(all(&file), []);
+        let texts: [Option<&[u8]>; 5] =
+            [None, Some(b"one\n\0two"), Some(b"one\n\xfftwo"), None, Some(b"{\"a\":1}\n")];
+        let mut expected = Vec::new();
+        for (at, pair) in texts.windows(2).enumerate() {
+            let (number, path) = (at as u64 + 1, Path::new("/f"));
+            let [was, is] = [pair[0], pair[1]];
+            Change { number, path, tool: "Edit", turn: 7, known: was, was, is }.append(&file).unwrap();
+            let (was, is) = (was.map(Into::into), is.map(Into::into));
+            expected.push(Entry::Change { number, path: path.into(), tool: "Edit", turn: 7, was, is });
+        }
+        More::Mode(0o755).append(3, &file).unwrap();
+        expected.push(Entry::More { number: 3, more: More::Mode(0o755) });
+        assert_eq!(all(&file), expected);
+        // However much of it is there, what is whole is right.
+        let bytes = std::fs::read(&file).unwrap();
+        for len in 0..bytes.len() {
+            std::fs::write(&file, &bytes[..len]).unwrap();
+            let found = all(&file);
+            assert!(found.len() < expected.len() && expected.starts_with(&found), "{len}");
+        }
+    }
+}
