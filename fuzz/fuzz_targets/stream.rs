@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(*call, ready, "calls get ready in order, each once");
                 assert!(*call < begun);
                 let of_reply = calls.get(*call).expect("what was ready is a call of the message");
-                assert_eq!((of_reply.name.as_str(), &of_reply.input), (its.name.as_str(), &its.input));
+                assert_eq!((&of_reply.name, &of_reply.input), (&its.name, &its.input));
                 ready += 1;
             }
             _ => {}
