@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use haft::files::{Access, DirFiles, Root, ScopedFiles, WriteMode};
 use libfuzzer_sys::fuzz_target;
@@ -66,7 +66,7 @@ impl World {
 
     async fn step(&self, what: u8, path: &Path) {
         let files = ScopedFiles::new(&self.files, &self.access, &self.inside);
-        let real = self.inside.join(path).canonicalize();
+        let real = self.real(path);
         match what % 9 {
             0 => {
                 if let Ok(bytes) = files.read(path).await {
@@ -86,7 +86,7 @@ impl World {
             }
             3 => {
                 if files.write(path, b"written", WriteMode::Replace).await.is_ok() {
-                    self.is_inside(&self.inside.join(path).canonicalize(), path);
+                    self.is_inside(&self.real(path), path);
                 }
             }
             4 => drop(files.remove(path).await),
@@ -98,8 +98,21 @@ impl World {
         }
     }
 
-    fn is_inside(&self, real: &std::io::Result<PathBuf>, path: &Path) {
-        let real = real.as_ref().unwrap_or_else(|error| panic!("{path:?} succeeded, but: {error}"));
+    /// Where a path leads, one name after the other. `..` behind what isn't there takes that away again.
+    fn real(&self, path: &Path) -> PathBuf {
+        let mut at = self.inside.clone();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => drop(at.pop()),
+                Component::CurDir => {}
+                part => at.push(part),
+            }
+            at = at.canonicalize().unwrap_or(at);
+        }
+        at
+    }
+
+    fn is_inside(&self, real: &Path, path: &Path) {
         assert!(real.starts_with(&self.inside), "{path:?} is {real:?}");
     }
 

@@ -2,6 +2,8 @@
 //! once and in order, and what came is a reply whose calls can be answered.
 #![no_main]
 
+use std::collections::BTreeSet;
+
 use haft_provider::stream::{Delta, Reader};
 use haft_provider::{Reply, Wire};
 use libfuzzer_sys::fuzz_target;
@@ -21,6 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let calls = reply.calls();
     let mut ready = 0;
     let mut begun = 0;
+    let mut numbers = BTreeSet::new();
     for delta in &deltas {
         match delta {
             Delta::CallBegun { call, .. } => {
@@ -29,10 +32,11 @@ fuzz_target!(|bytes: &[u8]| {
             }
             Delta::CallInput { call, .. } => assert!(*call < begun, "no input of what has not begun"),
             Delta::CallReady { call, ready: its } => {
-                assert_eq!(*call, ready, "calls get ready in order, each once");
-                assert!(*call < begun);
-                let of_reply = calls.get(*call).expect("what was ready is a call of the message");
-                assert_eq!((of_reply.name.as_str(), &of_reply.input), (its.name.as_str(), &its.input));
+                // One that began and never ended is no call of the message, so numbers may be left out.
+                assert!(numbers.insert(*call) && *call < begun, "a call gets ready once, after it began");
+                let of_reply =
+                    calls.get(ready).expect("what was ready is a call of the message, in this order");
+                assert_eq!((&of_reply.name, &of_reply.input), (&its.name, &its.input));
                 ready += 1;
             }
             _ => {}

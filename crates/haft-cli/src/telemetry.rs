@@ -2,15 +2,17 @@
 //!
 //! One for the whole program: sessions of a server share it. Without the feature everything here is nothing.
 
-use std::sync::Arc;
-
-use haft::ports::Tracer;
-use haft_mcp::Observer;
+#[cfg(feature = "otel")]
+pub(crate) use self::with::{close, observer, tracer};
+#[cfg(not(feature = "otel"))]
+pub(crate) use self::without::{close, observer, tracer};
 
 #[cfg(feature = "otel")]
 mod with {
     use std::sync::{Arc, OnceLock};
 
+    use haft::ports::Tracer;
+    use haft_mcp::Observer;
     use haft_otel::{Config, Telemetry};
 
     use crate::output;
@@ -18,7 +20,7 @@ mod with {
     static TELEMETRY: OnceLock<Option<Arc<Telemetry>>> = OnceLock::new();
 
     /// The one of this program, begun when it is first asked for.
-    pub(super) fn telemetry() -> Option<Arc<Telemetry>> {
+    fn telemetry() -> Option<Arc<Telemetry>> {
         let begin = || match Config::from_env(&|name| std::env::var_os(name)) {
             Ok(config) => config.map(Telemetry::start),
             // What can't be measured must not keep anybody from working.
@@ -30,7 +32,18 @@ mod with {
         TELEMETRY.get_or_init(begin).clone()
     }
 
-    pub(super) fn close() {
+    /// Who traces the calls of a session, if anybody does.
+    pub(crate) fn tracer() -> Option<Arc<dyn Tracer>> {
+        telemetry().map(|telemetry| telemetry as Arc<dyn Tracer>)
+    }
+
+    /// Who watches the servers of a session, if anybody does.
+    pub(crate) fn observer(session: &str) -> Option<Arc<dyn Observer>> {
+        telemetry().map(|telemetry| Arc::new(telemetry.observer(session)) as Arc<dyn Observer>)
+    }
+
+    /// Sends what is left, and says what was lost. To be called when nothing runs any more.
+    pub(crate) fn close() {
         if let Some(Some(telemetry)) = TELEMETRY.get()
             && let Some(words) = telemetry.shutdown()
         {
@@ -39,27 +52,20 @@ mod with {
     }
 }
 
-/// Who traces the calls of a session, if anybody does.
-pub(crate) fn tracer() -> Option<Arc<dyn Tracer>> {
-    #[cfg(feature = "otel")]
-    return with::telemetry().map(|telemetry| telemetry as Arc<dyn Tracer>);
-    #[cfg(not(feature = "otel"))]
-    None
-}
+#[cfg(not(feature = "otel"))]
+mod without {
+    use std::sync::Arc;
 
-/// Who watches the servers of a session, if anybody does.
-pub(crate) fn observer(session: &str) -> Option<Arc<dyn Observer>> {
-    #[cfg(feature = "otel")]
-    return with::telemetry().map(|telemetry| Arc::new(telemetry.observer(session)) as Arc<dyn Observer>);
-    #[cfg(not(feature = "otel"))]
-    {
-        let _ = session;
+    use haft::ports::Tracer;
+    use haft_mcp::Observer;
+
+    pub(crate) fn tracer() -> Option<Arc<dyn Tracer>> {
         None
     }
-}
 
-/// Sends what is left, and says what was lost. To be called when nothing runs any more.
-pub(crate) fn close() {
-    #[cfg(feature = "otel")]
-    with::close();
+    pub(crate) fn observer(_session: &str) -> Option<Arc<dyn Observer>> {
+        None
+    }
+
+    pub(crate) fn close() {}
 }

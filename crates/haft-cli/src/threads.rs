@@ -23,7 +23,9 @@ fn room_for(threads: usize) -> io::Result<()> {
     let mut failed = None;
     for _ in 0..threads {
         let (end, ended) = mpsc::channel::<()>();
-        match std::thread::Builder::new().spawn(move || drop(ended.recv())) {
+        match std::thread::Builder::new().spawn(move || {
+            let _ = ended.recv();
+        }) {
             Ok(thread) => tried.push((end, thread)),
             Err(error) => {
                 failed = Some(error);

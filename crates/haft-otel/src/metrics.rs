@@ -27,7 +27,10 @@ pub(crate) struct Series {
     pub(crate) most: f64,
 }
 
-type Attributes = Vec<(&'static str, Value)>;
+/// Facts about what was measured.
+pub(crate) type Attributes = Vec<(&'static str, Value)>;
+/// All that was measured, by name.
+pub(crate) type Measured = Vec<(&'static str, Vec<(Attributes, Series)>)>;
 
 /// All that was measured.
 #[derive(Debug, Default)]
@@ -60,7 +63,7 @@ impl Metrics {
     }
 
     /// All of it, if something was added since it was last asked for.
-    pub(crate) fn take_changed(&mut self) -> Option<Vec<(&'static str, Vec<(Attributes, Series)>)>> {
+    pub(crate) fn take_changed(&mut self) -> Option<Measured> {
         if !std::mem::take(&mut self.changed) {
             return None;
         }

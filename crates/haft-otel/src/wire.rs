@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::metrics::{BOUNDS, Series};
+use crate::metrics::{BOUNDS, Measured, Series};
 use crate::span::Span;
 
 /// A message being written.
@@ -81,11 +81,7 @@ pub(crate) fn traces(resource: &[(String, String)], spans: &[Span]) -> Vec<u8> {
 }
 
 /// A request with metrics, all counted since `start`.
-pub(crate) fn metrics(
-    resource: &[(String, String)],
-    (start, now): (u64, u64),
-    all: &[(&'static str, Vec<(Vec<(&'static str, Value)>, Series)>)],
-) -> Vec<u8> {
+pub(crate) fn metrics(resource: &[(String, String)], (start, now): (u64, u64), all: &Measured) -> Vec<u8> {
     let metrics = Message::default().part(1, &scope()).parts(2, all, |(name, series)| {
         let points = Message::default()
             .parts(1, series, |(attributes, series)| point(attributes, series, (start, now)))

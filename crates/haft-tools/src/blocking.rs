@@ -26,7 +26,14 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     let stop = StopOnDrop(Arc::default());
     let flag = stop.0.clone();
-    match tokio::task::spawn_blocking(move || work(&flag)).await {
+    // The runtime panics where the machine gives it no thread, which is no fault of the tool.
+    let begin = || tokio::task::spawn_blocking(move || work(&flag));
+    let Ok(begun) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) else {
+        return Err(
+            ToolError::new("no thread can be had for it, too many run already; try again later").retryable()
+        );
+    };
+    match begun.await {
         Ok(done) => Ok(done),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(ToolError::new("the program is ending")),

@@ -145,7 +145,7 @@ fn a_collector_gets_spans_of_calls_and_servers_that_hang_together() {
     let failed = of_call("c1");
     assert_eq!(failed["status"]["code"], "STATUS_CODE_ERROR");
     assert!(failed["status"]["message"].as_str().unwrap().contains("nothing.txt"), "{failed}");
-    assert_eq!(attributes(&failed)["error.type"], "ToolFailed");
+    assert_eq!(attributes(&failed)["error.type"], "Failed");
 
     // A child process and a server go on from the span of their call.
     let place = |id: &str| format!("00-0af7651916cd43dd8448eb211c80319c-{}-01", hex(&of_call(id)["spanId"]));
@@ -180,7 +180,7 @@ fn a_collector_gets_spans_of_calls_and_servers_that_hang_together() {
     let read = of_tool.iter().find(|point| attributes(point) == json!({"gen_ai.tool.name": "Read"})).unwrap();
     assert_eq!(read["count"], "1");
     assert!(read["sum"].as_f64().unwrap() >= 0.0 && read["bucketCounts"].as_array().unwrap().len() == 15);
-    assert!(of_tool.iter().any(|point| attributes(point)["error.type"] == "ToolFailed"));
+    assert!(of_tool.iter().any(|point| attributes(point)["error.type"] == "Failed"));
     assert!(
         points("mcp.client.operation.duration")
             .iter()
