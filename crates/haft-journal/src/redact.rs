@@ -27,7 +27,16 @@ impl Redactor {
     /// Replaces these values by these names. Values that are too short to be told from other text are left out.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Redactor {
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        for (name, value) in secrets {
+        // A key of several lines is shown line by line by those who number them; its first and last line are no secret.
+        let lines = |(name, value): &(String, String)| -> Vec<(String, String)> {
+            let several = value.trim().contains('\n');
+            let lines = value.lines().map(str::trim).filter(|line| several && !line.starts_with("-----"));
+            lines.map(|line| (name.clone(), line.to_owned())).collect()
+        };
+        for (name, value) in secrets.into_iter().flat_map(|secret| {
+            let lines = lines(&secret);
+            std::iter::once(secret).chain(lines)
+        }) {
             if value.chars().count() >= SECRET_CHARS_MIN {
                 let name = format!("[redacted: {}]", name.replace(['"', '\\'], ""));
                 let json = escaped(&value);
@@ -91,6 +100,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lines_of_a_key_are_replaced_one_by_one() {
+        let key = "-----BEGIN KEY-----\nAAAABBBB\nCCCCDDDD\n-----END KEY-----\n";
+        let redactor = Redactor::new([("PEM".to_owned(), key.to_owned())]);
+        let mut value = json!(["1\t-----BEGIN KEY-----\n2\tAAAABBBB\n3\tCCCCDDDD", key]);
+        redactor.clean(&mut value);
+        let shown = "1\t-----BEGIN KEY-----\n2\t[redacted: PEM]\n3\t[redacted: PEM]";
+        assert_eq!(value, json!([shown, "[redacted: PEM]"]));
+    }
 
     #[test]
     fn secrets_are_replaced_by_their_names() {

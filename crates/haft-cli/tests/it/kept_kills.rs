@@ -75,8 +75,11 @@ fn items(journal: &Path) -> Vec<Value> {
     items
 }
 
+/// Ids, each with its text.
+type Pairs = Vec<(String, String)>;
+
 /// The calls and the results of a conversation in any wire: ids with what was asked and answered.
-fn pairs(items: &[Value]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn pairs(items: &[Value]) -> (Pairs, Pairs) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     for item in items {
