@@ -9,7 +9,7 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 14] = [
+const BENCHES: [(&str, &str); 15] = [
     ("haft", "core"),
     ("haft", "search"),
     ("haft-mcp", "serve"),
@@ -24,6 +24,7 @@ const BENCHES: [(&str, &str); 14] = [
     ("haft-tools", "scripts"),
     ("haft-tools", "web"),
     ("haft-cli", "start"),
+    ("haft-cli", "journal"),
 ];
 const PAGE: &str = "docs/proof/bench.md";
 

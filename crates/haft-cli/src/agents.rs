@@ -12,7 +12,7 @@ mod front;
 pub(crate) mod kinds;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::ports::{AgentRequest, Asker, Isolation, SubAgents};
@@ -29,6 +29,7 @@ use tokio::sync::Semaphore;
 
 use self::child::{Heard, Named, Stops};
 use self::kinds::{Kind, Kinds};
+use crate::kept::Keeping;
 use crate::run::provider::{Other, Others};
 
 /// How many agents of one depth work at once; more wait for a place.
@@ -83,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) asker: Option<Arc<dyn Asker>>,
     /// The directory that the session works in.
     pub(crate) cwd: PathBuf,
+    /// Who writes down what is done.
+    pub(crate) keeping: Option<Arc<Keeping>>,
 }
 
 /// An agent at work.
@@ -179,7 +182,7 @@ impl Agents {
         };
         let worktree = match request.isolation {
             Isolation::None => None,
-            Isolation::Worktree => Some(Apart::new(&setup.cwd, cx).await?),
+            Isolation::Worktree => Some(Apart::new(&setup, cx).await?),
         };
         let deepest = depth == DEPTH_MAX;
         let apart = worktree.is_some();
@@ -382,8 +385,11 @@ struct Apart {
 }
 
 impl Apart {
-    async fn new(cwd: &Path, cx: &Context) -> Result<Apart, ToolError> {
-        let worktree = Worktree::named(&cwd.join(FOLDER), &new_name());
+    async fn new(setup: &Setup, cx: &Context) -> Result<Apart, ToolError> {
+        let worktree = Worktree::named(&setup.cwd.join(FOLDER), &new_name());
+        if let Some(keeping) = &setup.keeping {
+            keeping.makes(&worktree);
+        }
         worktree.add(cx).await?;
         Ok(Apart { worktree })
     }

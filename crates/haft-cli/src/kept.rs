@@ -1,11 +1,14 @@
 //! Sessions that are kept: the journal of a run, and going on with one that was cut off.
 //!
-//! [`Keeping`] writes while a run goes; [`Resumed`] is what an earlier process left of one. [`sessions`] and [`log`] show
-//! what is there.
+//! [`Keeping`] writes while a run goes; [`Resumed`] is what an earlier process left of one, and [`left`] what it left beside.
+//! [`sessions`] and [`log`] show what is there.
 
 pub(crate) mod args;
+pub(crate) mod left;
 pub(crate) mod log;
+mod resumed;
 pub(crate) mod sessions;
+mod shown;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +17,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::{Intent, RecordError, Recorder};
-use haft::{BoxFuture, Output, ToolCall, ToolError, ToolResult};
-use haft_journal::{
-    Began, CallState, Durability, Journal, Options, Record, Recovered, Redactor, Store, StoreError,
-};
+use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
 use haft_policy::settings::{self, JournalSettings};
-use haft_provider::run::{CutOff, Keeper};
-use haft_provider::{Conversation, Tools, Wire};
+use haft_provider::run::Keeper;
+use haft_provider::{Conversation, Tools};
+use haft_tools::Seen;
+use haft_tools::worktrees::{self, Worktree};
 use serde_json::Value;
 
+pub(crate) use self::resumed::Resumed;
 use crate::{Usage, output};
 
 /// Environment variables that are secret whatever settings say.
@@ -31,6 +35,9 @@ const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KE
 /// The most of a title, in characters.
 const TITLE_CHARS_MAX: usize = 1_000;
 const DAY: u64 = 24 * 60 * 60;
+/// What helps where no journal can be opened.
+const OPEN_IT: &str =
+    "set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings";
 
 /// Whether a session is kept.
 #[derive(Clone, Default)]
@@ -48,9 +55,13 @@ impl Journaled {
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         match self {
             Journaled::Not => None,
-            Journaled::In(keeping) => Some(Arc::new(keeping.journal.clone())),
+            Journaled::In(keeping) => Some(keeping.clone()),
             Journaled::Broken(words) => Some(Arc::new(Broken(words.clone()))),
         }
+    }
+
+    pub(crate) fn is_not(&self) -> bool {
+        matches!(self, Journaled::Not)
     }
 
     pub(crate) fn keeping(&self) -> Option<&Arc<Keeping>> {
@@ -75,22 +86,13 @@ impl Lazy {
     fn journaled(&self) -> &Journaled {
         self.journaled.get_or_init(|| (self.open)())
     }
-
-    /// Notes a call that was not run.
-    pub(crate) fn refused(&self, call: &ToolCall, result: &ToolResult) {
-        let began = result.error().is_none_or(|error| error.kind().began());
-        if !began && let Some(keeping) = self.journaled().keeping() {
-            let noted = keeping.journal.refused("main", [(call, result)]);
-            noted.unwrap_or_else(|error| keeping.failed(&error));
-        }
-    }
 }
 
 impl Recorder for Lazy {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
             Journaled::Not => Box::pin(async { Ok(()) }),
-            Journaled::In(keeping) => keeping.journal.before(intent),
+            Journaled::In(keeping) => keeping.before(intent),
             Journaled::Broken(words) => {
                 let broken = Broken(words.clone());
                 Box::pin(async move { broken.before(intent).await })
@@ -104,8 +106,20 @@ impl Recorder for Lazy {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
-            Journaled::In(keeping) => keeping.journal.after(intent, result),
+            Journaled::In(keeping) => keeping.after(intent, result),
             _ => Box::pin(async { Ok(()) }),
+        }
+    }
+
+    fn refused(&self, refused: &RefusedCall<'_>) {
+        if let Some(keeping) = self.journaled().keeping() {
+            keeping.refused(refused);
+        }
+    }
+
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        if let Some(keeping) = self.journaled().keeping() {
+            keeping.hooked(hooked);
         }
     }
 }
@@ -123,10 +137,7 @@ struct Broken(String);
 
 impl Recorder for Broken {
     fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
-        let message = format!(
-            "{}; set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings",
-            self.0
-        );
+        let message = format!("{}; {OPEN_IT}", self.0);
         Box::pin(async move { Err(RecordError { message }) })
     }
 
@@ -140,22 +151,28 @@ pub(crate) struct Keeping {
     journal: Journal,
     /// The tools that were noted last, and their hash.
     tools: Mutex<Option<(Arc<str>, String)>>,
+    /// What the session knows of files, if that is kept.
+    seen: OnceLock<Seen>,
     /// Whether the user was told that it can't be written.
     told: AtomicBool,
 }
 
 impl Keeping {
-    /// Begins, or goes on with, the journal of a session, which has `expected` records then.
+    /// Begins the journal of a session, or goes on with it from where it was read.
     pub(crate) fn open(
         state: Option<&Path>,
         settings: &JournalSettings,
         (id, began): (&str, Began),
-        expected: Option<u64>,
+        mark: Option<Mark>,
         lookup: Lookup<'_>,
     ) -> Result<Journaled, Usage> {
         let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(Journaled::Not) };
         let store = Store::at(state);
-        let opened = store.open(id, began, options(settings, lookup));
+        let options = options(settings, lookup);
+        let opened = match mark {
+            Some(mark) => store.go_on(id, mark, began, options),
+            None => store.create(id, began, options),
+        };
         // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
         let days = settings.keep_days().unwrap_or(haft_journal::limits::KEPT_DAYS);
         let most = settings.keep_megabytes().map(|megabytes| megabytes.saturating_mul(1024 * 1024));
@@ -164,20 +181,35 @@ impl Keeping {
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
         );
         match opened {
-            Ok((_, kept)) if expected.is_some_and(|expected| expected != kept.next()) => Err(Usage(format!(
-                "session {id} has gone on in another process meanwhile; look at `haft sessions show {id}`, then try again"
-            ))),
-            Err(error @ StoreError::Running(_)) => Err(Usage(error.to_string())),
-            Ok((journal, _)) => {
-                let (tools, told) = (Mutex::default(), AtomicBool::new(false));
-                Ok(Journaled::In(Arc::new(Keeping { journal, tools, told })))
-            }
+            Err(error @ (StoreError::Running(_) | StoreError::GoneOn(_))) => Err(Usage(error.to_string())),
+            Ok(journal) => Ok(Journaled::In(Arc::new(Keeping {
+                journal,
+                tools: Mutex::default(),
+                seen: OnceLock::new(),
+                told: AtomicBool::new(false),
+            }))),
             Err(error) => {
                 let words = output::one_line(&error.to_string());
-                output::warning(&format!("this session can't be kept, so nothing is changed in it: {words}"));
+                output::warning(&format!(
+                    "this session can't be kept, so nothing is changed in it: {words}; {OPEN_IT}"
+                ));
                 Ok(Journaled::Broken(words))
             }
         }
+    }
+
+    /// Keeps from now on what the session knows of files.
+    pub(crate) fn knows(&self, seen: &Seen) {
+        let _ = self.seen.set(seen.clone());
+        // Only what comes from now on is new.
+        seen.news(self.journal.id());
+    }
+
+    /// Notes a worktree before it is made: it is found although nobody may live to say so.
+    pub(crate) fn makes(&self, worktree: &Worktree) {
+        let repository = worktree.path.ancestors().nth(3).unwrap_or(&worktree.path).to_owned();
+        let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
+        self.note(Record::Worktree { path, repository, branch });
     }
 
     /// A name for people: what was said first.
@@ -200,10 +232,15 @@ impl Keeping {
         }
     }
 
-    fn note(&self, record: Record) {
+    pub(crate) fn note(&self, record: Record) {
         if let Err(error) = self.journal.note(record) {
             self.failed(&error);
         }
+    }
+
+    /// Notes what may come after the end, when nobody needs it any more.
+    pub(crate) fn note_if_open(&self, record: Record) {
+        let _ = self.journal.note(record);
     }
 
     fn failed(&self, error: &RecordError) {
@@ -268,160 +305,44 @@ impl Keeper for Keeping {
         *noted = Some((json, hash));
     }
 
-    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let refused = self.journal.refused("main", calls.iter().map(|(call, result)| (call, result)));
-            let settled = match refused {
-                Ok(()) => self.journal.settle().await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = settled {
+            let files = self.seen.get().map(|seen| seen.news(self.journal.id())).unwrap_or_default();
+            if !files.is_empty() {
+                self.note(Record::Seen { files });
+            }
+            if let Err(error) = self.journal.settle().await {
                 self.failed(&error);
             }
         })
     }
 }
 
-/// What an earlier process left of a session.
-pub(crate) struct Resumed {
-    pub(crate) id: String,
-    pub(crate) recovered: Recovered,
-    /// How many records there were.
-    pub(crate) next: u64,
-}
-
-impl Resumed {
-    /// Finds the session: this one, or the last one of this folder.
-    pub(crate) fn find(state: Option<&Path>, id: Option<&str>, cwd: &Path) -> Result<Resumed, Usage> {
-        let state = state.ok_or_else(|| {
-            Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
-        })?;
-        let store = Store::at(state);
-        let said = |error: haft_journal::StoreError| Usage(error.to_string());
-        if let Some(id) = id {
-            let session = store.find(id).map_err(said)?;
-            let kept = store.read(&session.id).map_err(said)?;
-            return Resumed::of(session.id, &kept).in_folder(cwd);
-        }
-        for session in store.list() {
-            let Ok(kept) = store.read(&session.id) else { continue };
-            if session.is_running || sessions::folder(&kept).is_none_or(|folder| folder != cwd) {
-                continue;
-            }
-            let resumed = Resumed::of(session.id, &kept);
-            if !resumed.recovered.items.is_empty() {
-                return Ok(resumed);
+impl Recorder for Keeping {
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        for path in intent.effects.writes.iter().map(|path| &path.at.real) {
+            if let Some(folder) = path.parent().filter(|folder| folder.ends_with(worktrees::FOLDER))
+                && let Some(name) = path.file_name().and_then(|name| name.to_str())
+            {
+                self.makes(&Worktree::named(folder, name));
             }
         }
-        Err(Usage(format!(
-            "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
-            cwd.display()
-        )))
+        self.journal.before(intent)
     }
 
-    fn of(id: String, kept: &haft_journal::Kept) -> Resumed {
-        let recovered = Recovered::of(kept);
-        if recovered.is_damaged {
-            output::warning(&format!(
-                "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
-            ));
-        }
-        Resumed { id, recovered, next: kept.next() }
+    fn after<'a>(
+        &'a self,
+        intent: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
+        self.journal.after(intent, result)
     }
 
-    /// A session goes on where it was: its calls name paths that begin there.
-    fn in_folder(self, cwd: &Path) -> Result<Resumed, Usage> {
-        let was = &self.recovered.began.cwd;
-        if was == cwd {
-            return Ok(self);
-        }
-        Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
+    fn refused(&self, refused: &RefusedCall<'_>) {
+        self.journal.refused(refused);
     }
 
-    /// The conversation as it was.
-    pub(crate) fn conversation(&self, wire: Wire) -> Result<Conversation, Usage> {
-        let was = &self.recovered.last.wire;
-        if *was != wire.name() {
-            return Err(Usage(format!(
-                "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
-                self.id,
-                wire.name()
-            )));
-        }
-        Ok(Conversation::from_items(wire, self.recovered.items.clone()))
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        self.journal.hooked(hooked);
     }
-
-    /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
-    pub(crate) fn waits(&self) -> bool {
-        let last = self.recovered.items.last();
-        let is_users = last.is_some_and(|last| match last["role"].as_str() {
-            Some(role) => matches!(role, "user" | "tool"),
-            // OpenAI's results have no role.
-            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
-        });
-        self.recovered.reply.is_some() || is_users
-    }
-
-    /// The message whose calls were not all answered, with what is known of them.
-    pub(crate) fn cut_off(&self, wire: Wire) -> Option<CutOff> {
-        let items = self.recovered.reply.clone()?;
-        let result = |(id, state): (&String, &CallState)| match state {
-            CallState::Finished { tool, error, blocks } => {
-                let content: Vec<haft::Content> =
-                    blocks.iter().cloned().map(haft_journal::Block::into_content).collect();
-                let outcome = match error {
-                    None => Ok(Output::new(content)),
-                    Some(_) => Err(ToolError::new(text(&content))),
-                };
-                Some(ToolResult::kept(id.as_str(), tool.as_str(), outcome))
-            }
-            CallState::Unknown(started) => {
-                let error = ToolError::new(started.to_string());
-                Some(ToolResult::kept(id.as_str(), started.tool.as_str(), Err(error)))
-            }
-            _ => None,
-        };
-        let mut results: Vec<ToolResult> = self.recovered.calls.iter().filter_map(result).collect();
-        if self.recovered.is_damaged {
-            // What isn't in a damaged journal may have run.
-            let text = match wire {
-                Wire::OpenAi => Value::from(items.clone()).to_string(),
-                _ => items.first().map(ToString::to_string).unwrap_or_default(),
-            };
-            let calls =
-                haft_provider::decode(&text, Some(wire)).map(|message| message.calls()).unwrap_or_default();
-            for call in calls {
-                if !self.recovered.calls.contains_key(&*call.id) {
-                    let error = ToolError::new(format!(
-                        "whether {} ran is unknown: the journal of the session is damaged. It was not run again. Look at what \
-                         is there before you repeat it.",
-                        call.name
-                    ));
-                    results.push(ToolResult::kept(call.id.clone(), call.name.clone(), Err(error)));
-                }
-            }
-        }
-        Some(CutOff { items, results })
-    }
-
-    /// What the model has to know beside its calls: changes that nobody has told it of.
-    pub(crate) fn told(&self) -> Option<String> {
-        let stray = &self.recovered.stray;
-        if stray.is_empty() {
-            return None;
-        }
-        let mut words = "This session was cut off and goes on in a new process.".to_owned();
-        for started in stray {
-            words.push_str(&format!("\n- {started}"));
-        }
-        Some(words)
-    }
-}
-
-fn text(content: &[haft::Content]) -> String {
-    let texts = content.iter().filter_map(|block| match block {
-        haft::Content::Text(text) => Some(text.as_ref()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }

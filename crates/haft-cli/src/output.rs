@@ -37,6 +37,23 @@ pub(crate) fn progress(words: &str) {
     }
 }
 
+/// JSON as a result. What a terminal would obey or hide is escaped, which means the same to every reader of JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> String {
+    let json = serde_json::to_string(value).expect("results have text keys");
+    let is_hidden = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    if !json.contains(is_hidden) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match is_hidden(c) {
+            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 /// Takes the progress back.
 pub(crate) fn end_progress() {
     let mut err = io::stderr().lock();

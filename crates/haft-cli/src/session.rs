@@ -21,6 +21,7 @@ use haft::ports::Asker;
 use haft::{Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
+use haft_tools::Seen;
 use haft_tools::cron::CronTable;
 
 use self::tools::{core, warn_of_clashes};
@@ -64,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) tasks: Arc<TaskTable>,
     /// Prompts that are planned for later.
     pub(crate) crons: Arc<CronTable>,
+    /// What was read of files.
+    pub(crate) seen: Seen,
     /// Whether children can do no more than they are granted.
     pub(crate) confined: bool,
     /// What was said about settings, rules and trust.
@@ -105,7 +108,7 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
 /// What all sessions of a server stand on.
 pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    Ground::read(|given| core(given, common, lookup, Purpose::Run), common, lookup)
+    Ground::read(|given| core(given, common, lookup, Purpose::Run, &Seen::default()), common, lookup)
 }
 
 /// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
@@ -136,7 +139,10 @@ fn said(session: Session) -> Result<Session, Usage> {
 
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose, id: Option<&str>) -> Result<Session, Usage> {
     let id = id.map_or_else(hooks::session_id, str::to_owned);
-    assemble(|given| core(given, common, lookup, purpose), common, lookup, (purpose, id))
+    let seen = Seen::default();
+    let session =
+        assemble(|given| core(given, common, lookup, purpose, &seen), common, lookup, (purpose, id))?;
+    Ok(Session { seen, ..session })
 }
 
 fn assemble(
@@ -177,7 +183,8 @@ fn assemble(
     let confined = base.processes.confines();
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;
-    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, crons, confined, warnings, links })
+    let seen = Seen::default();
+    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, crons, seen, confined, warnings, links })
 }
 
 /// What is doubtful about settings, rules, trust and hooks, in words.

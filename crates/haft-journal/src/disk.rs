@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
@@ -14,6 +14,9 @@ use crate::record::Before;
 /// How often a lock is tried, and how long the pause between is.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// A session's folder, the folder of all sessions, and the state folder may all be new.
+const NEW_FOLDERS: usize = 3;
 
 /// A file that is appended to. One writer has it.
 pub trait Disk: Send + 'static {
@@ -40,6 +43,8 @@ pub trait Disk: Send + 'static {
 #[derive(Debug)]
 pub struct RealDisk {
     file: File,
+    /// Folders whose entries are new: they are synced with the file, once.
+    folders: Vec<PathBuf>,
 }
 
 impl RealDisk {
@@ -62,7 +67,11 @@ impl RealDisk {
             std::thread::sleep(LOCK_PAUSE);
         }
         let length = file.metadata()?.len();
-        Ok((RealDisk { file }, length))
+        let folders = match (length, path.parent()) {
+            (0, Some(folder)) => folder.ancestors().take(NEW_FOLDERS).map(Path::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        Ok((RealDisk { file, folders }, length))
     }
 
     /// Whether some process writes this file now.
@@ -81,6 +90,10 @@ impl Disk for RealDisk {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        for folder in &self.folders {
+            File::open(folder)?.sync_all()?;
+        }
+        self.folders.clear();
         self.file.sync_data()
     }
 
@@ -113,5 +126,9 @@ fn hash(path: &Path) -> Option<String> {
 
 /// The SHA-256 of these bytes, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = b"0123456789abcdef";
+    let digest = Sha256::digest(bytes);
+    let pairs =
+        digest.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
+    pairs.map(char::from).collect()
 }

@@ -4,16 +4,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::ports::{Intent, RecordError, Recorder};
-use haft::{BoxFuture, CallInput, ToolCall, ToolResult};
+use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::{BoxFuture, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::disk::Disk;
-use crate::limits::CLONED_BYTES_MAX;
-use crate::record::{IntentRecord, Record, RefusedRecord, word};
+use crate::encode::{self, Ended};
+use crate::record::{Record, RefusedRecord, word};
 use crate::redact::Redactor;
-use crate::writer::{Job, Until, Writer, weight};
+use crate::writer::{Job, Until, Writer};
 
 /// When records are on the disk for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,7 +50,6 @@ struct Inner {
     durability: Durability,
     path: PathBuf,
     id: String,
-    redacts: bool,
 }
 
 impl fmt::Debug for Journal {
@@ -70,10 +69,10 @@ impl Journal {
         (length, next): (u64, u64),
         options: Options,
     ) -> std::io::Result<Journal> {
-        let (durability, redacts) = (options.durability, !options.redactor.is_empty());
-        let writer = Writer::start(disk, length, next, options.redactor)?;
+        let durability = options.durability;
+        let writer = Writer::start(disk, (length, next), options.redactor, durability != Durability::Off)?;
         let (path, id) = (path.to_owned(), id.to_owned());
-        Ok(Journal(Arc::new(Inner { writer, durability, path, id, redacts })))
+        Ok(Journal(Arc::new(Inner { writer, durability, path, id })))
     }
 
     /// The session's id.
@@ -91,7 +90,7 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn note(&self, record: Record) -> Result<(), RecordError> {
-        self.0.writer.put(Job::Record(record), Until::Queued).map(drop).map_err(failed)
+        self.queue(encode::record(&record))
     }
 
     /// Notes what the conversation has from the place `from` on; returns at once.
@@ -99,52 +98,25 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
-        let is_short = items.iter().map(weight).sum::<usize>() <= CLONED_BYTES_MAX;
-        if is_short || self.0.redacts {
-            return self.note(Record::Items { from, items: items.to_vec() });
-        }
-        // A long one exists once more, and not twice.
-        let mut json = format!("\"is\":\"items\",\"from\":{from},\"items\":").into_bytes();
-        serde_json::to_writer(&mut json, items).map_err(|error| failed(error.to_string()))?;
-        json.push(b'}');
+        self.queue(encode::items(from, items))
+    }
+
+    fn queue(&self, json: Vec<u8>) -> Result<(), RecordError> {
         self.0.writer.put(Job::Json(json), Until::Queued).map(drop).map_err(failed)
     }
 
-    /// Notes the calls of a turn that were not run: the recorder is told of the others.
+    /// Returns when everything that was noted survives this process: at the end of a turn. It is on the disk a moment
+    /// later, with the next intent or by itself; at once where everything is.
     ///
     /// # Errors
-    /// The journal can't be written now.
-    pub fn refused<'a>(
-        &self,
-        agent: &str,
-        calls: impl IntoIterator<Item = (&'a ToolCall, &'a ToolResult)>,
-    ) -> Result<(), RecordError> {
-        for (call, result) in calls {
-            let Some(error) = result.error().filter(|error| !error.kind().began()) else { continue };
-            self.note(Record::Refused(Box::new(RefusedRecord {
-                agent: agent.to_owned(),
-                call: call.id.to_string(),
-                tool: call.name.to_string(),
-                input: match &call.input {
-                    CallInput::Value(value) => value.clone(),
-                    CallInput::Text(text) => {
-                        serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
-                    }
-                },
-                kind: word(error.kind()),
-                why: error.message().to_owned(),
-            })))?;
-        }
-        Ok(())
-    }
-
-    /// Returns when everything that was noted is as safe as this journal makes it: at the end of a turn.
-    ///
-    /// # Errors
-    /// It is not.
+    /// It does not.
     pub async fn settle(&self) -> Result<(), RecordError> {
-        let until = if self.0.durability == Durability::Off { Until::Written } else { Until::Synced };
-        self.put(Job::Record(Record::note("turn")), until).await
+        let until = match self.0.durability {
+            Durability::Off => Until::Written,
+            Durability::Batch => Until::Settled,
+            Durability::Call => Until::Synced,
+        };
+        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
     }
 
     /// Writes what waits, and takes no more.
@@ -177,9 +149,9 @@ impl Recorder for Journal {
             let until = match (intent.side_effects, self.0.durability) {
                 (true, Durability::Off) => Until::Written,
                 (true, _) | (false, Durability::Call) => Until::Synced,
-                (false, _) => Until::Queued,
+                (false, _) => Until::Idle,
             };
-            self.put(Job::Intent(Box::new(IntentRecord::of(intent)), paths), until).await
+            self.put(Job::Intent(encode::intent(intent), paths), until).await
         })
     }
 
@@ -189,17 +161,43 @@ impl Recorder for Journal {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {
-            let until = match self.0.durability {
-                Durability::Call => Until::Synced,
-                _ => Until::Queued,
+            let until = match (intent.side_effects, self.0.durability) {
+                (_, Durability::Call) => Until::Synced,
+                (true, _) => Until::Queued,
+                (false, _) => Until::Idle,
             };
-            let job = Job::Outcome {
+            let ended = Ended {
                 agent: intent.agent.to_owned(),
                 turn: intent.turn,
                 with_result: intent.side_effects,
+                moved: intent.moved.clone(),
                 result: result.clone(),
             };
-            self.put(job, until).await
+            self.put(Job::Outcome(ended), until).await
         })
+    }
+
+    fn refused(&self, refusal: &RefusedCall<'_>) {
+        // Whoever settles the turn hears of a journal that can't be written.
+        let _ = self.note(Record::Refused(Box::new(RefusedRecord {
+            agent: refusal.agent.to_owned(),
+            turn: refusal.turn,
+            call: refusal.call_id.to_owned(),
+            tool: refusal.tool.to_owned(),
+            input: refusal.input.clone(),
+            kind: word(refusal.kind),
+            why: refusal.why.to_owned(),
+        })));
+    }
+
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        let _ = self.note(Record::Hook {
+            agent: hooked.agent.to_owned(),
+            turn: hooked.turn,
+            call: hooked.call_id.map(str::to_owned),
+            when: hooked.when.to_owned(),
+            hook: hooked.hook.to_owned(),
+            outcome: hooked.outcome.to_owned(),
+        });
     }
 }

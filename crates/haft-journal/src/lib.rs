@@ -22,6 +22,8 @@
 #![warn(missing_docs)]
 
 mod disk;
+mod encode;
+mod head;
 mod journal;
 pub mod limits;
 mod line;
@@ -33,10 +35,11 @@ mod store;
 mod writer;
 
 pub use self::disk::{Disk, RealDisk, sha256};
+pub use self::head::Head;
 pub use self::journal::{Durability, Journal, Options};
 pub use self::line::Fault;
 pub use self::read::{Damage, Kept, read};
 pub use self::record::{Before, Began, Block, IntentRecord, OutcomeRecord, Record, RefusedRecord, Stamped};
 pub use self::recover::{CallState, Recovered, Started, Touched};
 pub use self::redact::Redactor;
-pub use self::store::{Session, Store, StoreError};
+pub use self::store::{Mark, Session, Store, StoreError};

@@ -2,8 +2,8 @@
 
 /// The longest line, in bytes. What would be longer is cut in its values, and says so.
 pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The most of a conversation that is cloned for the writing thread, in bytes; what is longer is made JSON at once.
-pub const CLONED_BYTES_MAX: usize = 1024 * 1024;
+/// A record of this length is written by itself, in bytes; shorter ones are put together first.
+pub const COPIED_BYTES_MAX: usize = 256 * 1024;
 /// How much may wait for the disk before calls that change something are refused, in bytes.
 pub const QUEUE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The largest file whose content is hashed before a call may change it, in bytes. Of larger ones size and time are kept.

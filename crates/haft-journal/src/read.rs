@@ -48,21 +48,42 @@ pub fn read(path: &Path) -> io::Result<Kept> {
 
 pub(crate) fn parse(bytes: &[u8]) -> Kept {
     let mut kept = Kept::default();
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-            kept.torn = true;
-            break;
-        };
-        let record = line::open(&rest[..end])
-            .and_then(|json| serde_json::from_slice::<Stamped>(json).map_err(|_| Fault::Unknown));
-        match record {
+    let mut lines = Lines::of(bytes);
+    for (at, line) in &mut lines {
+        match line.and_then(whole) {
             Ok(record) => kept.records.push(record),
-            Err(fault) => kept.damage.push(Damage { at: at as u64, fault }),
+            Err(fault) => kept.damage.push(Damage { at, fault }),
         }
-        at += end + 1;
-        kept.whole = at as u64;
     }
+    (kept.whole, kept.torn) = (lines.at as u64, lines.at < bytes.len());
     kept
+}
+
+/// The record of a line.
+pub(crate) fn whole(json: &[u8]) -> Result<Stamped, Fault> {
+    serde_json::from_slice(json).map_err(|_| Fault::Unknown)
+}
+
+/// The lines of a journal that have their end: where each begins, and its JSON if its checksum fits.
+pub(crate) struct Lines<'a> {
+    bytes: &'a [u8],
+    /// Up to here there were whole lines.
+    pub(crate) at: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Lines<'a> {
+        Lines { bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (u64, Result<&'a [u8], Fault>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (at, rest) = (self.at, &self.bytes[self.at..]);
+        let end = memchr::memchr(b'\n', rest)?;
+        self.at += end + 1;
+        Some((at as u64, line::open(&rest[..end])))
+    }
 }

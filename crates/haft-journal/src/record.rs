@@ -3,17 +3,14 @@
 //! A record is what happened, in the words of the core; it is written once and never changed. Readers of later versions
 //! know these kinds and fields; what they don't know they pass over and count.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haft::ports::Intent;
-use haft::{Content, ToolResult};
+use haft::{Content, Moved};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::limits::TEXT_BYTES_MAX;
 
 /// A record with its place: the `n`th of its session, and when it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +70,12 @@ pub enum Record {
         /// What it is.
         words: String,
     },
-    /// A worktree was made.
+    /// Such a task has ended.
+    TaskEnded {
+        /// Its id.
+        id: String,
+    },
+    /// A worktree is about to be made.
     Worktree {
         /// Where.
         path: PathBuf,
@@ -81,6 +83,27 @@ pub enum Record {
         repository: PathBuf,
         /// Its branch.
         branch: String,
+    },
+    /// What is known of files now, by path, in the words of whoever has to know it again.
+    Seen {
+        /// Only what is new.
+        files: BTreeMap<String, Value>,
+    },
+    /// A hook did something.
+    Hook {
+        /// Whose call it was about.
+        agent: String,
+        /// The turn.
+        turn: u64,
+        /// The call, if it was about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        /// When it ran.
+        when: String,
+        /// The hook.
+        hook: String,
+        /// What came of it.
+        outcome: String,
     },
     /// Something for the reader of a log.
     Note {
@@ -164,6 +187,9 @@ pub struct IntentRecord {
     /// How what it may change looked before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Before>,
+    /// Where the agent was, if it had moved.
+    #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
+    pub moved: Moved,
 }
 
 /// A file before a call that may change it.
@@ -209,6 +235,9 @@ pub struct OutcomeRecord {
     /// Where the whole result lies, if the model got a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<PathBuf>,
+    /// Where the agent was then, if it had moved.
+    #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
+    pub moved: Moved,
 }
 
 /// A call that was not run.
@@ -216,6 +245,9 @@ pub struct OutcomeRecord {
 pub struct RefusedRecord {
     /// Whose call.
     pub agent: String,
+    /// The turn.
+    #[serde(default)]
+    pub turn: u64,
     /// The call's id.
     pub call: String,
     /// The tool, as the call named it.
@@ -246,18 +278,6 @@ pub enum Block {
 }
 
 impl Block {
-    fn of(content: &Content) -> Block {
-        let bytes = |bytes: &[u8]| STANDARD.encode(bytes);
-        match content {
-            Content::Text(text) => Block::Text(cut(text).into_owned()),
-            Content::Image(blob) => Block::Image(blob.media_type.to_string(), bytes(&blob.bytes)),
-            Content::Document(blob) => Block::Document(blob.media_type.to_string(), bytes(&blob.bytes)),
-            Content::Structured(value) => Block::Json(value.clone()),
-            Content::Link(link) => Block::Link(link.uri.to_string(), link.name.to_string()),
-            other => Block::Text(format!("{other:?}")),
-        }
-    }
-
     /// As the core has it.
     pub fn into_content(self) -> Content {
         let bytes = |text: &str| STANDARD.decode(text).unwrap_or_default();
@@ -271,56 +291,8 @@ impl Block {
     }
 }
 
-/// A text within its bound.
-fn cut(text: &str) -> Cow<'_, str> {
-    if text.len() <= TEXT_BYTES_MAX {
-        return Cow::Borrowed(text);
-    }
-    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-    Cow::Owned(format!("{}\n[… {} bytes more were not recorded]", &text[..end], text.len() - end))
-}
-
 /// The kind of an error as programs read it.
 pub(crate) fn word(kind: haft::ErrorKind) -> String {
     let value = serde_json::to_value(kind).unwrap_or_default();
     value.as_str().map_or_else(|| format!("{kind:?}"), str::to_owned)
-}
-
-impl IntentRecord {
-    /// What is kept of an intent; files are looked at by whoever writes it.
-    pub(crate) fn of(intent: &Intent<'_>) -> IntentRecord {
-        IntentRecord {
-            agent: intent.agent.to_owned(),
-            turn: intent.turn,
-            call: intent.call_id.to_owned(),
-            tool: intent.tool.to_owned(),
-            input: intent.input.clone(),
-            digest: String::new(),
-            effects: intent.effects.declared.to_string(),
-            changes: intent.side_effects,
-            again: intent.rerunnable,
-            by: intent.allowed_by.to_owned(),
-            files: Vec::new(),
-        }
-    }
-}
-
-impl OutcomeRecord {
-    /// What is kept of a result.
-    pub(crate) fn of(agent: String, turn: u64, with_result: bool, result: &ToolResult) -> OutcomeRecord {
-        let blocks: Vec<Block> = result.for_model().iter().map(Block::of).collect();
-        let digest = crate::disk::sha256(&serde_json::to_vec(&blocks).unwrap_or_default());
-        OutcomeRecord {
-            agent,
-            turn,
-            call: result.call_id().to_owned(),
-            tool: result.tool_name().to_owned(),
-            error: result.error_kind().map(word),
-            result: with_result.then_some(blocks),
-            digest,
-            micros: u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX),
-            beside: result.was_concurrent(),
-            kept: result.offloaded_to().map(PathBuf::from),
-        }
-    }
 }

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use haft::Moved;
 use serde_json::Value;
 
 use crate::disk;
-use crate::read::Kept;
+use crate::line;
+use crate::read::{Kept, Lines, parse, whole};
 use crate::record::{Began, Block, IntentRecord, OutcomeRecord, Record};
 
 /// A session as it can go on.
@@ -33,7 +35,11 @@ pub struct Recovered {
     /// Calls of which the model will have no result, since their message was never whole or a worker made them: those that
     /// may have changed something are told to it, in order.
     pub stray: Vec<Started>,
-    /// Tasks that ran in the background.
+    /// Where the main agent was, if it had moved.
+    pub moved: Moved,
+    /// What was known of files, by path.
+    pub seen: BTreeMap<String, Value>,
+    /// Tasks that ran in the background when it was cut off.
     pub tasks: Vec<(String, String)>,
     /// Worktrees that were made: path, repository, branch.
     pub worktrees: Vec<(PathBuf, PathBuf, String)>,
@@ -150,76 +156,190 @@ impl fmt::Display for Started {
 impl Recovered {
     /// What these records come to. Looks at files that calls of unknown outcome named.
     pub fn of(kept: &Kept) -> Recovered {
-        let mut recovered = Recovered { is_damaged: !kept.damage.is_empty(), ..Recovered::default() };
         let gaps = kept.records.windows(2).any(|pair| pair[1].n != pair[0].n + 1);
-        recovered.is_damaged |= gaps || kept.records.first().is_some_and(|first| first.n != 0);
-        let mut intents: Vec<&IntentRecord> = Vec::new();
-        let mut outcomes: BTreeMap<(&str, &str), &OutcomeRecord> = BTreeMap::new();
-        let mut first = true;
-        for stamped in &kept.records {
-            match &stamped.record {
-                Record::Began(began) => {
-                    if std::mem::take(&mut first) {
-                        recovered.began = began.clone();
-                    }
-                    recovered.last = began.clone();
-                    recovered.is_ended = false;
-                }
-                Record::Title { text } => recovered.title = Some(text.clone()),
-                Record::Items { from, items } => {
-                    recovered.is_damaged |= *from > recovered.items.len();
-                    recovered.items.truncate(*from);
-                    recovered.items.extend(items.iter().cloned());
-                    recovered.reply = None;
-                    intents.clear();
-                    outcomes.clear();
-                }
-                Record::Reply { items, .. } => recovered.reply = Some(items.clone()),
-                Record::Intent(intent) => intents.push(intent),
-                Record::Outcome(outcome) => {
-                    outcomes.insert((&outcome.agent, &outcome.call), outcome);
-                }
-                Record::Task { id, words } => recovered.tasks.push((id.clone(), words.clone())),
-                Record::Worktree { path, repository, branch } => {
-                    recovered.worktrees.push((path.clone(), repository.clone(), branch.clone()));
-                }
-                Record::Ended { .. } => recovered.is_ended = true,
-                Record::Tools { .. } | Record::Refused(_) | Record::Note { .. } => {}
+        let is_damaged =
+            !kept.damage.is_empty() || gaps || kept.records.first().is_some_and(|first| first.n != 0);
+        Recovered::sum(kept.records.iter().map(|stamped| stamped.record.clone()), is_damaged)
+    }
+
+    /// The same from the bytes of a journal, without reading what doesn't count any more: calls of turns that are over, and
+    /// conversations that were begun again. Says too up to where there are whole lines, and the number of the next one.
+    pub(crate) fn read(bytes: &[u8]) -> (Recovered, u64, u64) {
+        let mut lines = Lines::of(bytes);
+        let mut found: Vec<Found<'_>> = Vec::new();
+        let (mut next, mut is_damaged) = (0, false);
+        for (_, line) in &mut lines {
+            let Ok(json) = line else {
+                is_damaged = true;
+                continue;
+            };
+            let Some((n, word, rest)) = line::kind(json) else {
+                // Of another make: all of it is read.
+                let kept = parse(bytes);
+                return (Recovered::of(&kept), kept.whole, kept.next());
+            };
+            is_damaged |= n != next;
+            next = n + 1;
+            match Kind::of(word, rest) {
+                Some(kind) => found.push((kind, json)),
+                None => is_damaged = true,
             }
         }
-        for intent in intents {
-            let outcome = outcomes.get(&(intent.agent.as_str(), intent.call.as_str()));
+        let last = |is: &dyn Fn(&Found<'_>) -> bool| found.iter().rposition(is).unwrap_or(0);
+        let talk = last(&|(kind, _)| *kind == Kind::Items { from_start: true });
+        let turn = last(&|(kind, _)| matches!(kind, Kind::Items { .. }));
+        let main = format!("\"agent\":\"{MAIN}\"");
+        let place = last(&|(kind, json)| {
+            *kind == Kind::Call
+                && memchr::memmem::find(&json[..json.len().min(256)], main.as_bytes()).is_some()
+        });
+        let counts = |(at, (kind, _)): &(usize, &Found<'_>)| match kind {
+            Kind::Always => true,
+            Kind::Items { .. } => *at >= talk,
+            Kind::Call => *at >= turn || *at == place,
+            Kind::Reply => *at >= turn,
+            Kind::Never => false,
+        };
+        let mut records = Vec::new();
+        for (_, (_, json)) in found.iter().enumerate().filter(counts) {
+            match whole(json) {
+                Ok(stamped) => records.push(stamped.record),
+                Err(_) => is_damaged = true,
+            }
+        }
+        (Recovered::sum(records, is_damaged), lines.at as u64, next)
+    }
+
+    fn sum(records: impl IntoIterator<Item = Record>, is_damaged: bool) -> Recovered {
+        let mut recovered = Recovered { is_damaged, ..Recovered::default() };
+        let mut turn = Turn::default();
+        let mut process = 0_u64;
+        let mut tasks: Vec<(u64, String, String)> = Vec::new();
+        for record in records {
+            match record {
+                Record::Began(began) => {
+                    if process == 0 {
+                        recovered.began = began.clone();
+                    }
+                    process += 1;
+                    recovered.last = began;
+                    recovered.is_ended = false;
+                }
+                Record::Title { text } => recovered.title = Some(text),
+                Record::Items { from, items } => {
+                    recovered.is_damaged |= from > recovered.items.len();
+                    recovered.items.truncate(from);
+                    recovered.items.extend(items);
+                    recovered.reply = None;
+                    turn = Turn::default();
+                    // Whoever went on with the session has told of those before.
+                    tasks.retain(|(of, ..)| *of == process);
+                }
+                Record::Reply { items, .. } => recovered.reply = Some(items),
+                Record::Intent(intent) => {
+                    if intent.agent == MAIN {
+                        recovered.moved = intent.moved.clone();
+                    }
+                    turn.intents.push((process, intent));
+                }
+                Record::Outcome(outcome) => {
+                    if outcome.agent == MAIN {
+                        recovered.moved = outcome.moved.clone();
+                    }
+                    turn.outcomes.insert(key(process, &outcome.agent, outcome.turn, &outcome.call), outcome);
+                }
+                Record::Task { id, words } => tasks.push((process, id, words)),
+                Record::TaskEnded { id } => tasks.retain(|(of, known, _)| *of != process || *known != id),
+                Record::Worktree { path, repository, branch } => {
+                    if !recovered.worktrees.iter().any(|(known, ..)| *known == path) {
+                        recovered.worktrees.push((path, repository, branch));
+                    }
+                }
+                Record::Seen { files } => recovered.seen.extend(files),
+                Record::Ended { .. } => recovered.is_ended = true,
+                Record::Tools { .. } | Record::Refused(_) | Record::Hook { .. } | Record::Note { .. } => {}
+            }
+        }
+        recovered.tasks = tasks.into_iter().map(|(_, id, words)| (id, words)).collect();
+        recovered.cut_off(turn);
+        recovered
+    }
+
+    /// What became of the calls of the last turn, if it was cut off.
+    fn cut_off(&mut self, mut turn: Turn) {
+        for (process, intent) in turn.intents {
+            let key = key(process, &intent.agent, intent.turn, &intent.call);
+            let outcome = turn.outcomes.get(&key).map(|outcome| &**outcome);
             let state = match outcome {
                 Some(OutcomeRecord { tool, error, result: Some(blocks), .. }) => {
                     CallState::Finished { tool: tool.clone(), error: error.clone(), blocks: blocks.clone() }
                 }
                 _ if !intent.changes => CallState::Run,
-                _ => CallState::Unknown(Started::of(intent)),
+                _ => CallState::Unknown(Started::of(&intent)),
             };
-            if intent.agent != MAIN || recovered.reply.is_none() {
+            if intent.agent != MAIN || self.reply.is_none() {
                 match state {
-                    CallState::Unknown(started) => recovered.stray.push(started),
+                    CallState::Unknown(started) => self.stray.push(started),
                     CallState::Finished { error, .. } if intent.changes => {
                         let ended = Some(error.unwrap_or_else(|| "ok".to_owned()));
-                        recovered.stray.push(Started { ended, ..Started::of(intent) });
+                        self.stray.push(Started { ended, ..Started::of(&intent) });
                     }
                     _ => {}
                 }
                 continue;
             }
-            recovered.calls.insert(intent.call.clone(), state);
+            self.calls.insert(intent.call.clone(), state);
         }
         // One whose intent was lost has ended all the same.
-        for ((agent, call), outcome) in outcomes {
-            if let (MAIN, true, Some(blocks)) = (agent, recovered.reply.is_some(), &outcome.result) {
-                recovered.calls.entry(call.to_owned()).or_insert_with(|| CallState::Finished {
-                    tool: outcome.tool.clone(),
-                    error: outcome.error.clone(),
-                    blocks: blocks.clone(),
-                });
+        while let Some(((_, _, agent, call), outcome)) = turn.outcomes.pop_first() {
+            if let (MAIN, true, Some(blocks)) = (agent.as_str(), self.reply.is_some(), outcome.result) {
+                let (tool, error) = (outcome.tool, outcome.error);
+                self.calls.entry(call).or_insert(CallState::Finished { tool, error, blocks });
             }
         }
-        recovered
+    }
+}
+
+/// The calls since the last items.
+#[derive(Default)]
+struct Turn {
+    /// With the process that they were made in.
+    intents: Vec<(u64, Box<IntentRecord>)>,
+    outcomes: BTreeMap<Key, Box<OutcomeRecord>>,
+}
+
+type Key = (u64, u64, String, String);
+
+/// What a call and its outcome have in common. Those of the main agent are in one message, whichever process runs them;
+/// those of others may have any ids, turn by turn, and turns are counted by process.
+fn key(process: u64, agent: &str, turn: u64, call: &str) -> Key {
+    let (process, turn) = if agent == MAIN { (0, 0) } else { (process, turn) };
+    (process, turn, agent.to_owned(), call.to_owned())
+}
+
+/// A line, and what it is.
+type Found<'a> = (Kind, &'a [u8]);
+
+/// What a line is to somebody who goes on with a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Always,
+    Items { from_start: bool },
+    Call,
+    Reply,
+    Never,
+}
+
+impl Kind {
+    fn of(word: &[u8], rest: &[u8]) -> Option<Kind> {
+        Some(match word {
+            b"began" | b"title" | b"task" | b"task_ended" | b"worktree" | b"seen" | b"ended" => Kind::Always,
+            b"items" => Kind::Items { from_start: rest.starts_with(b",\"from\":0,") },
+            b"intent" | b"outcome" => Kind::Call,
+            b"reply" => Kind::Reply,
+            b"tools" | b"refused" | b"hook" | b"note" => Kind::Never,
+            _ => return None,
+        })
     }
 }
 

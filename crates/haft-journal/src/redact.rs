@@ -13,6 +13,8 @@ use crate::limits::SECRET_CHARS_MIN;
 pub struct Redactor {
     finder: Option<AhoCorasick>,
     names: Vec<String>,
+    /// Finds the same in JSON, where texts are escaped once more.
+    in_json: Option<AhoCorasick>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -25,11 +27,19 @@ impl Redactor {
     /// Replaces these values by these names. Values that are too short to be told from other text are left out.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Redactor {
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        for (name, value) in secrets {
+        // A key of several lines is shown line by line by those who number them; its first and last line are no secret.
+        let lines = |(name, value): &(String, String)| -> Vec<(String, String)> {
+            let several = value.trim().contains('\n');
+            let lines = value.lines().map(str::trim).filter(|line| several && !line.starts_with("-----"));
+            lines.map(|line| (name.clone(), line.to_owned())).collect()
+        };
+        for (name, value) in secrets.into_iter().flat_map(|secret| {
+            let lines = lines(&secret);
+            std::iter::once(secret).chain(lines)
+        }) {
             if value.chars().count() >= SECRET_CHARS_MIN {
                 let name = format!("[redacted: {}]", name.replace(['"', '\\'], ""));
-                let json = serde_json::to_string(&value).unwrap_or_default();
-                let json = json[1..json.len() - 1].to_owned();
+                let json = escaped(&value);
                 if json != value {
                     values.push(json);
                     names.push(name.clone());
@@ -43,12 +53,26 @@ impl Redactor {
         }
         let kind = aho_corasick::MatchKind::LeftmostLongest;
         let finder = AhoCorasick::builder().match_kind(kind).build(&values).ok();
-        Redactor { finder, names }
+        let in_json = AhoCorasick::new(values.iter().map(|value| escaped(value))).ok();
+        Redactor { finder, names, in_json }
     }
 
-    /// Whether there is anything to find.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.finder.is_none()
+    /// Takes secrets out of every text of a record, which is JSON without its first brace. Most have none, and are only
+    /// looked through.
+    pub(crate) fn clean_json(&self, json: Vec<u8>) -> Vec<u8> {
+        let Some(in_json) = &self.in_json else { return json };
+        if !in_json.is_match(&json) {
+            return json;
+        }
+        let whole: Vec<u8> = [b"{", &json[..]].concat();
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(&whole) else { return json };
+        // The kind stays first.
+        let kind = fields.remove("is").unwrap_or_default();
+        let mut value = Value::Object(fields);
+        self.clean(&mut value);
+        let rest = value.to_string();
+        let comma = if rest.len() > 2 { "," } else { "" };
+        format!("\"is\":{kind}{comma}{}", &rest[1..]).into_bytes()
     }
 
     /// Takes secrets out of every text.
@@ -65,11 +89,27 @@ impl Redactor {
     }
 }
 
+/// A text as it stands in JSON.
+fn escaped(text: &str) -> String {
+    let json = serde_json::to_string(text).unwrap_or_default();
+    json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lines_of_a_key_are_replaced_one_by_one() {
+        let key = "-----BEGIN KEY-----\nAAAABBBB\nCCCCDDDD\n-----END KEY-----\n";
+        let redactor = Redactor::new([("PEM".to_owned(), key.to_owned())]);
+        let mut value = json!(["1\t-----BEGIN KEY-----\n2\tAAAABBBB\n3\tCCCCDDDD", key]);
+        redactor.clean(&mut value);
+        let shown = "1\t-----BEGIN KEY-----\n2\t[redacted: PEM]\n3\t[redacted: PEM]";
+        assert_eq!(value, json!([shown, "[redacted: PEM]"]));
+    }
 
     #[test]
     fn secrets_are_replaced_by_their_names() {
@@ -80,8 +120,13 @@ mod tests {
             named("PIN", "1234"),
         ]);
         let mut value = json!({"KEY1234": ["sk-\"quoted\"", "x sk-\"quoted\"-more y", "1234"], "changes": "{\"a\":\"sk-\\\"quoted\\\"\"}"});
+        let line = |value: &Value| format!("\"is\":\"note\",{}", &value.to_string()[1..]).into_bytes();
+        let cleaned = redactor.clean_json(line(&value));
         redactor.clean(&mut value);
         let clean = json!({"KEY1234": ["[redacted: KEY]", "x [redacted: LONG] y", "1234"], "changes": "{\"a\":\"[redacted: KEY]\"}"});
         assert_eq!(value, clean);
+        assert_eq!(String::from_utf8(cleaned), String::from_utf8(line(&value)));
+        let plain = line(&json!({"text": "nothing of it"}));
+        assert_eq!(redactor.clean_json(plain.clone()), plain);
     }
 }

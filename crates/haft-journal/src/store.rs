@@ -4,16 +4,18 @@
 //! a session that runs from one that died.
 
 use std::fmt;
-use std::io;
+use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::disk::RealDisk;
+use crate::disk::{Disk as _, RealDisk};
+use crate::head::Head;
 use crate::journal::{Journal, Options};
-use crate::limits::SESSIONS_MAX;
-use crate::read::{Kept, read};
+use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
+use crate::read::{self, Kept, read};
 use crate::record::{Began, Record};
+use crate::recover::Recovered;
 
 /// The name of the file in a session's folder.
 const FILE: &str = "journal.log";
@@ -40,6 +42,17 @@ pub struct Session {
     pub is_running: bool,
 }
 
+/// Where a session goes on: from [`Store::recover`] for [`Store::go_on`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Up to here there are whole lines.
+    whole: u64,
+    /// The number of the next one.
+    next: u64,
+    /// How long the file was.
+    length: u64,
+}
+
 /// Why a session can't be had.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -50,6 +63,8 @@ pub enum StoreError {
     Several(String, Vec<String>),
     /// Another process has it.
     Running(String),
+    /// Another process had it since it was looked at.
+    GoneOn(String),
     /// This can't be an id.
     BadId(String),
     /// The disk says no.
@@ -66,6 +81,10 @@ impl fmt::Display for StoreError {
                 write!(f, "`{id}` is the beginning of several sessions: {}", ids.join(", "))
             }
             StoreError::Running(id) => write!(f, "the session `{id}` runs in another process"),
+            StoreError::GoneOn(id) => write!(
+                f,
+                "session {id} has gone on in another process meanwhile; look at `haft sessions show {id}`, then try again"
+            ),
             StoreError::BadId(id) => {
                 write!(f, "`{id}` is no id of a session: letters, digits, `.`, `-` and `_`")
             }
@@ -95,23 +114,87 @@ impl Store {
     /// # Errors
     /// Another process has it, or the disk says no.
     pub fn open(&self, id: &str, began: Began, options: Options) -> Result<(Journal, Kept), StoreError> {
+        let (mut disk, length, path) = self.disk(id)?;
+        let failed = |error| StoreError::Io(path.clone(), error);
+        let kept = read(&path).map_err(failed)?;
+        if kept.whole < length {
+            disk.cut(kept.whole).map_err(failed)?;
+        }
+        let journal = begun(disk, (id, &path), (kept.whole, kept.next()), began, options).map_err(failed)?;
+        Ok((journal, kept))
+    }
+
+    /// A session as it can go on, and the mark from where it does. Nothing is changed.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn recover(&self, id: &str) -> Result<(Recovered, Mark), StoreError> {
+        let bytes = self.bytes(id)?;
+        let (recovered, whole, next) = Recovered::read(&bytes);
+        Ok((recovered, Mark { whole, next, length: bytes.len() as u64 }))
+    }
+
+    /// Goes on with a session from this mark. What a crash left half written is cut off.
+    ///
+    /// # Errors
+    /// Another process has it, or had it meanwhile; or the disk says no.
+    pub fn go_on(&self, id: &str, mark: Mark, began: Began, options: Options) -> Result<Journal, StoreError> {
+        let (mut disk, length, path) = self.disk(id)?;
+        let failed = |error| StoreError::Io(path.clone(), error);
+        if length != mark.length {
+            return Err(StoreError::GoneOn(id.to_owned()));
+        }
+        if mark.whole < length {
+            disk.cut(mark.whole).map_err(failed)?;
+        }
+        begun(disk, (id, &path), (mark.whole, mark.next), began, options).map_err(failed)
+    }
+
+    /// A session in a few words.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn head(&self, id: &str) -> Result<Head, StoreError> {
+        self.bytes(id).map(|bytes| Head::of(&bytes))
+    }
+
+    /// How a session began, which is its first line.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn began(&self, id: &str) -> Result<Option<Began>, StoreError> {
+        let path = self.folder_of(id)?.join(FILE);
+        let failed = |error| not_read(id, &path, error);
+        let file = std::fs::File::open(&path).map_err(failed)?;
+        let mut first = Vec::new();
+        let mut reader = io::BufReader::new(file).take(LINE_BYTES_MAX as u64);
+        reader.read_until(b'\n', &mut first).map_err(failed)?;
+        Ok(match read::parse(&first).records.pop().map(|stamped| stamped.record) {
+            Some(Record::Began(began)) => Some(began),
+            _ => None,
+        })
+    }
+
+    fn bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
+        let path = self.folder_of(id)?.join(FILE);
+        std::fs::read(&path).map_err(|error| not_read(id, &path, error))
+    }
+
+    /// The file of a session, made if there is none.
+    fn disk(&self, id: &str) -> Result<(RealDisk, u64, PathBuf), StoreError> {
         let folder = self.folder_of(id)?;
-        let failed = |error| StoreError::Io(folder.clone(), error);
         let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| StoreError::Io(folder.clone(), error))?;
         let path = folder.join(FILE);
-        let (mut disk, length) = RealDisk::open(&path).map_err(|error| match error.kind() {
+        let (disk, length) = RealDisk::open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => StoreError::Running(id.to_owned()),
             _ => StoreError::Io(path.clone(), error),
         })?;
-        let kept = read(&path).map_err(failed)?;
-        if kept.whole < length {
-            crate::disk::Disk::cut(&mut disk, kept.whole).map_err(failed)?;
-        }
-        let journal =
-            Journal::on(Box::new(disk), (id, &path), (kept.whole, kept.next()), options).map_err(failed)?;
-        journal.note(Record::Began(began)).map_err(|error| failed(io::Error::other(error.message)))?;
-        Ok((journal, kept))
+        Ok((disk, length, path))
     }
 
     /// What was noted in a session.
@@ -120,10 +203,7 @@ impl Store {
     /// There is none, or it can't be read.
     pub fn read(&self, id: &str) -> Result<Kept, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
-        read(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => StoreError::Unknown(id.to_owned()),
-            _ => StoreError::Io(path.clone(), error),
-        })
+        read(&path).map_err(|error| not_read(id, &path, error))
     }
 
     /// All sessions, the newest first. What can't be looked at is left out.
@@ -204,4 +284,24 @@ impl Store {
         let fits = !id.is_empty() && id.len() <= 128 && id.bytes().all(plain) && !id.starts_with('.');
         if fits { Ok(self.folder.join(id)) } else { Err(StoreError::BadId(id.to_owned())) }
     }
+}
+
+fn not_read(id: &str, path: &Path, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::NotFound => StoreError::Unknown(id.to_owned()),
+        _ => StoreError::Io(path.to_owned(), error),
+    }
+}
+
+/// A journal on this file, with how it begins or goes on.
+fn begun(
+    disk: RealDisk,
+    named: (&str, &Path),
+    at: (u64, u64),
+    began: Began,
+    options: Options,
+) -> io::Result<Journal> {
+    let journal = Journal::on(Box::new(disk), named, at, options)?;
+    journal.note(Record::Began(began)).map_err(|error| io::Error::other(error.message))?;
+    Ok(journal)
 }

@@ -1,53 +1,58 @@
 //! The thread that writes: everything that waits goes to the disk in one piece, with one sync for all who need it.
 //!
-//! Whoever notes something hands over a value that is cheap to clone; looking at files, hashing, JSON and the disk are
-//! this thread's work. A write that failed is undone by cutting the file to the last whole line, and may be tried again: a
+//! Looking at files, the JSON of results and the disk are this thread's work. It is woken for what has to be there soon:
+//! what calls that change nothing leave waits for that, or for a moment, so that fifty of them are one write. A write that failed is undone by cutting the file to the last whole line, and may be tried again: a
 //! full disk can have room later. A *sync* that failed can't: the kernel may have dropped what it couldn't write, so
 //! nothing that follows could be trusted, and the journal takes no more.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haft::ToolResult;
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::disk::{self, Disk};
-use crate::limits::{LINE_BYTES_MAX, LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
+use crate::encode::{self, Ended};
+use crate::limits::{COPIED_BYTES_MAX, LINE_BYTES_MAX, LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
 use crate::line;
-use crate::record::{IntentRecord, OutcomeRecord, Record, Stamped};
+use crate::record::Record;
 use crate::redact::Redactor;
+
+/// How long records that may be lost with the process wait for company.
+const IDLE_PAUSE: Duration = Duration::from_millis(10);
+/// How long what was settled waits for the next sync before it gets one of its own.
+const SETTLE_PAUSE: Duration = Duration::from_millis(25);
 
 /// Something to write.
 pub(crate) enum Job {
-    Record(Record),
-    /// A record that is large, as JSON without its number and time: `"is":…}`.
+    /// A record as JSON, as [`encode`] makes it.
     Json(Vec<u8>),
-    /// An intent, and the files that are looked at first.
-    Intent(Box<IntentRecord>, Vec<std::path::PathBuf>),
-    Outcome {
-        agent: String,
-        turn: u64,
-        with_result: bool,
-        result: ToolResult,
-    },
+    /// An intent without its end, and the files that are looked at first.
+    Intent(Vec<u8>, Vec<PathBuf>),
+    Outcome(Ended),
 }
 
 /// When something counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Until {
-    /// It is in the queue.
+    /// It is in the queue, and waits there for what follows, a moment at most: it may be lost with the process.
+    Idle,
+    /// It is in the queue, and goes to the system as soon as can be.
     Queued,
     /// The system has it; it survives this process.
     Written,
+    /// The same; and the disk has it with the next sync, or after a moment in which nothing else is to be written.
+    Settled,
     /// The disk has it; it survives a power failure.
     Synced,
 }
 
 struct Waiting {
     job: Job,
+    /// When it was noted, in milliseconds since 1970.
+    at: u64,
     bytes: usize,
     until: Until,
     done: Option<oneshot::Sender<Result<(), String>>>,
@@ -57,6 +62,8 @@ struct Waiting {
 struct Queue {
     jobs: VecDeque<Waiting>,
     bytes: usize,
+    /// Whether something among the jobs doesn't wait for what follows.
+    urgent: bool,
     closed: bool,
     /// What is wrong, if the last write failed.
     trouble: Option<String>,
@@ -70,7 +77,7 @@ struct Shared {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // The lock guards plain values; a panic between two of them leaves nothing half done.
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,15 +89,25 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts to write at the end of this file, which has `length` bytes and `next` whole lines.
+    ///
+    /// With `safe`, the place of the file itself is made safe first.
     pub(crate) fn start(
         disk: Box<dyn Disk>,
-        length: u64,
-        next: u64,
+        (length, next): (u64, u64),
         redactor: Redactor,
+        safe: bool,
     ) -> std::io::Result<Writer> {
         let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
-        let pen =
-            Pen { shared: shared.clone(), disk, length, next, redactor, lost: None, unwritten: Vec::new() };
+        let pen = Pen {
+            shared: shared.clone(),
+            disk,
+            length,
+            next,
+            redactor,
+            lost: None,
+            unwritten: Vec::new(),
+            unsynced: safe,
+        };
         let thread =
             std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || pen.write())?;
         Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
@@ -104,7 +121,7 @@ impl Writer {
     ) -> Result<Option<oneshot::Receiver<Result<(), String>>>, String> {
         let bytes = size(&job);
         let (done, receiver) = match until {
-            Until::Queued => (None, None),
+            Until::Idle | Until::Queued => (None, None),
             _ => {
                 let (done, receiver) = oneshot::channel();
                 (Some(done), Some(receiver))
@@ -117,13 +134,20 @@ impl Writer {
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
             return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
         }
+        let trouble = queue.trouble.clone().filter(|_| until <= Until::Queued);
+        if let (Until::Idle, Some(trouble)) = (until, &trouble) {
+            return Err(trouble.clone());
+        }
         queue.bytes += bytes;
-        queue.jobs.push_back(Waiting { job, bytes, until, done });
-        // Whoever doesn't wait hears of it, and it is tried all the same: a conversation with a hole in it is worse than one
-        // whose end is missing.
-        let trouble = queue.trouble.clone().filter(|_| until == Until::Queued);
+        // Whoever begins to wait wakes the thread, and so does the first who can't; those between cost nothing.
+        let wakes = queue.jobs.is_empty() || (until > Until::Idle && !queue.urgent);
+        queue.urgent |= until > Until::Idle;
+        queue.jobs.push_back(Waiting { job, at: now(), bytes, until, done });
         drop(queue);
-        self.shared.wake.notify_one();
+        if wakes {
+            self.shared.wake.notify_one();
+        }
+        // It is tried all the same: the disk may have room by now, and a conversation has no holes.
         trouble.map_or(Ok(receiver), Err)
     }
 
@@ -131,7 +155,7 @@ impl Writer {
     pub(crate) fn close(&self) -> Result<(), String> {
         self.shared.queue().closed = true;
         self.shared.wake.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             return Err("the journal's thread panicked".to_owned());
         }
@@ -156,26 +180,24 @@ struct Pen {
     redactor: Redactor,
     /// Why nothing can be written any more.
     lost: Option<String>,
-    /// What could not be written and still has to be; whether nobody waits for it, which is so for all of them.
-    unwritten: Vec<(bool, Entry)>,
+    /// What could not be written and still has to be: nobody waits for it.
+    unwritten: Vec<Entry>,
+    /// Something that was settled is not on the disk yet.
+    unsynced: bool,
 }
 
 impl Pen {
     fn write(mut self) {
         loop {
-            let (jobs, closed) = {
-                let mut queue = self.shared.queue();
-                while queue.jobs.is_empty() && !queue.closed {
-                    queue = self.shared.wake.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
-                }
-                (std::mem::take(&mut queue.jobs), queue.closed)
-            };
-            if jobs.is_empty() && closed && self.unwritten.is_empty() {
+            let (jobs, closed) = self.next_jobs();
+            let last = closed && jobs.is_empty();
+            if last && self.unwritten.is_empty() && !self.unsynced {
                 return;
             }
-            let last = jobs.is_empty();
             let bytes: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
-            let sync = closed || jobs.iter().any(|waiting| waiting.until == Until::Synced);
+            // Without jobs it is time for what was settled.
+            let sync = closed || jobs.is_empty() || jobs.iter().any(|waiting| waiting.until == Until::Synced);
+            self.unsynced |= jobs.iter().any(|waiting| waiting.until == Until::Settled);
             let mut done = Vec::with_capacity(jobs.len());
             let written = self.all(jobs, sync, &mut done);
             {
@@ -194,6 +216,27 @@ impl Pen {
         }
     }
 
+    /// Waits for something to write; nothing if it is time to sync. Says too whether there will be no more.
+    fn next_jobs(&self) -> (VecDeque<Waiting>, bool) {
+        let woken = |queue: &mut Queue| !queue.urgent && !queue.closed;
+        let mut queue = self.shared.queue();
+        if self.unsynced {
+            let quiet = |queue: &mut Queue| queue.jobs.is_empty() && !queue.closed;
+            let waited = self.shared.wake.wait_timeout_while(queue, SETTLE_PAUSE, quiet);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if queue.jobs.is_empty() {
+                return (VecDeque::new(), queue.closed);
+            }
+        }
+        while queue.jobs.is_empty() && !queue.closed {
+            queue = self.shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.shared.wake.wait_timeout_while(queue, IDLE_PAUSE, woken);
+        queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        queue.urgent = false;
+        (std::mem::take(&mut queue.jobs), queue.closed)
+    }
+
     /// Writes all or nothing of it. What nobody waits for is kept and written first the next time; whoever waits is told,
     /// and what they wanted to do is not done.
     fn all(
@@ -206,22 +249,25 @@ impl Pen {
         for waiting in jobs {
             let keeps = waiting.done.is_none();
             done.extend(waiting.done);
-            entries.push((keeps, Entry::of(waiting.job, &self.redactor)));
+            let json = self.redactor.clean_json(json(waiting.job));
+            entries.push(Entry { json, at: waiting.at, keeps });
         }
         let written = self.append(&entries, sync);
         if written.is_err() {
-            self.unwritten = entries.into_iter().filter(|(keeps, _)| *keeps).collect();
-            let bytes: usize = self.unwritten.iter().map(|(_, entry)| entry.size()).sum();
-            if bytes > QUEUE_BYTES_MAX {
+            self.unwritten = entries.into_iter().filter(|entry| entry.keeps).collect();
+            let bytes: usize = self.unwritten.iter().map(|entry| entry.json.len()).sum();
+            if bytes > QUEUE_BYTES_MAX && self.lost.is_none() {
                 self.lost =
                     Some("the journal could not be written for too long; it takes no more".to_owned());
+            }
+            if self.lost.is_some() {
                 self.unwritten.clear();
             }
         }
         written
     }
 
-    fn append(&mut self, entries: &[(bool, Entry)], sync: bool) -> Result<(), String> {
+    fn append(&mut self, entries: &[Entry], sync: bool) -> Result<(), String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
@@ -229,30 +275,22 @@ impl Pen {
         let mut length = 0;
         let mut lines = Vec::new();
         let mut appended = Ok(());
-        for (_, entry) in entries {
-            match entry {
-                Entry::Json(rest) => {
-                    // As it is, without another copy.
-                    let head = format!("{{\"n\":{next},\"at\":{},", now());
-                    lines.extend_from_slice(&line::sum_of(head.as_bytes(), rest));
-                    lines.extend_from_slice(head.as_bytes());
-                    length += lines.len() + rest.len();
-                    appended = self.disk.append(&lines).and_then(|()| self.disk.append(rest));
+        for entry in entries {
+            let stamp = (next, entry.at);
+            match entry.json.len() {
+                // As it is, without another copy.
+                bytes if (COPIED_BYTES_MAX..=LINE_BYTES_MAX).contains(&bytes) => {
+                    line::begin(&mut lines, stamp, &entry.json);
+                    length += lines.len() + bytes;
+                    appended = self.disk.append(&lines).and_then(|()| self.disk.append(&entry.json));
                     lines.clear();
                     lines.push(b'\n');
                 }
-                Entry::Record(record) => {
-                    let stamped = Line { n: next, at: now(), record };
-                    let json = serde_json::to_vec(&stamped).expect("records have text keys");
-                    if json.len() > LINE_BYTES_MAX {
-                        let note =
-                            Record::note(format!("a record of {} bytes was too long to keep", json.len()));
-                        let stamped = Stamped { n: next, at: now(), record: note };
-                        line::put(&mut lines, &serde_json::to_vec(&stamped).expect("records have text keys"));
-                    } else {
-                        line::put(&mut lines, &json);
-                    }
+                bytes if bytes > LINE_BYTES_MAX => {
+                    let note = Record::note(format!("a record of {bytes} bytes was too long to keep"));
+                    line::put(&mut lines, stamp, &encode::record(&note));
                 }
+                _ => line::put(&mut lines, stamp, &entry.json),
             }
             next += 1;
             if appended.is_err() {
@@ -260,7 +298,10 @@ impl Pen {
             }
         }
         length += lines.len();
-        if let Err(error) = appended.and_then(|()| self.disk.append(&lines)) {
+        if !lines.is_empty() {
+            appended = appended.and_then(|()| self.disk.append(&lines));
+        }
+        if let Err(error) = appended {
             if let Err(worse) = self.disk.cut(self.length) {
                 self.lost = Some(format!("the journal could not be written ({error}) nor mended ({worse})"));
             }
@@ -268,6 +309,9 @@ impl Pen {
         }
         self.length += length as u64;
         self.next = next;
+        if sync {
+            self.unsynced = false;
+        }
         if sync && let Err(error) = self.disk.sync() {
             let words =
                 format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
@@ -279,52 +323,23 @@ impl Pen {
 }
 
 /// What becomes a line.
-enum Entry {
-    /// Without its number and time: `"is":…}`.
-    Json(Vec<u8>),
-    Record(Value),
-}
-
-/// A line with its record as JSON.
-#[derive(serde::Serialize)]
-struct Line<'a> {
-    n: u64,
+struct Entry {
+    json: Vec<u8>,
     at: u64,
-    #[serde(flatten)]
-    record: &'a Value,
+    /// Whether nobody waits for it, so that it is kept when it can't be written.
+    keeps: bool,
 }
 
-impl Entry {
-    fn of(job: Job, redactor: &Redactor) -> Entry {
-        if let Job::Json(json) = job {
-            return Entry::Json(json);
-        }
-        let mut value = serde_json::to_value(record(job)).expect("records have text keys");
-        redactor.clean(&mut value);
-        Entry::Record(value)
-    }
-
-    fn size(&self) -> usize {
-        match self {
-            Entry::Json(json) => json.len(),
-            Entry::Record(value) => weight(value),
-        }
-    }
-}
-
-/// The record of a job, with what has to be looked at for it.
-fn record(job: Job) -> Record {
+/// The JSON of a job, with what has to be looked at for it.
+fn json(job: Job) -> Vec<u8> {
     match job {
-        Job::Record(record) => record,
-        Job::Json(_) => unreachable!("it is written as it is"),
-        Job::Intent(mut intent, paths) => {
-            intent.digest = disk::sha256(&serde_json::to_vec(&intent.input).unwrap_or_default());
-            intent.files = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
-            Record::Intent(intent)
+        Job::Json(json) => json,
+        Job::Intent(mut json, paths) => {
+            let files: Vec<_> = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
+            encode::files(&mut json, &files);
+            json
         }
-        Job::Outcome { agent, turn, with_result, result } => {
-            Record::Outcome(Box::new(OutcomeRecord::of(agent, turn, with_result, &result)))
-        }
+        Job::Outcome(ended) => encode::outcome(&ended),
     }
 }
 
@@ -332,13 +347,8 @@ fn record(job: Job) -> Record {
 fn size(job: &Job) -> usize {
     const REST: usize = 512;
     REST + match job {
-        Job::Record(Record::Items { items, .. } | Record::Reply { items, .. }) => {
-            items.iter().map(weight).sum()
-        }
-        Job::Json(json) => json.len(),
-        Job::Record(_) => 0,
-        Job::Outcome { result, .. } => result.for_model().iter().map(size_of_block).sum(),
-        Job::Intent(intent, _) => weight(&intent.input),
+        Job::Json(json) | Job::Intent(json, _) => json.len(),
+        Job::Outcome(ended) => ended.result.for_model().iter().map(size_of_block).sum(),
     }
 }
 
@@ -351,7 +361,7 @@ fn size_of_block(block: &haft::Content) -> usize {
     }
 }
 
-pub(crate) fn weight(value: &serde_json::Value) -> usize {
+fn weight(value: &serde_json::Value) -> usize {
     use serde_json::Value;
     match value {
         Value::String(text) => text.len(),

@@ -195,7 +195,13 @@ impl Message {
                 Asked::Call(call, kind) => match results.next() {
                     Some(result) => match instead(result) {
                         Some(words) => self.refusal(&call.id, &call.name, &words, *kind),
-                        None => self.result(call, *kind, result, tools),
+                        None => {
+                            let (mut answer, words) = self.result(call, *kind, result, tools);
+                            if result.call_id() != &*call.id {
+                                self.set_id(&mut answer, &call.id);
+                            }
+                            (answer, words)
+                        }
                     },
                     None => self.refusal(&call.id, &call.name, "this call was not run", *kind),
                 },
@@ -218,6 +224,21 @@ impl Message {
             Wire::Anthropic => json!({"role": "user", "content": answers}),
             Wire::OpenAi | Wire::OpenAiChat => Value::Array(answers),
             Wire::Gemini => json!({"role": "user", "parts": answers}),
+        }
+    }
+
+    /// Gives an answer the id that the provider gave the call: within a session a call may have another one, which tells it
+    /// from its siblings.
+    fn set_id(&self, answer: &mut Value, id: &str) {
+        match self.wire {
+            Wire::Anthropic => answer["tool_use_id"] = id.into(),
+            Wire::OpenAi => answer["call_id"] = id.into(),
+            Wire::OpenAiChat => answer["tool_call_id"] = id.into(),
+            Wire::Gemini => match answer["functionResponse"].as_object_mut() {
+                Some(response) if id.is_empty() => drop(response.remove("id")),
+                Some(response) => drop(response.insert("id".to_owned(), id.into())),
+                None => {}
+            },
         }
     }
 

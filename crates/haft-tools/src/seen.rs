@@ -12,13 +12,15 @@
 //! a host that has one says so ([`Seen::reads_first`]). The memory has a bound; what was
 //! not used for longest is forgotten, and then counts as never read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
 use haft::Context;
-use haft::files::{FileId, Metadata};
+use haft::files::{FileId, Kind, Metadata};
+use serde_json::{Value, json};
 
 use crate::checkpoints::Checkpoints;
 use crate::paths;
@@ -41,6 +43,8 @@ struct Memory {
     names: HashMap<(Arc<str>, FileId), PathBuf>,
     /// Grows with every use.
     clock: u64,
+    /// What is new since somebody asked; nothing is noted before.
+    news: Option<HashSet<Key>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -127,6 +131,26 @@ impl Seen {
         self.reads_first && now.len > 0 && self.lock().find(&Key::of(cx, path), now.id).is_none()
     }
 
+    /// What a session has come to know of files since this was asked last, by path, in a form that [`Seen::restore`]
+    /// takes: for who keeps a session.
+    pub fn news(&self, session: &str) -> BTreeMap<String, Value> {
+        let mut memory = self.lock();
+        let new = memory.news.replace(HashSet::new());
+        let files = memory.files.iter().filter(|(key, _)| new.as_ref().is_none_or(|new| new.contains(key)));
+        let files = files.filter(|(key, _)| &*key.session == session);
+        files.filter_map(|(key, record)| Some((key.path.to_str()?.to_owned(), record.to_json()))).collect()
+    }
+
+    /// Knows again what an earlier process knew. What isn't understood is left out: it counts as never read.
+    pub fn restore(&self, session: &str, files: &BTreeMap<String, Value>) {
+        let mut memory = self.lock();
+        for (path, value) in files {
+            if let Some((id, sight)) = Record::of_json(value) {
+                memory.put(Key { session: session.into(), path: path.into() }, id, sight);
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,6 +224,41 @@ impl Key {
     }
 }
 
+impl Record {
+    fn to_json(&self) -> Value {
+        let part = self.what.part.as_ref().map(|part| {
+            let modified = part.then.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            json!({
+                "len": part.then.len,
+                "modified": modified.map(|since| (since.as_secs(), since.subsec_nanos())),
+                "lines": part.lines,
+            })
+        });
+        let whole = self.what.whole.map(|content| [content.len, content.hash]);
+        json!({"id": [self.id.device, self.id.inode], "whole": whole, "part": part})
+    }
+
+    fn of_json(value: &Value) -> Option<(FileId, Sight)> {
+        let id = FileId { device: value["id"][0].as_u64()?, inode: value["id"][1].as_u64()? };
+        let whole = match &value["whole"] {
+            Value::Null => None,
+            whole => Some(Content { len: whole[0].as_u64()?, hash: whole[1].as_u64()? }),
+        };
+        let part = match &value["part"] {
+            Value::Null => None,
+            part => {
+                let modified = &part["modified"];
+                let nanos = modified[1].as_u64().and_then(|nanos| u32::try_from(nanos).ok());
+                let since = modified[0].as_u64().zip(nanos);
+                let modified = since.map(|(secs, nanos)| UNIX_EPOCH + Duration::new(secs, nanos));
+                let then = Metadata { kind: Kind::File, len: part["len"].as_u64()?, modified, id };
+                Some(Part { then, lines: part["lines"].as_u64()? })
+            }
+        };
+        Some((id, Sight { whole, part }))
+    }
+}
+
 impl Memory {
     fn find(&mut self, key: &Key, id: FileId) -> Option<Sight> {
         self.clock += 1;
@@ -217,6 +276,9 @@ impl Memory {
         self.clock += 1;
         self.forget(&key);
         self.names.insert((key.session.clone(), id), key.path.clone());
+        if let Some(news) = &mut self.news {
+            news.insert(key.clone());
+        }
         self.files.insert(key, Record { id, what, used: self.clock });
         if self.files.len() > FILES_MAX {
             // A quarter at once, so that the search for the oldest is rare.
@@ -230,6 +292,9 @@ impl Memory {
     }
 
     fn forget(&mut self, key: &Key) {
+        if let Some(news) = &mut self.news {
+            news.remove(key);
+        }
         if let Some(record) = self.files.remove(key) {
             self.names.remove(&(key.session.clone(), record.id));
         }
@@ -267,6 +332,24 @@ mod tests {
         assert!(memory.files.len() <= FILES_MAX && memory.names.len() <= FILES_MAX);
         assert!(memory.find(&key(1), id(1)).is_none());
         assert!(memory.find(&key(3 * FILES_MAX - 1), id(0)).is_some());
+    }
+
+    #[test]
+    fn what_one_process_knew_another_knows() {
+        let (first, second) = (Seen::default(), Seen::default());
+        let key = |path: &str| Key { session: "s".into(), path: path.into() };
+        let id = FileId { device: 1, inode: 7 };
+        let modified = Some(UNIX_EPOCH + Duration::new(5, 7));
+        let then = Metadata { kind: Kind::File, len: 3, modified, id };
+        let part = Sight { whole: None, part: Some(Part { then, lines: 2 }) };
+        first.lock().put(key("/a"), id, sight());
+        assert_eq!(first.news("s").len(), 1);
+        assert!(first.news("s").is_empty() && first.news("t").is_empty());
+        first.lock().put(key("/b"), id, part.clone());
+        second.restore("s", &first.news("s"));
+        second.restore("s", &BTreeMap::from([("/c".to_owned(), json!({"id": "x"}))]));
+        assert_eq!(second.lock().find(&key("/b"), id), Some(part));
+        assert!(second.lock().find(&key("/c"), FileId { device: 9, inode: 9 }).is_none());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct BuiltIns {
     browser: Browser,
     #[cfg(feature = "files")]
     reads_first: bool,
+    #[cfg(feature = "files")]
+    seen: Seen,
     #[cfg(feature = "skills")]
     skill: Skill,
     #[cfg(feature = "web")]
@@ -72,6 +74,13 @@ impl BuiltIns {
         self
     }
 
+    /// What is known of files, shared with who keeps the session.
+    #[cfg(feature = "files")]
+    pub fn seen(mut self, seen: &Seen) -> BuiltIns {
+        self.seen = seen.clone();
+        self
+    }
+
     /// These skills. Without any the tool is there and not offered.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: Skill) -> BuiltIns {
@@ -104,7 +113,7 @@ impl BuiltIns {
         #[cfg(feature = "cron")]
         tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
         #[cfg(feature = "files")]
-        tools.extend(files(self.reads_first));
+        tools.extend(files(self.seen.reads_first(self.reads_first)));
         #[cfg(feature = "planning")]
         tools.extend(planning());
         #[cfg(feature = "shell")]
@@ -128,8 +137,7 @@ impl BuiltIns {
 }
 
 #[cfg(feature = "files")]
-fn files(reads_first: bool) -> Vec<AnyTool> {
-    let seen = Seen::default().reads_first(reads_first);
+fn files(seen: Seen) -> Vec<AnyTool> {
     vec![
         built_in(ApplyPatch::new(&seen)),
         built_in(Diff),

@@ -31,6 +31,16 @@ impl ToolCall {
     }
 }
 
+impl CallInput {
+    /// As a value; text that is no JSON is a string.
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            CallInput::Value(value) => value,
+            CallInput::Text(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        }
+    }
+}
+
 impl From<Value> for CallInput {
     fn from(value: Value) -> CallInput {
         CallInput::Value(value)

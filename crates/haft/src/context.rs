@@ -74,7 +74,33 @@ pub(crate) struct Place {
     moved: Option<Arc<Workspace>>,
 }
 
+/// Where an agent has moved to, as far as it has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Moved {
+    /// The directory that its scope was moved into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<std::path::PathBuf>,
+    /// Its working directory, if that is another one than where its scope begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<std::path::PathBuf>,
+}
+
+impl Moved {
+    /// Whether it is where the session began.
+    pub fn is_nowhere(&self) -> bool {
+        self.scope.is_none() && self.cwd.is_none()
+    }
+}
+
 impl Place {
+    fn moved(&self) -> Moved {
+        Moved {
+            scope: self.scope.as_ref().map(|(scope, _)| scope.cwd().to_owned()),
+            cwd: self.moved.as_ref().map(|moved| moved.cwd().to_owned()),
+        }
+    }
+
     /// The workspace of calls that begin now, if it isn't the session's.
     fn workspace(&self) -> Option<Arc<Workspace>> {
         self.moved.clone().or_else(|| self.scope.as_ref().map(|(workspace, _)| workspace.clone()))
@@ -93,6 +119,44 @@ impl Host {
             what: what(),
         };
         let _ = crate::future::guarded(|| sink.send(event));
+    }
+
+    /// Where the agent is.
+    pub(crate) fn moved(&self) -> Moved {
+        lock(&self.place).moved()
+    }
+
+    /// Moves the agent's working directory; `dir` is found from `from`.
+    pub(crate) fn move_to(&self, from: &Path, dir: &Path) -> Result<(), String> {
+        let shown = dir.display();
+        let found = resolve(from, dir).map_err(|error| error.to_string())?;
+        if !found.is_dir {
+            return Err(format!("`{shown}` is not a directory"));
+        }
+        let mut place = lock(&self.place);
+        let scope = place.scope.as_ref().map(|(scope, _)| scope.clone());
+        let scope = scope.as_deref().unwrap_or(&self.workspace);
+        if !scope.contains(&found) {
+            return Err(format!("`{shown}` lies outside of the working directories"));
+        }
+        place.moved = (found.real != scope.cwd()).then(|| Arc::new(scope.at(&found.real)));
+        Ok(())
+    }
+
+    /// Moves the agent's scope; `dir` is found from `from`.
+    pub(crate) fn enter(&self, from: &Path, dir: &Path) -> Result<(), String> {
+        let shown = dir.display();
+        let found = resolve(from, dir).map_err(|error| error.to_string())?;
+        if !found.is_dir {
+            return Err(format!("`{shown}` is not a directory"));
+        }
+        if !self.workspace.contains(&found) {
+            return Err(format!("`{shown}` lies outside of the working directories"));
+        }
+        let scope = self.workspace.moved_into(&found.real);
+        let access = Arc::new(scope.access());
+        *lock(&self.place) = Place { scope: Some((Arc::new(scope), access)), moved: None };
+        Ok(())
     }
 }
 
@@ -169,20 +233,7 @@ impl Context {
     /// # Errors
     /// In words: it is no directory, or lies outside of those that the session works in.
     pub fn move_to(&self, dir: &Path) -> Result<(), String> {
-        let host = &self.call.host;
-        let shown = dir.display();
-        let found = resolve(self.cwd(), dir).map_err(|error| error.to_string())?;
-        if !found.is_dir {
-            return Err(format!("`{shown}` is not a directory"));
-        }
-        let mut place = lock(&host.place);
-        let scope = place.scope.as_ref().map(|(scope, _)| scope.clone());
-        let scope = scope.as_deref().unwrap_or(&host.workspace);
-        if !scope.contains(&found) {
-            return Err(format!("`{shown}` lies outside of the working directories"));
-        }
-        place.moved = (found.real != scope.cwd()).then(|| Arc::new(scope.at(&found.real)));
-        Ok(())
+        self.call.host.move_to(self.cwd(), dir)
     }
 
     /// Moves the working directory of this agent back to where the session began, or to where its scope was moved.
@@ -197,19 +248,7 @@ impl Context {
     /// # Errors
     /// In words: it is no directory, or lies outside of those that the session works in.
     pub fn enter(&self, dir: &Path) -> Result<(), String> {
-        let host = &self.call.host;
-        let shown = dir.display();
-        let found = resolve(self.cwd(), dir).map_err(|error| error.to_string())?;
-        if !found.is_dir {
-            return Err(format!("`{shown}` is not a directory"));
-        }
-        if !host.workspace.contains(&found) {
-            return Err(format!("`{shown}` lies outside of the working directories"));
-        }
-        let scope = host.workspace.moved_into(&found.real);
-        let access = Arc::new(scope.access());
-        *lock(&host.place) = Place { scope: Some((Arc::new(scope), access)), moved: None };
-        Ok(())
+        self.call.host.enter(self.cwd(), dir)
     }
 
     /// Moves the scope of this agent back to where the session began.
@@ -219,7 +258,12 @@ impl Context {
 
     /// The directory that the scope of this agent was moved into, if it was.
     pub fn entered(&self) -> Option<std::path::PathBuf> {
-        lock(&self.call.host.place).scope.as_ref().map(|(scope, _)| scope.cwd().to_owned())
+        self.moved().scope
+    }
+
+    /// Where this agent has moved to.
+    pub fn moved(&self) -> Moved {
+        self.call.host.moved()
     }
 
     /// The directories that the session works in.

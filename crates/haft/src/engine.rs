@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use crate::call::CallInput;
 use crate::cancel::{Cancel, Cause};
-use crate::context::{Context, Host};
+use crate::context::{Context, Host, Moved};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::Live;
@@ -364,6 +364,19 @@ impl Engine {
             config.parent_workspace = Some(config.workspace.clone());
             config.cancel = cancel;
         })
+    }
+
+    /// Moves the main agent to where it was in an earlier process: calls that begin now work there.
+    ///
+    /// # Errors
+    /// In words: it is no directory, or lies outside of those that the session works in. It stays where it is, then.
+    pub fn move_to(&self, moved: &Moved) -> Result<(), String> {
+        let host = &self.shared().host;
+        let from = host.workspace.cwd();
+        if let Some(scope) = &moved.scope {
+            host.enter(from, scope)?;
+        }
+        moved.cwd.as_ref().map_or(Ok(()), |cwd| host.move_to(from, cwd))
     }
 
     /// Ends everything that runs, background tasks included.

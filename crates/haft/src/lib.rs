@@ -82,7 +82,7 @@ pub use call::{CallInput, ToolCall};
 pub use call_log::CallLog;
 pub use cancel::{Cancel, Cancelled, Cause};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
-pub use context::Context;
+pub use context::{Context, Moved};
 pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
 pub use effects::resolved::Workspace;
 pub use effects::table::Class;

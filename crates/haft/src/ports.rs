@@ -31,7 +31,7 @@ pub use processes::{
     Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError, ProcessOutcome,
     ProcessRequest, Processes, Refusal, Spill,
 };
-pub use recorder::{Intent, RecordError, Recorder};
+pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};

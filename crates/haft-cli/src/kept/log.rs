@@ -1,6 +1,6 @@
 //! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
@@ -48,8 +48,7 @@ pub(crate) fn run(args: &LogArgs, common: &Common) -> Result<Exit, Usage> {
     let (text, reader) = match args.output {
         Form::Text => (lines(&kept, which), Reader::Sampler),
         Form::Json => {
-            let json =
-                |entry: &Entry<'_>| serde_json::to_string(entry).expect("entries have text keys") + "\n";
+            let json = |entry: &Entry<'_>| output::json(entry) + "\n";
             (entries(&kept, which).iter().map(json).collect(), Reader::Whole)
         }
     };
@@ -64,7 +63,7 @@ pub(crate) struct Entry<'a> {
     n: u64,
     /// Milliseconds since 1970.
     at: u64,
-    /// What it is: `began`, `said`, `call`, `refused`, `note`, `ended`.
+    /// What it is: `began`, `said`, `call`, `refused`, `hook`, `note`, `ended`.
     kind: &'static str,
     /// Whose call.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,36 +99,49 @@ pub(crate) struct Entry<'a> {
 
 /// What the journal says, a line each.
 fn entries(kept: &Kept, which: Which) -> Vec<Entry<'_>> {
-    let mut outcomes: BTreeMap<(&str, u64, &str), &OutcomeRecord> = BTreeMap::new();
+    // Turns are counted by process, and ids by turn.
+    let mut outcomes: BTreeMap<(u64, &str, u64, &str), &OutcomeRecord> = BTreeMap::new();
+    let mut started: BTreeSet<(u64, &str, u64, &str)> = BTreeSet::new();
+    let mut process = 0;
     for stamped in &kept.records {
-        if let Record::Outcome(outcome) = &stamped.record {
-            outcomes.insert((&outcome.agent, outcome.turn, &outcome.call), outcome);
+        match &stamped.record {
+            Record::Began(_) => process += 1,
+            Record::Outcome(outcome) => {
+                outcomes.insert((process, &outcome.agent, outcome.turn, &outcome.call), outcome);
+            }
+            Record::Intent(intent) => {
+                started.insert((process, &intent.agent, intent.turn, &intent.call));
+            }
+            _ => {}
         }
     }
-    let started: std::collections::BTreeSet<&str> = kept
-        .records
-        .iter()
-        .filter_map(|one| match &one.record {
-            Record::Intent(intent) => Some(intent.call.as_str()),
-            _ => None,
-        })
-        .collect();
+    let mut process = 0;
     let mut entries = Vec::new();
     for stamped in &kept.records {
         let bare = |kind, words: Option<String>| Entry::bare(stamped.n, stamped.at, kind, words);
+        process += u64::from(matches!(stamped.record, Record::Began(_)));
         let entry = match &stamped.record {
             Record::Intent(intent)
                 if which != Which::Denials && (which != Which::Changes || intent.changes) =>
             {
-                let outcome = outcomes.get(&(intent.agent.as_str(), intent.turn, intent.call.as_str()));
+                let outcome = outcomes.get(&(process, &*intent.agent, intent.turn, &*intent.call));
                 bare("call", None).called(intent, outcome.copied())
             }
             // A call that was cancelled while it ran has its outcome already.
             Record::Refused(refused)
                 if matches!(which, Which::All | Which::Calls | Which::Denials)
-                    && !started.contains(refused.call.as_str()) =>
+                    && !started.contains(&(process, &*refused.agent, refused.turn, &*refused.call)) =>
             {
                 bare("refused", None).refused(refused)
+            }
+            Record::Hook { agent, call, when, hook, outcome, .. } if which != Which::Changes => {
+                // Whoever asks for denials wants to know of those that hooks made, and they are refused calls.
+                if which == Which::Denials {
+                    continue;
+                }
+                let of = call.as_ref().map(|call| format!(" {call}")).unwrap_or_default();
+                let words = format!("hook `{hook}` {when}{of}: {outcome}");
+                Entry { agent: Some(agent), call: call.as_deref(), ..bare("hook", Some(words)) }
             }
             _ if which != Which::All => continue,
             Record::Began(began) => {
@@ -141,8 +153,12 @@ fn entries(kept: &Kept, which: Which) -> Vec<Entry<'_>> {
             Record::Task { id, words } => {
                 bare("note", Some(format!("{id} goes on in the background: {words}")))
             }
+            Record::TaskEnded { id } => bare("note", Some(format!("{id} has ended"))),
             Record::Worktree { path, .. } => bare("note", Some(format!("worktree {}", path.display()))),
-            Record::Tools { names, .. } => bare("note", Some(format!("{} tools are offered", names.len()))),
+            Record::Tools { names, hash } => {
+                let short = hash.get(..12).unwrap_or(hash);
+                bare("note", Some(format!("{} tools are offered ({short})", names.len())))
+            }
             Record::Ended { why } => bare("ended", Some(why.clone())),
             _ => continue,
         };

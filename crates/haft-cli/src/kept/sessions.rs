@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use haft_journal::{Kept, Record, Recovered, Session, Store};
+use haft_journal::{Head, Recovered, Session, Store};
 use serde::Serialize;
 
 use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
-use super::log;
+use super::{left, log};
 use crate::args::{Common, Form};
 use crate::output::{self, Reader, one_line};
 use crate::{Exit, Usage, given};
@@ -53,34 +53,34 @@ pub(crate) struct Row {
     bytes: u64,
 }
 
+/// One session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    row: Row,
+    /// What it left beside its journal, a line each: tasks that ended with its process, worktrees.
+    left: Vec<String>,
+}
+
 impl Row {
-    fn of(session: &Session, kept: &Kept) -> Row {
-        let recovered = Recovered::of(kept);
-        let calls = kept.records.iter().filter(|one| matches!(one.record, Record::Intent(_))).count();
+    fn of(session: &Session, head: Head) -> Row {
         let since = session.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Row {
             id: session.id.clone(),
-            title: recovered.title,
-            cwd: recovered.began.cwd.display().to_string(),
-            model: Some(recovered.last.model).filter(|model| !model.is_empty()),
-            state: match (session.is_running, recovered.is_ended) {
+            title: head.title,
+            cwd: head.began.cwd.display().to_string(),
+            model: Some(head.last.model).filter(|model| !model.is_empty()),
+            state: match (session.is_running, head.is_ended) {
                 (true, _) => "running",
                 (false, true) => "ended",
                 (false, false) => "cut off",
             },
-            calls,
+            calls: head.calls,
             changed: since.as_secs(),
             bytes: session.bytes,
         }
     }
-}
-
-/// Where a session works.
-pub(super) fn folder(kept: &Kept) -> Option<&Path> {
-    kept.records.iter().find_map(|stamped| match &stamped.record {
-        Record::Began(began) => Some(began.cwd.as_path()),
-        _ => None,
-    })
 }
 
 fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
@@ -88,13 +88,13 @@ fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
     let mut rows = Vec::new();
     for session in store.list() {
         // One that is gone meanwhile.
-        let Ok(kept) = store.read(&session.id) else { continue };
-        if !args.here || folder(&kept).is_some_and(|folder| folder == cwd) {
-            rows.push(Row::of(&session, &kept));
+        let Ok(head) = store.head(&session.id) else { continue };
+        if !args.here || head.began.cwd == cwd {
+            rows.push(Row::of(&session, head));
         }
     }
     let (text, reader) = match args.output {
-        Form::Json => (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole),
+        Form::Json => (output::json(&rows), Reader::Whole),
         Form::Text => (table(&rows), Reader::Sampler),
     };
     Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
@@ -125,9 +125,13 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let said = |error: haft_journal::StoreError| Usage(error.to_string());
     let session = store.find(&args.id).map_err(said)?;
     let kept = store.read(&session.id).map_err(said)?;
-    let row = Row::of(&session, &kept);
+    let row = Row::of(&session, store.head(&session.id).map_err(said)?);
+    let left = match row.state {
+        "running" => Vec::new(),
+        _ => left::of(&Recovered::of(&kept)),
+    };
     if args.output == Form::Json {
-        let text = serde_json::to_string(&row).expect("a row has text keys");
+        let text = output::json(&Shown { row, left });
         return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
     }
     let mut text =
@@ -141,6 +145,9 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let _ = writeln!(text, "kept in    {} ({} bytes)", session.folder.display(), row.bytes);
     if !kept.damage.is_empty() {
         let _ = writeln!(text, "damaged    {} lines can't be read", kept.damage.len());
+    }
+    for line in &left {
+        let _ = writeln!(text, "left       {}", one_line(line));
     }
     let _ = writeln!(text);
     text.push_str(&log::lines(&kept, log::Which::All));
@@ -161,7 +168,9 @@ fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
         }
     };
     for id in &ids {
+        let (recovered, _) = store.recover(id).map_err(said)?;
         store.remove(id).map_err(said)?;
+        left::clean(&recovered, common).iter().for_each(|line| output::say(&one_line(line)));
     }
     output::say(&match ids.len() {
         1 => "removed 1 session".to_owned(),

@@ -16,8 +16,9 @@ use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
 use super::hooks::Fired;
+use super::kept::Kept;
 use super::planned::Planned;
-use super::{Kept, Play, ended_by_hook, exit, notifying, pool, runtime};
+use super::play::{Play, ended_by_hook, exit, notifying, pool, runtime};
 use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::given::Given;
@@ -57,7 +58,7 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
 impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, others, kinds, options, prompt, kept, .. } = self;
+        let Play { session, model, others, kinds, options, prompt, mut kept, .. } = self;
         let Session { engine, policy, given, hooks, tasks, crons, workspace, confined, links, .. } = session;
         let planned = Planned::begin(crons);
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
@@ -79,7 +80,9 @@ impl Play {
             hooks: hooks.clone(),
             asker: asker.clone(),
             cwd: workspace.cwd().to_owned(),
+            keeping: kept.keeping(),
         });
+        kept.places(&engine);
         screen.show_views_of(&engine);
         // What can't be removed is tried again next time.
         let _ = engine.clean_results(session::RESULTS_KEPT);

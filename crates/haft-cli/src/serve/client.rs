@@ -56,7 +56,8 @@ pub(super) struct Client {
     changes: Changes,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
-    journal: Arc<Lazy>,
+    /// Written to its end when the client goes.
+    _journal: Arc<Lazy>,
 }
 
 /// The journal of a client, which begins with its first call.
@@ -114,7 +115,7 @@ impl Client {
             listed: Mutex::default(),
             changes: Changes::new(),
             passing: OnceLock::new(),
-            journal,
+            _journal: journal,
         };
         let registry = client.common.pool.as_ref().and_then(|pool| pool.registry());
         client.bring(&registry.unwrap_or_else(|| client.view.base.ground.registry().clone()));
@@ -198,7 +199,7 @@ impl Client {
         let turn = engine.turn();
         let handle = turn.handle();
         let call = ToolCall::new(running.id(), name, input);
-        let mut results = std::pin::pin!(turn.run([call.clone()]));
+        let mut results = std::pin::pin!(turn.run([call]));
         let mut results = tokio::select! {
             results = &mut results => results,
             cause = cancel.cancelled() => {
@@ -207,9 +208,7 @@ impl Client {
             }
         };
         hooks::report(&self.member.hooks);
-        let result = results.pop()?;
-        self.journal.refused(&call, &result);
-        Some(result)
+        results.pop()
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {

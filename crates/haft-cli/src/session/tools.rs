@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::results::Readers;
 use haft::{Registry, Snapshot};
-use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Skill, scripts};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
 
 #[cfg(feature = "browser")]
 use super::browser;
@@ -41,8 +41,10 @@ pub(super) fn core(
     common: &Common,
     lookup: Lookup<'_>,
     purpose: Purpose,
+    seen: &Seen,
 ) -> Result<Registry, Usage> {
     let tools = BuiltIns::new()
+        .seen(seen)
         .agent(Agent::new(Kinds::load(given, common).told()))
         .bash(bash(lookup, given)?)
         .reads_first(purpose != Purpose::Once)

@@ -12,6 +12,8 @@ mod hooks;
 mod interrupt;
 mod json;
 mod kept;
+mod kept_kills;
+mod kept_left;
 mod mcp;
 mod mcp_peers;
 mod mcp_screen;

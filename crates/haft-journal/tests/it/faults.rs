@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use haft_journal::{Began, Disk, Fault, Journal, Options, Record, Store, read};
+use haft_journal::{Began, Disk, Durability, Fault, Journal, Options, Record, Store, read};
 
 fn note(text: &str) -> Record {
     Record::note(text)
@@ -97,7 +97,12 @@ impl Disk for Faulty {
 }
 
 fn on(disk: &Faulty) -> Journal {
-    Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), Options::default()).unwrap()
+    with(disk, Durability::Batch)
+}
+
+fn with(disk: &Faulty, durability: Durability) -> Journal {
+    let options = Options { durability, ..Options::default() };
+    Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap()
 }
 
 fn kept(disk: &Faulty) -> haft_journal::Kept {
@@ -155,7 +160,7 @@ async fn nothing_is_missing_after_a_full_disk_has_room_again() {
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_trusted() {
     let disk = Faulty::default();
-    let journal = on(&disk);
+    let journal = with(&disk, Durability::Call);
     journal.settle().await.unwrap();
     disk.0.lock().unwrap().fail_sync = true;
     let first = journal.settle().await.unwrap_err();

@@ -5,3 +5,4 @@ mod clocks;
 mod faults;
 mod keeping;
 mod recovery;
+mod sweep;

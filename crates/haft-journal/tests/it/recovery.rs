@@ -49,8 +49,7 @@ async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
         .ports(|ports| ports.recorder = Some(recorder));
     journal.note(Record::Items { from: 0, items: vec![json!({"role": "user"})] }).unwrap();
     journal.note(Record::Reply { turn: 1, items: vec![json!({"role": "assistant"})] }).unwrap();
-    let results = engine.turn().run(calls.clone()).await;
-    journal.refused("main", calls.iter().zip(&results)).unwrap();
+    engine.turn().run(calls).await;
     drop(engine);
     drop(journal);
     store.read("a").unwrap()

@@ -151,3 +151,20 @@ async fn what_is_no_message_changes_nothing() {
         assert_eq!((&conversation, count.load(Ordering::Relaxed)), (&before, 0));
     }
 }
+
+/// Some servers give one id to several calls, or none: a session tells them apart by ids of its own, which stay in it.
+#[tokio::test]
+async fn ids_of_a_session_are_not_told_to_the_provider() {
+    let script = r#"{"turns": [
+        {"text": "First.", "tool_calls": [{"name": "count", "id": "same"}, {"name": "count", "id": "same"}]},
+        {"text": "Done."}]}"#;
+    for wire in WIRES {
+        let (engine, count) = counting();
+        let mut conversation = Conversation::new(wire);
+        let agent = Loop::new(engine, ScriptedModel::new(Script::parse(script).unwrap(), wire));
+        agent.run(&mut conversation, "go").await;
+        assert_eq!(count.load(Ordering::Relaxed), 2, "{wire:?}");
+        let text = serde_json::to_string(conversation.items()).unwrap();
+        assert!(!text.contains("same#") && text.matches("\"same\"").count() == 4, "{wire:?}: {text}");
+    }
+}

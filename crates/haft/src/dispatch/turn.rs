@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -21,9 +22,10 @@ use crate::effects::table::Facts;
 use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
+use crate::future::guarded;
 use crate::pipeline::execute::{execute, left_behind, not_run, timed_out, until_cancelled};
 use crate::pipeline::{self, Opened};
-use crate::ports::{NewTask, TaskId};
+use crate::ports::{NewTask, RefusedCall, TaskId};
 use crate::registry::{Entry, Offer, Snapshot};
 use crate::result::{ToolResult, within_budget};
 use crate::supervise::{Mark, Watched};
@@ -197,6 +199,8 @@ pub struct Detached {
 impl TurnShared {
     /// Steps 1 and 2 of the pipeline, and a place in the order.
     fn take(&self, call: ToolCall) -> usize {
+        // Only for who records what was refused.
+        let asked = self.engine.host.ports.recorder.is_some().then(|| call.input.clone());
         match pipeline::open(&self.engine, &self.snapshot, call) {
             Ok(opened) => {
                 let spec = opened.entry.tool().spec();
@@ -208,6 +212,9 @@ impl TurnShared {
             }
             // What can't be read is not safe, as the order of the calls has it.
             Err(result) => {
+                if let Some(input) = asked {
+                    self.note_refusal(&result, &input.into_value());
+                }
                 let footprint = Footprint { safe: false, touch: None };
                 self.board.push(Job::Refused(result), footprint, 0, None, Interrupt::Cancel)
             }
@@ -280,7 +287,7 @@ impl TurnShared {
         let with = |result: ToolResult, was_concurrent: bool| {
             if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
         };
-        if self.engine.host.events.is_none() {
+        if self.engine.host.events.is_none() && self.engine.host.ports.recorder.is_none() {
             return self.board.finish(call, result, with);
         }
         // Who waits for the results has seen all events of the turn by then.
@@ -290,8 +297,31 @@ impl TurnShared {
         Ok(self.board.give(call, result))
     }
 
+    /// Tells the recorder of a call that was not run.
+    fn note_refusal(&self, result: &ToolResult, input: &Value) {
+        let (host, parts) = (&self.engine.host, result.parts());
+        if let (Some(recorder), Err(error)) = (&host.ports.recorder, &parts.outcome)
+            && !error.kind().began()
+        {
+            let refusal = RefusedCall {
+                agent: &host.agent,
+                turn: self.number,
+                call_id: &parts.call_id,
+                tool: &parts.tool_name,
+                input,
+                kind: error.kind(),
+                why: error.message(),
+            };
+            let _ = guarded(|| recorder.refused(&refusal));
+        }
+    }
+
     fn tell_end(&self, call: usize, result: ToolResult) {
         let parts = result.parts();
+        // Those that could not be opened were told of when they came; what has run is recorded with its outcome.
+        if let (Some(_), Some(input), true) = (&parts.tool, &parts.input, parts.duration.is_zero()) {
+            self.note_refusal(&result, input);
+        }
         let call = CallRef { index: call, id: parts.call_id.clone(), tool: parts.tool_name.clone() };
         self.engine.host.tell(self.number, Some(&call), || What::Finished(result));
     }

@@ -394,6 +394,8 @@ async fn ask_hooks(shared: &Shared, opened: &Opened, cx: &Context, seen: &Seen, 
         let mut answer = match hook::run(known, |hook| hook.decide(&call, &asked)).await {
             Ok(answer) => answer,
             Err(error) => {
+                let name = hook::named(known, error.by.as_deref());
+                hook::note(cx, "permission", name, &format!("failed: {error}"));
                 let words = format!(
                     "{tool} was not run: permission hook `{}` failed ({error}); this is a fault of the hook, not a denial",
                     hook::named(known, error.by.as_deref())
@@ -403,6 +405,7 @@ async fn ask_hooks(shared: &Shared, opened: &Opened, cx: &Context, seen: &Seen, 
         };
         hook::messages(cx, std::mem::take(&mut answer.messages));
         let by = hook::named(known, answer.by.as_deref());
+        hook::note_before(cx, "permission", by, &answer, input);
         let denied = |words: &str| {
             let by =
                 answer.by.as_ref().map_or_else(|| "a permission hook".into(), |by| format!("hook `{by}`"));

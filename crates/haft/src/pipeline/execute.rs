@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
-use crate::context::Context;
+use crate::context::{Context, Moved};
 use crate::dispatch::background::Background;
 use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
@@ -141,7 +141,7 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
 }
 
 /// What the recorder is told of a call that is ready.
-fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context) -> Intent<'a> {
+fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context, moved: &'a Moved) -> Intent<'a> {
     Intent {
         agent: cx.agent_id(),
         turn: cx.turn(),
@@ -152,6 +152,7 @@ fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context) -> In
         side_effects: prepared.judgement.class != Class::ReadOnly,
         rerunnable: prepared.judgement.rerunnable,
         allowed_by: &prepared.allowed_by,
+        moved,
     }
 }
 
@@ -162,7 +163,8 @@ async fn recorded_after(
     cx: &Context,
     result: &ToolResult,
 ) -> Option<Result<Result<(), RecordError>, String>> {
-    let intent = intent(opened, opened.prepared.as_ref()?, cx);
+    let moved = cx.moved();
+    let intent = intent(opened, opened.prepared.as_ref()?, cx, &moved);
     let unclaimed = Unclaimed(Some(result));
     let noted = within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, result))).await;
     unclaimed.claim();
@@ -190,7 +192,8 @@ impl Drop for Unclaimed<'_> {
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.
 async fn record(recorder: &dyn Recorder, opened: &Opened, cx: &Context) -> Result<bool, ToolError> {
     let Some(prepared) = &opened.prepared else { return Ok(false) };
-    let intent = intent(opened, prepared, cx);
+    let moved = cx.moved();
+    let intent = intent(opened, prepared, cx, &moved);
     let failure = match within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.before(&intent))).await {
         Some(Ok(Ok(()))) => return Ok(true),
         Some(Ok(Err(error))) => error.to_string(),

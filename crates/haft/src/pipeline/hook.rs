@@ -10,9 +10,10 @@ use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};
 use crate::event::What;
-use crate::future::{BoxFuture, Guarded, within};
-use crate::hooks::{After, Decision, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
+use crate::future::{BoxFuture, Guarded, guarded, within};
+use crate::hooks::{After, Before, Decision, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
 use crate::limits;
+use crate::ports::HookOutcome;
 use crate::result::{Parts, ToolResult};
 
 /// What guards and hooks made of a call.
@@ -102,10 +103,12 @@ pub(super) async fn before(
             Ok(outcome) => outcome,
             Err(error) if hook.on_failure == OnFailure::Continue => {
                 let name = named(hook, error.by.as_deref());
+                note(cx, "before", name, &format!("failed, and the call goes on: {error}"));
                 tell(cx, || What::Warning(format!("hook `{name}` failed, and the call goes on: {error}")));
                 continue;
             }
             Err(error) => {
+                note(cx, "before", named(hook, error.by.as_deref()), &format!("failed: {error}"));
                 let words = format!(
                     "{tool} was not run: hook `{}` failed ({error}); this is a fault of the hook, not a denial",
                     named(hook, error.by.as_deref())
@@ -115,6 +118,7 @@ pub(super) async fn before(
         };
         messages(cx, std::mem::take(&mut outcome.messages));
         let name = named(hook, outcome.by.as_deref());
+        note_before(cx, "before", name, &outcome, &input);
         if let Some(reason) = outcome.stop {
             let words = format!("{tool} was not run: hook `{name}` ended the turn: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
@@ -142,6 +146,47 @@ pub(super) async fn before(
     // Kept only from the round that settles: hooks say it again for each version of the input.
     *notes = bounded(said);
     Hooked::Same(decision)
+}
+
+/// Tells the recorder, if there is one, what a hook did. One that did nothing isn't told of.
+pub(super) fn note(cx: &Context, when: &'static str, hook: &str, outcome: &str) {
+    if let Some(recorder) = cx.recorder() {
+        let (agent, turn, call_id) = (cx.agent_id(), cx.turn(), Some(cx.call_id()));
+        let _ = guarded(|| recorder.hooked(&HookOutcome { agent, turn, call_id, when, hook, outcome }));
+    }
+}
+
+/// The same of one that may decide.
+pub(super) fn note_before(cx: &Context, when: &'static str, hook: &str, done: &Before, input: &Value) {
+    if cx.recorder().is_none() {
+        return;
+    }
+    let mut words: Vec<String> = Vec::new();
+    words.extend(done.decision.as_ref().map(|decision| match decision {
+        Decision::Allow => "allowed".to_owned(),
+        Decision::Ask(reason) => format!("wants the user asked: {reason}"),
+        Decision::Deny(reason) => format!("denied: {reason}"),
+        Decision::Block(reason) => format!("blocked: {reason}"),
+    }));
+    if done.input.as_ref().is_some_and(|made| made != input) {
+        words.push("rewrote the input".to_owned());
+    }
+    words.extend((!done.context.is_empty()).then(|| "told the model something".to_owned()));
+    words.extend(done.stop.as_ref().map(|reason| format!("ended the turn: {reason}")));
+    if !words.is_empty() {
+        note(cx, when, hook, &words.join("; "));
+    }
+}
+
+/// The same of one that looks afterwards.
+fn note_after(cx: &Context, when: &'static str, hook: &str, done: &After) {
+    let mut words: Vec<String> = Vec::new();
+    words.extend(done.output.as_ref().map(|_| "replaced the output".to_owned()));
+    words.extend((!done.context.is_empty()).then(|| "told the model something".to_owned()));
+    words.extend(done.stop.as_ref().map(|reason| format!("ended the turn: {reason}")));
+    if !words.is_empty() {
+        note(cx, when, hook, &words.join("; "));
+    }
 }
 
 /// A call as hooks see it.
@@ -195,6 +240,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, done: 
         let seen = opened.seen(done);
         match run(hook, |hook| hook.after(&call, &seen)).await {
             Ok(after) => {
+                note_after(cx, "after", &hook.name, &after);
                 messages(cx, after.messages);
                 let room = limits::NOTES_MAX.saturating_sub(done.notes.len());
                 done.notes.extend(bounded(after.context).into_iter().take(room));
@@ -205,6 +251,7 @@ pub(super) async fn after(shared: &Shared, opened: &Opened, cx: &Context, done: 
             }
             Err(error) => {
                 let name = named(hook, error.by.as_deref());
+                note(cx, "after", name, &format!("failed: {error}"));
                 tell(cx, || What::Warning(format!("hook `{name}` failed after {tool}: {error}")));
             }
         }
@@ -224,6 +271,7 @@ pub(super) async fn denied(
         let call = call(opened, &opened.attempt.input, cx, cx.cancel(), None);
         match run(hook, |hook| hook.denied(&call, reason)).await {
             Ok(after) => {
+                note_after(cx, "denied", &hook.name, &after);
                 messages(cx, after.messages);
                 let room = limits::NOTES_MAX.saturating_sub(notes.len());
                 notes.extend(bounded(after.context).into_iter().take(room));
@@ -231,6 +279,7 @@ pub(super) async fn denied(
             }
             Err(error) => {
                 let name = named(hook, error.by.as_deref());
+                note(cx, "denied", name, &format!("failed: {error}"));
                 tell(cx, || What::Warning(format!("hook `{name}` failed after {tool} was denied: {error}")));
             }
         }
@@ -243,6 +292,12 @@ pub(crate) async fn batch(shared: &Shared, turn: u64, mut results: Vec<ToolResul
     let cancel = shared.cancel.child();
     let host = &shared.host;
     let (mut notes, mut stop) = (Vec::new(), None);
+    let note = |hook: &str, outcome: &str| {
+        if let Some(recorder) = &host.ports.recorder {
+            let (agent, call_id, when) = (&*host.agent, None, "batch");
+            let _ = guarded(|| recorder.hooked(&HookOutcome { agent, turn, call_id, when, hook, outcome }));
+        }
+    };
     for hook in &shared.hooks.batch {
         let batch = HookBatch {
             results: &results,
@@ -255,6 +310,11 @@ pub(crate) async fn batch(shared: &Shared, turn: u64, mut results: Vec<ToolResul
         };
         match run(hook, |hook| hook.after_batch(&batch)).await {
             Ok(After { context, stop: stops, messages, .. }) => {
+                match (&stops, context.is_empty()) {
+                    (Some(reason), _) => note(&hook.name, &format!("ended the turn: {reason}")),
+                    (None, false) => note(&hook.name, "told the model something"),
+                    (None, true) => {}
+                }
                 for message in bounded(messages) {
                     host.tell(turn, None, || What::Message(message));
                 }
@@ -263,6 +323,7 @@ pub(crate) async fn batch(shared: &Shared, turn: u64, mut results: Vec<ToolResul
             }
             Err(error) => {
                 let name = named(hook, error.by.as_deref());
+                note(name, &format!("failed: {error}"));
                 host.tell(turn, None, || {
                     What::Warning(format!("hook `{name}` failed after the calls of a message: {error}"))
                 });

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::context::Moved;
 use crate::effects::resolved::Resolved;
+use crate::error::ErrorKind;
 use crate::future::BoxFuture;
 use crate::result::ToolResult;
 
@@ -24,6 +26,56 @@ pub trait Recorder: Send + Sync + 'static {
         intent: &'a Intent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>>;
+
+    /// Notes a call that is not run, and why: a rule, the user, a hook, an input that doesn't fit. Told once, in the course
+    /// of the turn; must not block. By default nothing is noted.
+    fn refused(&self, refusal: &RefusedCall<'_>) {
+        let _ = refusal;
+    }
+
+    /// Notes what a hook made of a call. Only of hooks that did something or failed; must not block. By default nothing is
+    /// noted.
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        let _ = hooked;
+    }
+}
+
+/// A call that is not run.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct RefusedCall<'a> {
+    /// The agent that calls.
+    pub agent: &'a str,
+    /// The turn.
+    pub turn: u64,
+    /// The call's id.
+    pub call_id: &'a str,
+    /// The tool, as the call named it if there is none of that name.
+    pub tool: &'a str,
+    /// The input, as far as it could be read.
+    pub input: &'a Value,
+    /// The kind of the error.
+    pub kind: ErrorKind,
+    /// Its words: they name the rule, the hook or the answer.
+    pub why: &'a str,
+}
+
+/// What a hook made of a call.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct HookOutcome<'a> {
+    /// The agent whose call it is.
+    pub agent: &'a str,
+    /// The turn.
+    pub turn: u64,
+    /// The call's id; none after all calls of a message.
+    pub call_id: Option<&'a str>,
+    /// When it ran: `before`, `permission`, `after`, `denied` or `batch`.
+    pub when: &'static str,
+    /// The hook.
+    pub hook: &'a str,
+    /// What came of it, in words.
+    pub outcome: &'a str,
 }
 
 /// A call that is about to run.
@@ -48,6 +100,21 @@ pub struct Intent<'a> {
     pub rerunnable: bool,
     /// Who allowed it.
     pub allowed_by: &'a str,
+    /// Where the agent has moved to: before the call, or after it.
+    pub moved: &'a Moved,
+}
+
+impl<'a> HookOutcome<'a> {
+    /// What a hook did that was about no single call.
+    pub fn new(
+        agent: &'a str,
+        turn: u64,
+        when: &'static str,
+        hook: &'a str,
+        outcome: &'a str,
+    ) -> HookOutcome<'a> {
+        HookOutcome { agent, turn, call_id: None, when, hook, outcome }
+    }
 }
 
 /// A record that could not be made.

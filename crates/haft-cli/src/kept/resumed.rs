@@ -1,0 +1,204 @@
+//! A session that goes on: what an earlier process left of it, for the model and for the person.
+
+use std::path::Path;
+
+use haft::{Output, ToolError, ToolResult};
+use haft_journal::{CallState, Mark, Recovered, Store};
+use haft_provider::run::CutOff;
+use haft_provider::{Conversation, Wire};
+use serde_json::Value;
+
+use super::{left, shown};
+use crate::{Usage, output};
+
+/// What an earlier process left of a session.
+pub(crate) struct Resumed {
+    pub(crate) id: String,
+    pub(crate) recovered: Recovered,
+    /// From where it goes on.
+    pub(crate) mark: Mark,
+    /// Whether the model had something to answer, when the conversation was taken.
+    waits: bool,
+}
+
+impl Resumed {
+    /// Finds the session: this one, or the last one of this folder.
+    pub(crate) fn find(state: Option<&Path>, id: Option<&str>, cwd: &Path) -> Result<Resumed, Usage> {
+        let state = state.ok_or_else(|| {
+            Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
+        })?;
+        let store = Store::at(state);
+        let said = |error: haft_journal::StoreError| Usage(error.to_string());
+        if let Some(id) = id {
+            let session = store.find(id).map_err(said)?;
+            let (recovered, mark) = store.recover(&session.id).map_err(said)?;
+            return Resumed::new(session.id, recovered, mark).in_folder(cwd);
+        }
+        for session in store.list() {
+            let is_here = store.began(&session.id).is_ok_and(|began| began.is_some_and(|one| one.cwd == cwd));
+            if session.is_running || !is_here {
+                continue;
+            }
+            // One that is gone meanwhile.
+            let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
+            if !recovered.items.is_empty() {
+                return Ok(Resumed::new(session.id, recovered, mark));
+            }
+        }
+        Err(Usage(format!(
+            "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
+            cwd.display()
+        )))
+    }
+
+    fn new(id: String, recovered: Recovered, mark: Mark) -> Resumed {
+        if recovered.is_damaged {
+            output::warning(&format!(
+                "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
+            ));
+        }
+        Resumed { id, recovered, mark, waits: false }
+    }
+
+    /// A session goes on where it was: its calls name paths that begin there.
+    fn in_folder(self, cwd: &Path) -> Result<Resumed, Usage> {
+        let was = &self.recovered.began.cwd;
+        if was == cwd {
+            return Ok(self);
+        }
+        Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
+    }
+
+    /// That the conversation can go on in this wire.
+    pub(crate) fn fits(&self, wire: Wire) -> Result<(), Usage> {
+        let was = &self.recovered.last.wire;
+        if *was != wire.name() {
+            return Err(Usage(format!(
+                "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
+                self.id,
+                wire.name()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The conversation as it was; taken from here, since it may be long.
+    pub(crate) fn conversation(&mut self, wire: Wire) -> Result<Conversation, Usage> {
+        self.fits(wire)?;
+        self.waits = self.awaits();
+        Ok(Conversation::from_items(wire, std::mem::take(&mut self.recovered.items)))
+    }
+
+    /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits || self.awaits()
+    }
+
+    fn awaits(&self) -> bool {
+        let last = self.recovered.items.last();
+        let is_users = last.is_some_and(|last| match last["role"].as_str() {
+            Some(role) => matches!(role, "user" | "tool"),
+            // OpenAI's results have no role.
+            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
+        });
+        self.recovered.reply.is_some() || is_users
+    }
+
+    /// The message whose calls were not all answered, with what is known of them.
+    pub(crate) fn cut_off(&self, wire: Wire) -> Option<CutOff> {
+        let items = self.recovered.reply.clone()?;
+        let result = |(id, state): (&String, &CallState)| match state {
+            CallState::Finished { tool, error, blocks } => {
+                let content: Vec<haft::Content> =
+                    blocks.iter().cloned().map(haft_journal::Block::into_content).collect();
+                let outcome = match error {
+                    None => Ok(Output::new(content)),
+                    Some(_) => Err(ToolError::new(text(&content))),
+                };
+                Some(ToolResult::kept(id.as_str(), tool.as_str(), outcome))
+            }
+            CallState::Unknown(started) => {
+                let error = ToolError::new(started.to_string());
+                Some(ToolResult::kept(id.as_str(), started.tool.as_str(), Err(error)))
+            }
+            _ => None,
+        };
+        let mut results: Vec<ToolResult> = self.recovered.calls.iter().filter_map(result).collect();
+        if self.recovered.is_damaged {
+            // What isn't in a damaged journal may have run.
+            let text = match wire {
+                Wire::OpenAi => Value::from(items.clone()).to_string(),
+                _ => items.first().map(ToString::to_string).unwrap_or_default(),
+            };
+            let calls =
+                haft_provider::decode(&text, Some(wire)).map(|message| message.calls()).unwrap_or_default();
+            for call in calls {
+                if !self.recovered.calls.contains_key(&*call.id) {
+                    let error = ToolError::new(format!(
+                        "whether {} ran is unknown: the journal of the session is damaged. It was not run again. Look at what \
+                         is there before you repeat it.",
+                        call.name
+                    ));
+                    results.push(ToolResult::kept(call.id.clone(), call.name.clone(), Err(error)));
+                }
+            }
+        }
+        Some(CutOff { items, results })
+    }
+
+    /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
+    pub(crate) fn told(&self, not_there: Option<&str>) -> Option<String> {
+        let stray = self.recovered.stray.iter().map(ToString::to_string);
+        let tasks = self.recovered.tasks.iter().map(|(id, words)| {
+            format!("{id} ran in the background and ended with the old process: {words}. It was not started again.")
+        });
+        let lines: Vec<String> = stray.chain(tasks).chain(not_there.map(str::to_owned)).collect();
+        if lines.is_empty() {
+            return None;
+        }
+        let list: String = lines.iter().map(|line| format!("\n- {line}")).collect();
+        Some(format!("This session was cut off and goes on in a new process.{list}"))
+    }
+
+    /// Says to the user what is known and what isn't; on a screen also what was said last.
+    pub(crate) fn show(&self, on_screen: bool) {
+        if on_screen {
+            shown::past(&self.recovered.items).iter().for_each(|line| output::say(line));
+        }
+        let unknown = self.recovered.calls.values().filter_map(|state| match state {
+            CallState::Unknown(started) => Some(started),
+            _ => None,
+        });
+        let stray = self.recovered.stray.iter().filter(|started| started.ended.is_none());
+        for started in unknown.chain(stray) {
+            let files = started.files.iter().map(|(path, touched)| format!("; {} {touched}", path.display()));
+            output::warning(&output::one_line(&format!(
+                "{} was started when the session was cut off, and its outcome is unknown{}",
+                started.tool,
+                files.collect::<String>()
+            )));
+        }
+        left::of(&self.recovered).iter().for_each(|line| output::say(&output::one_line(line)));
+    }
+
+    /// Brings the agent to where it was; what can't be is said, and told to the model.
+    pub(crate) fn place(&self, engine: &haft::Engine) -> Option<String> {
+        let moved = &self.recovered.moved;
+        let why = engine.move_to(moved).err()?;
+        let from = moved.scope.as_ref().or(moved.cwd.as_ref()).map(|path| path.display().to_string());
+        let words = format!(
+            "You were in `{}`, and that is not possible any more ({why}): you are in the checkout now.",
+            from.unwrap_or_default()
+        );
+        output::warning(&output::one_line(&format!("the session goes on in its first folder: {why}")));
+        Some(words)
+    }
+}
+
+fn text(content: &[haft::Content]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        haft::Content::Text(text) => Some(text.as_ref()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

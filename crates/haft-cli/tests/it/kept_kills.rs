@@ -1,0 +1,361 @@
+//! Sessions that are killed: at moments by chance and at every state of the journal, over all wires, and several at once.
+//!
+//! Whatever happens, a session that goes on ends with one result for each call, in order, and nothing ran twice.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::room::{PATH, Room};
+use crate::run_http::Served;
+
+const WIRES: [&str; 4] = ["anthropic", "openai", "openai-chat", "gemini"];
+/// Calls that leave a trace, in three messages; `r` only look.
+const SCRIPT: &str = r#"{"turns": [
+    {"text": "one", "tool_calls": [
+        {"name": "Read", "input": {"file_path": "notes.txt"}},
+        {"name": "Bash", "input": {"command": "echo c1 >> ran.txt"}},
+        {"name": "Bash", "input": {"command": "echo c2 >> ran.txt"}}]},
+    {"text": "two", "tool_calls": [
+        {"name": "Bash", "input": {"command": "echo c3 >> ran.txt"}},
+        {"name": "Read", "input": {"file_path": "src/main.rs"}},
+        {"name": "Bash", "input": {"command": "echo c4 >> ran.txt; exit 3"}}]},
+    {"text": "three", "tool_calls": [{"name": "Bash", "input": {"command": "echo c5 >> ran.txt"}}]},
+    {"text": "finished"},
+    {"text": "finished again"}]}"#;
+const TRACES: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
+
+fn room() -> Room {
+    let room = Room::new();
+    room.write("script.json", SCRIPT);
+    room
+}
+
+/// A run by this wire; without one from the script itself.
+fn run(room: &Room, wire: Option<(&str, &Served)>, more: &[&str]) -> Command {
+    let mut args = vec!["run", "--permission-mode", "bypassPermissions", "--output", "stream-json"];
+    let url = wire.map(|(wire, served)| served.base_url(wire));
+    match (&wire, &url) {
+        (Some((wire, _)), Some(url)) => {
+            args.extend(["--provider", wire, "--base-url", url, "--model", "m"]);
+        }
+        _ => args.extend(["--script", "../script.json"]),
+    }
+    args.extend(more);
+    let mut command = room.haft(args);
+    command.env(PATH, std::env::var_os(PATH).unwrap());
+    for key in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
+        command.env(key, "no-real-key");
+    }
+    command
+}
+
+fn journals(room: &Room) -> Vec<PathBuf> {
+    let folder = room.path("home/.local/state/haft/sessions");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().join("journal.log")).filter(|path| path.is_file()).collect()
+}
+
+/// The conversation in a journal; every whole line of it is as it was written.
+fn items(journal: &Path) -> Vec<Value> {
+    let mut items: Vec<Value> = Vec::new();
+    let bytes = std::fs::read(journal).unwrap();
+    for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        let record: Value = serde_json::from_slice(&line[9..]).unwrap();
+        if record["is"] == "items" {
+            items.truncate(usize::try_from(record["from"].as_u64().unwrap()).unwrap());
+            items.extend(record["items"].as_array().unwrap().iter().cloned());
+        }
+    }
+    items
+}
+
+/// The calls and the results of a conversation in any wire: ids with what was asked and answered.
+fn pairs(items: &[Value]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    let (mut calls, mut results) = (Vec::new(), Vec::new());
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for item in items {
+        match item["type"].as_str() {
+            Some("function_call") => calls.push((text(&item["call_id"]), text(&item["arguments"]))),
+            Some("function_call_output") => results.push((text(&item["call_id"]), text(&item["output"]))),
+            _ => {}
+        }
+        for call in item["tool_calls"].as_array().into_iter().flatten() {
+            calls.push((text(&call["id"]), text(&call["function"]["arguments"])));
+        }
+        if item["role"] == "tool" {
+            results.push((text(&item["tool_call_id"]), text(&item["content"])));
+        }
+        for block in [&item["content"], &item["parts"]].into_iter().filter_map(Value::as_array).flatten() {
+            if block["type"] == "tool_use" {
+                calls.push((text(&block["id"]), text(&block["input"])));
+            } else if block["type"] == "tool_result" {
+                results.push((text(&block["tool_use_id"]), text(&block["content"])));
+            } else if let Some(call) = block.get("functionCall") {
+                calls.push((text(&call["id"]), text(&call["args"])));
+            } else if let Some(result) = block.get("functionResponse") {
+                results.push((text(&result["id"]), text(&result["response"])));
+            }
+        }
+    }
+    (calls, results)
+}
+
+/// What was found of a session that came to its end; panics where something was lost or done twice.
+fn judged(room: &Room, journal: &Path, named: &str) -> usize {
+    let (calls, results) = pairs(&items(journal));
+    let ids = |pairs: &[(String, String)]| pairs.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&calls), ids(&results), "{named}: a result for each call, in order");
+    let text = std::fs::read_to_string(room.path("work/ran.txt")).unwrap_or_default();
+    let mut ran: BTreeMap<&str, usize> = BTreeMap::new();
+    text.lines().for_each(|line| *ran.entry(line).or_default() += 1);
+    let mut unknown = 0;
+    for trace in TRACES {
+        let times = ran.get(trace).copied().unwrap_or(0);
+        assert!(times <= 1, "{named}: {trace} ran {times} times");
+        let at = calls.iter().position(|(_, asked)| asked.contains(&format!("echo {trace} ")));
+        let at = at.unwrap_or_else(|| panic!("{named}: {trace} was never asked for: {calls:?}"));
+        match results[at].1.contains("outcome is unknown") {
+            true => unknown += 1,
+            false => assert_eq!(times, 1, "{named}: {trace}: {}", results[at].1),
+        }
+    }
+    unknown
+}
+
+/// Numbers by chance, always the same ones.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Runs until it is killed after so many lines and so long; whether it was still there.
+fn killed(mut command: Command, lines: u64, then: Duration) -> bool {
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let mut ended = (0..lines).any(|_| receiver.recv().is_err());
+    // As long as this, or until it ends.
+    let until = std::time::Instant::now() + then;
+    while !ended {
+        match receiver.recv_timeout(until.saturating_duration_since(std::time::Instant::now())) {
+            Ok(_) => {}
+            Err(mpsc::RecvTimeoutError::Timeout) => break,
+            Err(mpsc::RecvTimeoutError::Disconnected) => ended = true,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    reader.join().unwrap();
+    !ended
+}
+
+/// Kills a session one to three times and lets it come to its end; how often it was killed, and unknown outcomes.
+fn trial(wire: Option<(&str, &Served)>, seed: u64) -> (usize, usize) {
+    let room = room();
+    let named = format!("{:?}, seed {seed}", wire.map(|(wire, _)| wire));
+    let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1);
+    let mut kills = 0;
+    for _ in 0..=chance.below(3) {
+        // One that has nothing to go on with yet is begun again.
+        let begun = journals(&room).iter().any(|journal| !items(journal).is_empty());
+        let words = if begun { "--continue" } else { "go" };
+        let (lines, then) = (chance.below(30), Duration::from_micros(chance.below(60_000)));
+        kills += usize::from(killed(run(&room, wire, &[words]), lines, then));
+    }
+    let begun: Vec<PathBuf> =
+        journals(&room).into_iter().filter(|journal| !items(journal).is_empty()).collect();
+    assert!(begun.len() <= 1, "{named}: {begun:?}");
+    let words = if begun.is_empty() { "go" } else { "--continue" };
+    let ran = room.run(run(&room, wire, &[words]), "");
+    // 2: it had come to its end before.
+    assert!(matches!(ran.code, Some(0 | 2)), "{named}: {ran:?}");
+    let journal = journals(&room).into_iter().find(|journal| !items(journal).is_empty()).unwrap();
+    (kills, judged(&room, &journal, &named))
+}
+
+/// Trials over all wires, some at once.
+fn trials(count: u64) -> (usize, usize) {
+    let workers = 4;
+    let done: Vec<(usize, usize)> = std::thread::scope(|scope| {
+        let working: Vec<_> = (0..workers)
+            .map(|worker| {
+                scope.spawn(move || {
+                    let wire = WIRES[usize::try_from(worker).unwrap()];
+                    let served = Served::start(&room());
+                    let mut sum = (0, 0);
+                    for seed in (0..count).filter(|seed| seed % workers == worker) {
+                        let (kills, unknown) = trial(Some((wire, &served)), seed);
+                        sum = (sum.0 + kills, sum.1 + unknown);
+                    }
+                    sum
+                })
+            })
+            .collect();
+        working.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    done.into_iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+#[test]
+fn sessions_killed_by_chance_go_on_in_every_wire() {
+    let (kills, _) = trials(24);
+    assert!(kills >= 8, "only {kills} were killed while they ran");
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_that_killed_sessions_go_on() {
+    let (trials, kills, unknown) = {
+        let (mut trials_done, mut sum) = (0, (0, 0));
+        while sum.0 < 1_000 {
+            let (kills, unknown) = trials(200 + trials_done % 7);
+            trials_done += 200;
+            sum = (sum.0 + kills, sum.1 + unknown);
+        }
+        (trials_done, sum.0, sum.1)
+    };
+    println!(
+        "proof: {trials} sessions over four wires, killed {kills} times at moments by chance, came to their end"
+    );
+    println!(
+        "proof: no call ran twice, each had one result; of {unknown} the outcome was unknown and said to be"
+    );
+}
+
+fn has_strace() -> bool {
+    Command::new("strace")
+        .args(["-qq", "-e", "trace=none", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// A session with one turn behind it goes on while something happens to its journal; whether it happened.
+fn injected(inject: &str) -> (bool, usize) {
+    let room = Room::new();
+    room.write("script.json", &SCRIPT.replacen("[\n", "[{\"text\": \"hello\"},\n", 1));
+    assert_eq!(room.run(run(&room, None, &["hello"]), "").code, Some(0));
+    let journal = journals(&room).pop().unwrap();
+    let id = journal.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let plain = run(&room, None, &["--resume", &id, "go"]);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(room.path("trace")).arg("-P").arg(&journal);
+    command.args(["-e", "trace=write,fdatasync,ftruncate", "-e", &format!("inject={inject}")]);
+    command.arg(plain.get_program()).args(plain.get_args()).current_dir(room.path("work"));
+    command.env_clear();
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let first = room.run(command, "");
+    let trace = std::fs::read_to_string(room.path("trace")).unwrap_or_default();
+    let hit = trace.contains("INJECTED") || trace.contains("killed by");
+    let words: &[&str] = if first.code == Some(0) { &["--resume", &id, "more"] } else { &["--resume", &id] };
+    let second = room.run(run(&room, None, words), "");
+    assert!(!(first.stderr.clone() + &second.stderr).contains("panicked"), "{inject}: {first:?} {second:?}");
+    let (calls, results) = pairs(&items(&journal));
+    let ids = |pairs: &[(String, String)]| pairs.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&calls), ids(&results), "{inject}: a result for each call, in order");
+    let text = std::fs::read_to_string(room.path("work/ran.txt")).unwrap_or_default();
+    for trace in TRACES {
+        assert!(text.lines().filter(|line| *line == trace).count() <= 1, "{inject}: {trace} ran twice");
+    }
+    let unknown = results.iter().filter(|(_, text)| text.contains("outcome is unknown")).count();
+    (hit, unknown)
+}
+
+/// All of these, until one isn't reached any more; how many were.
+fn swept(what: impl Fn(usize) -> String, step: usize) -> (usize, usize) {
+    let (mut count, mut unknown) = (0, 0);
+    for at in (1..500).step_by(step) {
+        let (hit, more) = injected(&what(at));
+        if !hit {
+            break;
+        }
+        (count, unknown) = (count + 1, unknown + more);
+    }
+    (count, unknown)
+}
+
+#[test]
+fn states_of_the_journal_are_survived() {
+    if !has_strace() {
+        eprintln!("skipped: there is no strace that may trace");
+        return;
+    }
+    let kills = swept(|at| format!("write:signal=KILL:when={at}"), 5).0;
+    let fails = swept(|at| format!("write:error=ENOSPC:when={at}"), 7).0;
+    assert!(kills >= 2 && fails >= 2, "{kills} kills, {fails} failures");
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_that_every_state_of_the_journal_is_survived() {
+    if !has_strace() {
+        println!("proof: not made here: there is no strace that may trace");
+        return;
+    }
+    for (name, what) in [
+        ("kill -9 at each write", "write:signal=KILL:when="),
+        ("kill -9 at each fdatasync", "fdatasync:signal=KILL:when="),
+        ("ENOSPC at each write", "write:error=ENOSPC:when="),
+        ("EIO at each write", "write:error=EIO:when="),
+        ("EIO at each fdatasync", "fdatasync:error=EIO:when="),
+        ("twenty bytes of each write", "write:retval=20:when="),
+    ] {
+        let (count, unknown) = swept(|at| format!("{what}{at}"), 1);
+        assert!(count >= 3, "{name}: {count}");
+        println!(
+            "proof: {name} of the journal: {count} times, every call has one result and none ran twice; {unknown} outcomes unknown"
+        );
+    }
+    let (count, _) = swept(|at| format!("write:error=ENOSPC:when={at}+"), 1);
+    println!("proof: ENOSPC from each write of the journal on: {count} times, the same");
+}
+
+#[test]
+fn several_processes_share_a_workspace_and_a_state_folder() {
+    let room = room();
+    let most = 6;
+    let runs: Vec<_> = (0..most).map(|_| run(&room, None, &["go"]).spawn().unwrap()).collect();
+    for child in runs {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let journals = journals(&room);
+    assert_eq!(journals.len(), most);
+    for journal in &journals {
+        let (calls, results) = pairs(&items(journal));
+        assert_eq!((calls.len(), results.len()), (7, 7), "{}", journal.display());
+    }
+    let text = std::fs::read_to_string(room.path("work/ran.txt")).unwrap();
+    for trace in TRACES {
+        assert_eq!(text.lines().filter(|line| *line == trace).count(), most, "{trace}");
+    }
+    // Of several who go on with one session, one does.
+    let id = journals[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let runs: Vec<_> =
+        (0..4).map(|_| run(&room, None, &["--resume", &id, "more"]).spawn().unwrap()).collect();
+    let codes: Vec<Option<i32>> =
+        runs.into_iter().map(|child| child.wait_with_output().unwrap().status.code()).collect();
+    assert!(codes.iter().filter(|code| **code == Some(0)).count() >= 1, "{codes:?}");
+    let said = items(&journals[0]).iter().filter(|item| item.to_string().contains("more")).count();
+    let done = codes.iter().filter(|code| **code == Some(0)).count();
+    assert!(said <= done.max(1), "{said} said, {codes:?}");
+    let (calls, results) = pairs(&items(&journals[0]));
+    assert_eq!(calls.len(), results.len());
+}

@@ -1,0 +1,158 @@
+//! Records as JSON, made from what the core has without a copy in between.
+//!
+//! What is made here has no first brace: number and time go before it when it is written. The kind comes first, so that a
+//! reader can pass over a line by its beginning. Whatever is hashed is made JSON once, and hashed where it stands.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use haft::ports::Intent;
+use haft::{Content, Moved, ToolResult};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::disk::sha256;
+use crate::limits::TEXT_BYTES_MAX;
+use crate::record::{Before, Record, word};
+
+/// A record.
+pub(crate) fn record(record: &Record) -> Vec<u8> {
+    let mut json = serde_json::to_vec(record).expect("records have text keys");
+    json.remove(0);
+    json
+}
+
+/// What the conversation has from a place on.
+pub(crate) fn items(from: usize, items: &[Value]) -> Vec<u8> {
+    let mut json = begin("items");
+    field(&mut json, "from", &from);
+    field(&mut json, "items", items);
+    json.push(b'}');
+    json
+}
+
+/// A call that is about to run, without its end: [`files`] follows.
+pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
+    let mut json = begin("intent");
+    field(&mut json, "agent", intent.agent);
+    field(&mut json, "turn", &intent.turn);
+    field(&mut json, "call", intent.call_id);
+    field(&mut json, "tool", intent.tool);
+    let input = field(&mut json, "input", intent.input);
+    let digest = sha256(&json[input..]);
+    field(&mut json, "digest", &digest);
+    field(&mut json, "effects", &intent.effects.declared.to_string());
+    field(&mut json, "changes", &intent.side_effects);
+    field(&mut json, "again", &intent.rerunnable);
+    field(&mut json, "by", intent.allowed_by);
+    moved(&mut json, intent.moved);
+    json
+}
+
+/// How what an intent may change looked before, and the end of it.
+pub(crate) fn files(json: &mut Vec<u8>, files: &[Before]) {
+    if !files.is_empty() {
+        field(json, "files", files);
+    }
+    json.push(b'}');
+}
+
+/// What came of a call.
+pub(crate) struct Ended {
+    pub(crate) agent: String,
+    pub(crate) turn: u64,
+    /// Whether the result is kept, and not only its digest.
+    pub(crate) with_result: bool,
+    pub(crate) moved: Moved,
+    pub(crate) result: ToolResult,
+}
+
+/// The outcome of a call.
+pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
+    let result = &ended.result;
+    let mut json = begin("outcome");
+    field(&mut json, "agent", &ended.agent);
+    field(&mut json, "turn", &ended.turn);
+    field(&mut json, "call", result.call_id());
+    field(&mut json, "tool", result.tool_name());
+    if let Some(kind) = result.error_kind() {
+        field(&mut json, "error", &word(kind));
+    }
+    let (before, content) = (json.len(), result.for_model());
+    let blocks: Vec<Seen<'_>> = content.iter().map(Seen::of).collect();
+    let at = field(&mut json, "result", &blocks);
+    let digest = sha256(&json[at..]);
+    if !ended.with_result {
+        json.truncate(before);
+    }
+    field(&mut json, "digest", &digest);
+    field(&mut json, "micros", &u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX));
+    if result.was_concurrent() {
+        field(&mut json, "beside", &true);
+    }
+    if let Some(path) = result.offloaded_to() {
+        field(&mut json, "kept", path);
+    }
+    moved(&mut json, &ended.moved);
+    json.push(b'}');
+    json
+}
+
+fn begin(kind: &str) -> Vec<u8> {
+    let mut json = Vec::with_capacity(512);
+    write!(json, "\"is\":\"{kind}\"").expect("memory takes it");
+    json
+}
+
+/// Appends a field; its value begins where this says.
+fn field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T) -> usize {
+    write!(json, ",\"{name}\":").expect("memory takes it");
+    let at = json.len();
+    if serde_json::to_writer(&mut *json, value).is_err() {
+        // A path that is no text, for example.
+        json.truncate(at);
+        json.extend_from_slice(b"null");
+    }
+    at
+}
+
+fn moved(json: &mut Vec<u8>, moved: &Moved) {
+    if !moved.is_nowhere() {
+        field(json, "moved", moved);
+    }
+}
+
+/// A block of a result as [`Block`](crate::Block) reads it, of what is there.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Seen<'a> {
+    Text(Cow<'a, str>),
+    Image(&'a str, String),
+    Document(&'a str, String),
+    Json(&'a Value),
+    Link(&'a str, &'a str),
+}
+
+impl Seen<'_> {
+    fn of(content: &Content) -> Seen<'_> {
+        match content {
+            Content::Text(text) => Seen::Text(cut(text)),
+            Content::Image(blob) => Seen::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            Content::Document(blob) => Seen::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            Content::Structured(value) => Seen::Json(value),
+            Content::Link(link) => Seen::Link(&link.uri, &link.name),
+            other => Seen::Text(Cow::Owned(format!("{other:?}"))),
+        }
+    }
+}
+
+/// A text within its bound.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    Cow::Owned(format!("{}\n[… {} bytes more were not recorded]", &text[..end], text.len() - end))
+}

@@ -1,0 +1,230 @@
+//! Every write and every sync of a journal fails once, and from then on: a real engine runs a turn over it each time.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use haft::ports::Recorder as _;
+use haft::{Effects, Engine, NoInput, Registry, ToolCall, ToolResult, tool};
+use haft_journal::{Disk, Durability, Journal, Options, Record, Recovered, read};
+use serde_json::{Value, json};
+
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Append,
+    Sync,
+}
+
+/// A disk in memory on which one step fails, or all from that one on.
+#[derive(Clone)]
+struct Faulty(Arc<Mutex<Book>>);
+
+struct Book {
+    bytes: Vec<u8>,
+    appends: usize,
+    syncs: usize,
+    failing: Option<(Step, usize)>,
+    for_good: bool,
+    error: i32,
+    failed: usize,
+}
+
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+impl Faulty {
+    fn new(failing: Option<(Step, usize)>, for_good: bool, error: i32) -> Faulty {
+        let book = Book { bytes: Vec::new(), appends: 0, syncs: 0, failing, for_good, error, failed: 0 };
+        Faulty(Arc::new(Mutex::new(book)))
+    }
+}
+
+impl Book {
+    fn step(&mut self, step: Step) -> io::Result<()> {
+        let count = match step {
+            Step::Append => &mut self.appends,
+            Step::Sync => &mut self.syncs,
+        };
+        *count += 1;
+        let fails = self
+            .failing
+            .is_some_and(|(failing, at)| failing == step && (*count == at || (self.for_good && *count > at)));
+        self.failed += usize::from(fails);
+        if fails { Err(io::Error::from_raw_os_error(self.error)) } else { Ok(()) }
+    }
+}
+
+impl Disk for Faulty {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut book = self.0.lock().unwrap();
+        let done = book.step(Step::Append);
+        let part = if done.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+        book.bytes.extend_from_slice(part);
+        done
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap().step(Step::Sync)
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.0.lock().unwrap().bytes.truncate(usize::try_from(length).unwrap());
+        Ok(())
+    }
+}
+
+/// The calls of a turn: looks and changes in turns.
+const CALLS: [(&str, &str); 5] =
+    [("1", "look"), ("2", "change"), ("3", "look"), ("4", "change"), ("5", "change")];
+
+/// Runs a turn over this disk; what really happened, and the results.
+async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolResult>) {
+    let options = Options { durability, ..Options::default() };
+    let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
+    let happened: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (looked, changed) = (happened.clone(), happened.clone());
+    let look = tool("look", "Looks.", move |_: NoInput, cx| {
+        looked.lock().unwrap().push(cx.call_id().to_owned());
+        async { Ok("seen") }
+    });
+    let change = tool("change", "Changes.", move |_: NoInput, cx| {
+        changed.lock().unwrap().push(cx.call_id().to_owned());
+        async { Ok("changed") }
+    });
+    let registry = Registry::new()
+        .with(look.effects(|_| Effects::none()))
+        .unwrap()
+        .with(change.effects(|_| Effects::writes_state("it")))
+        .unwrap();
+    let recorder = Arc::new(journal.clone());
+    let engine = Engine::new(registry)
+        .permissions(haft::Permissions::new().allow("change").unwrap())
+        .ports(|ports| ports.recorder = Some(recorder));
+    let _ = journal.items(0, &[json!({"role": "user"})]);
+    let _ = journal.note(Record::Reply { turn: 1, items: vec![json!({"role": "assistant"})] });
+    let calls = CALLS.map(|(id, name)| ToolCall::new(id, name, json!({})));
+    let results = engine.turn().run(calls).await;
+    let _ = journal.settle().await;
+    let _ = journal.close();
+    let happened = happened.lock().unwrap().clone();
+    (happened, results)
+}
+
+/// The calls whose intents, and the calls whose outcomes, are in the journal.
+fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, Recovered) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
+    let kept = read(&path).unwrap();
+    assert!(kept.damage.is_empty() && !kept.torn, "{kept:?}");
+    let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    let (mut intents, mut outcomes) = (Vec::new(), Vec::new());
+    for stamped in &kept.records {
+        match &stamped.record {
+            Record::Intent(intent) => intents.push(intent.call.clone()),
+            Record::Outcome(outcome) => outcomes.push(outcome.call.clone()),
+            _ => {}
+        }
+    }
+    (intents, outcomes, Recovered::of(&kept))
+}
+
+#[tokio::test]
+async fn every_write_and_sync_may_fail_and_nothing_happens_unrecorded() {
+    let (mut runs, mut stopped, mut failures) = (0, 0, 0);
+    for durability in [Durability::Batch, Durability::Call] {
+        let whole = Faulty::new(None, false, EIO);
+        let (happened, _) = turn(&whole, durability).await;
+        assert_eq!(happened.len(), CALLS.len());
+        let (appends, syncs) = {
+            let book = whole.0.lock().unwrap();
+            (book.appends, book.syncs)
+        };
+        for (step, count) in [(Step::Append, appends), (Step::Sync, syncs)] {
+            for at in 1..=count {
+                for (for_good, error) in [(false, ENOSPC), (true, ENOSPC), (false, EIO), (true, EIO)] {
+                    let named = format!("{durability:?}, {step:?} {at}, for good: {for_good}, errno {error}");
+                    let disk = Faulty::new(Some((step, at)), for_good, error);
+                    let (happened, results) = turn(&disk, durability).await;
+                    let (intents, _, recovered) = noted(&disk);
+                    for ((id, name), result) in CALLS.iter().zip(&results) {
+                        let ran = happened.iter().any(|call| call == id);
+                        match *name {
+                            // Looking goes on.
+                            "look" => assert!(ran && result.error().is_none(), "{named}: {id}"),
+                            // What was changed was recorded before; what could not be recorded was not done, and says why.
+                            _ if ran => {
+                                assert!(
+                                    intents.iter().any(|call| call == id),
+                                    "{named}: {id} ran unrecorded"
+                                );
+                            }
+                            _ => {
+                                let words = result.error().map(|error| error.message()).unwrap_or_default();
+                                assert!(words.contains("could not be recorded"), "{named}: {id}: {words}");
+                                stopped += 1;
+                            }
+                        }
+                    }
+                    assert_eq!(results.len(), CALLS.len(), "{named}");
+                    assert!(!recovered.is_damaged, "{named}");
+                    // A disk that had no room once loses nothing of what was said.
+                    if step == Step::Append && !for_good {
+                        assert_eq!((recovered.items.len(), recovered.reply.is_some()), (1, true), "{named}");
+                    }
+                    (runs, failures) = (runs + 1, failures + disk.0.lock().unwrap().failed);
+                }
+            }
+        }
+    }
+    assert!(
+        runs >= 40 && stopped >= 20 && failures >= runs / 2,
+        "{runs} runs, {stopped} stopped, {failures} failures"
+    );
+}
+
+#[test]
+fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
+    use haft_journal::{Began, Store};
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let item = |text: &str| -> Value { json!({"role": "user", "content": text}) };
+    journal.note(Record::Title { text: "first".to_owned() }).unwrap();
+    journal.items(0, &[item("forgotten")]).unwrap();
+    journal.items(0, &[item("one")]).unwrap();
+    for turn in 1..20 {
+        journal.note(Record::Reply { turn, items: vec![item("reply")] }).unwrap();
+        let files = [("/f".to_owned(), json!(turn))].into();
+        journal.note(Record::Seen { files }).unwrap();
+        journal.hooked(&hooked());
+        journal.items(usize::try_from(turn).unwrap(), &[item("reply")]).unwrap();
+    }
+    journal.note(Record::Task { id: "task-1".to_owned(), words: "Bash: x".to_owned() }).unwrap();
+    journal.note(Record::Task { id: "task-2".to_owned(), words: "Bash: y".to_owned() }).unwrap();
+    journal.note(Record::TaskEnded { id: "task-1".to_owned() }).unwrap();
+    journal.note(Record::Reply { turn: 20, items: vec![item("last")] }).unwrap();
+    drop(journal);
+    let kept = store.read("a").unwrap();
+    let (recovered, mark) = store.recover("a").unwrap();
+    assert_eq!(recovered, Recovered::of(&kept));
+    assert_eq!((recovered.items.len(), recovered.reply.is_some()), (20, true));
+    assert_eq!(recovered.tasks, [("task-2".to_owned(), "Bash: y".to_owned())]);
+    assert_eq!(recovered.seen["/f"], json!(19));
+    let head = store.head("a").unwrap();
+    assert_eq!((head.title.as_deref(), head.calls, head.is_ended), (Some("first"), 0, false));
+    assert_eq!(store.began("a").unwrap().unwrap().cwd, Path::new("/w"));
+
+    // Whoever is second is told so.
+    let first = store.go_on("a", mark, Began::in_folder("/w"), Options::default()).unwrap();
+    drop(first);
+    let second = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
+    assert!(matches!(second, Err(haft_journal::StoreError::GoneOn(_))), "{second:?}");
+    assert_eq!(store.read("a").unwrap().records.len(), kept.records.len() + 1);
+}
+
+fn hooked() -> haft::ports::HookOutcome<'static> {
+    haft::ports::HookOutcome::new("main", 1, "before", "h", "denied")
+}
