@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use haft::{
-    AnyTool, Cause, ConflictRule, Context, Effects, Engine, ErrorKind, Interrupt, Opinion, Permissions, Registry,
-    SiblingPolicy, ToolCall, ToolError, dynamic_tool,
+    AnyTool, Cause, ConflictRule, Context, Effects, Engine, ErrorKind, Interrupt, Opinion, Permissions,
+    Registry, SiblingPolicy, ToolCall, ToolError, dynamic_tool,
 };
 use serde_json::{Value, json};
 
@@ -91,9 +91,8 @@ async fn ten_thousand_mixed_calls_keep_their_order_and_the_cap() {
             at if at % 5 == 1 => "mark",
             _ => "look",
         };
-        let calls = (0..10_000).map(|at| {
-            ToolCall::new(at.to_string(), name(at), json!({"at": at, "fail": at % 13 == 0}))
-        });
+        let calls = (0..10_000)
+            .map(|at| ToolCall::new(at.to_string(), name(at), json!({"at": at, "fail": at % 13 == 0})));
         let results = engine.turn().run(calls).await;
         assert_eq!(results.len(), 10_000);
         for (at, result) in results.iter().enumerate() {
