@@ -143,7 +143,8 @@ const TEST_PAGES: [&str; 2] = ["docs/reliability.md", "docs/proof/faults.md"];
 /// A test that a page names is there. It is named with its module, `flood::a_flood_costs_no_memory`; which crate has it is
 /// said beside it, for people.
 fn named_tests(files: &[File]) -> Vec<String> {
-    let tests: std::collections::BTreeSet<&str> = rust(files).flat_map(|file| functions(&file.text)).collect();
+    let tests: std::collections::BTreeSet<&str> =
+        rust(files).flat_map(|file| functions(&file.text)).collect();
     let pages = files.iter().filter(|file| TEST_PAGES.contains(&file.path.as_str()));
     each_line(pages, |line| {
         let quoted = line.split('`').skip(1).step_by(2);
@@ -155,7 +156,8 @@ fn named_tests(files: &[File]) -> Vec<String> {
 
 /// Whether this can be a test's name, and no module, type or pattern.
 fn is_name(text: &str) -> bool {
-    text.contains('_') && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
+    text.contains('_')
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
 }
 
 /// The names of the functions in a file.
@@ -328,8 +330,16 @@ mod tests {
     fn tests_that_a_page_names_are_there() {
         let code = ("crates/a/tests/it/b.rs", "#[test]\nfn it_holds() {}\n    async fn it_lasts<T>() {}");
         let page = |text: &'static str| ("docs/reliability.md", text);
-        check(named_tests, &[code, page("| 1 | `b::it_holds`; `b::it_lasts` | `b::tests` `Vec::new` `b::…` |")], &[]);
-        check(named_tests, &[code, page("a\n| 1 | `b::it_holds` | `b::it_held` |")], &["docs/reliability.md:2"]);
+        check(
+            named_tests,
+            &[code, page("| 1 | `b::it_holds`; `b::it_lasts` | `b::tests` `Vec::new` `b::…` |")],
+            &[],
+        );
+        check(
+            named_tests,
+            &[code, page("a\n| 1 | `b::it_holds` | `b::it_held` |")],
+            &["docs/reliability.md:2"],
+        );
         check(named_tests, &[code, ("docs/other.md", "`b::it_held`")], &[]);
     }
 

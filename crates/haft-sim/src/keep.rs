@@ -226,7 +226,10 @@ impl Resumed {
                     world.state().tally.taken += 1;
                     let content: Vec<Content> = blocks.iter().cloned().map(Block::into_content).collect();
                     let words = || content.iter().map(|block| block.to_text()).collect::<Vec<_>>().join("\n");
-                    (tool, if error.is_some() { Err(ToolError::new(words())) } else { Ok(Output::new(content)) })
+                    (
+                        tool,
+                        if error.is_some() { Err(ToolError::new(words())) } else { Ok(Output::new(content)) },
+                    )
                 }
                 CallState::Unknown(started) => {
                     world.state().tally.unknown += 1;

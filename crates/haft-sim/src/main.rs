@@ -1,5 +1,9 @@
 //! `cargo xtask simulate --seed N`: tells the story of a seed.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to its terminal")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to its terminal"
+)]
 
 use std::process::ExitCode;
 

@@ -155,13 +155,7 @@ fn open(world: &World, life: Life, process: u32) -> (Kept, Option<Resumed>) {
     (kept, (process > 1).then_some(Resumed { recovered }))
 }
 
-fn agent(
-    world: &World,
-    kept: &Kept,
-    engines: &Arc<Engines>,
-    handle: &Handle,
-    life: Life,
-) -> (Engine, Loop) {
+fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, life: Life) -> (Engine, Loop) {
     let plan = &world.0.plan;
     let rules = ["write", "shared", "anything", "remote", "delegate"];
     let rules = rules.into_iter().try_fold(Permissions::new(), Permissions::allow);
@@ -195,10 +189,8 @@ fn agent(
     // Waits between attempts are random by the machine's clock; none is the same every time.
     let retry = RetryPolicy { first: Duration::ZERO, most: Duration::ZERO, ..RetryPolicy::default() };
     let model = ScriptedModel::new(plan.script.clone(), plan.wire).retry(retry);
-    let agent = Loop::new(engine.clone(), model)
-        .events(sink)
-        .keeper(Arc::new(kept.clone()))
-        .handle(handle.clone());
+    let agent =
+        Loop::new(engine.clone(), model).events(sink).keeper(Arc::new(kept.clone())).handle(handle.clone());
     (engine, agent)
 }
 

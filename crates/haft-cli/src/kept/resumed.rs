@@ -169,7 +169,8 @@ impl Resumed {
             CallState::Unknown(started) => Some(started),
             _ => None,
         });
-        for started in unknown.chain(&self.recovered.stray) {
+        let stray = self.recovered.stray.iter().filter(|started| started.ended.is_none());
+        for started in unknown.chain(stray) {
             let files = started.files.iter().map(|(path, touched)| format!("; {} {touched}", path.display()));
             output::warning(&output::one_line(&format!(
                 "{} was started when the session was cut off, and its outcome is unknown{}",

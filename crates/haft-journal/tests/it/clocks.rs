@@ -12,7 +12,9 @@ fn with_times(times: &[u64]) -> (tempfile::TempDir, Store) {
     let store = Store::at(folder.path());
     let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
     for at in 0..times.len() - 1 {
-        journal.note(Record::Items { from: at, items: vec![json!({"role": "user", "content": at})] }).unwrap();
+        journal
+            .note(Record::Items { from: at, items: vec![json!({"role": "user", "content": at})] })
+            .unwrap();
     }
     drop(journal);
     let path = store.find("a").unwrap().folder.join("journal.log");

@@ -47,7 +47,8 @@ fn check(seeds: std::ops::Range<u64>) -> Tally {
     for story in broken.iter().take(2) {
         println!("{}", story.text());
     }
-    let lines: Vec<String> = broken.iter().map(|story| format!("{}: {:?}", story.seed, story.broken)).collect();
+    let lines: Vec<String> =
+        broken.iter().map(|story| format!("{}: {:?}", story.seed, story.broken)).collect();
     assert!(broken.is_empty(), "cargo xtask simulate --seed {}\n{}", broken[0].seed, lines.join("\n"));
     tally
 }
@@ -107,6 +108,11 @@ fn prove_that_all_invariants_hold() {
     );
     println!(
         "proof: {} panics, {} timeouts, {} cancelled, {} refused, {} not recorded; {} operations of the journal failed",
-        tally.panics, tally.timeouts, tally.cancelled, tally.refused, tally.not_recorded, tally.journal_failures
+        tally.panics,
+        tally.timeouts,
+        tally.cancelled,
+        tally.refused,
+        tally.not_recorded,
+        tally.journal_failures
     );
 }
