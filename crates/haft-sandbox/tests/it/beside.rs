@@ -3,6 +3,7 @@
 //! Each attempt has its control: before the folder was closed, or in the foreground, it works.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 use haft::ports::{Background, Exit, Processes as _, Refusal};
@@ -43,7 +44,7 @@ fn tries() -> String {
 }
 
 /// Who gives the name to another file takes away the mount that lies on it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
     for background in [false, true] {
         let user = User::new();
@@ -84,7 +85,7 @@ async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
     let user = User::new();
     let session = user.session();
@@ -92,7 +93,7 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
         "exec 9>>.git/config; mkdir .git/rebase-merge; exec 8>.git/rebase-merge/git-rebase-todo; echo pick >&8; cd .git; \
          touch index.lock && rm index.lock && touch ../ready; \
          while touch index.lock; do rm index.lock; sleep 0.01; done 2>/dev/null; \
-         touch ../closed; cd ..; until test -e look; do sleep 0.01; done; \
+         cd \"$OLDPWD\"; touch closed; until test -e look; do sleep 0.01; done; \
          printf '{EVIL}' >&9; echo 'exec evil' >&8; printf '{EVIL}' >> .git/config; git commit -q --allow-empty -m x; \
          echo x > plain; touch done; until test -e stop; do sleep 0.01; done"
     );
@@ -101,14 +102,15 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
     let work = user.at("work");
     let meanwhile = move || {
         until("it writes there", || work.join("ready").exists());
+        let numbers = || {
+            let of = |name: &str| fs::metadata(work.join(".git").join(name)).map_or(0, |found| found.ino());
+            [of("config"), of("rebase-merge/git-rebase-todo")]
+        };
+        let before = numbers();
         background.begin();
         until("it can't any more", || work.join("closed").exists());
-        // The configuration is another file as soon as somebody has looked at it.
-        let of = |path: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(work.join(path)).unwrap());
-        until("somebody has looked", || {
-            let todo = fs::read_to_string(work.join(".git/rebase-merge/git-rebase-todo"));
-            todo.is_ok_and(|todo| todo == "pick\n") && of(".git/config") > 0
-        });
+        // Both are other files as soon as somebody has looked at them.
+        until("somebody has looked", || numbers().iter().zip(before).all(|(now, before)| *now != before));
         fs::write(work.join("look"), "").unwrap();
         until("it has tried", || work.join("done").exists());
         let now = ["config", "rebase-merge/git-rebase-todo"]
@@ -128,7 +130,7 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
 }
 
 /// A descriptor of a folder outlives the view that it is of.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn what_another_command_hands_over_opens_nothing() {
     let receives = "
 import socket,os,time,array
@@ -192,7 +194,7 @@ while not os.path.exists('got'): time.sleep(0.01)
 }
 
 /// What is open to a command while another one runs in the background is the user's as before.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn git_goes_on_beside_a_command_in_the_background() {
     let user = User::new();
     let session = user.session();
