@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haft::ports::Refusal;
 
+use crate::profile::addresses::Addresses;
 use crate::profile::gitconfig::{self, Entry, Merged};
 use crate::profile::{shown, undo};
 
@@ -16,19 +17,29 @@ pub(super) struct Checked {
 }
 
 /// Looks at a configuration that a command was let write.
-pub(super) fn check_config(path: &Path, before: &[u8]) -> Checked {
-    let (bytes, undone) =
-        match undo::read(path).map(|(now, others)| (gitconfig::merge(before, &now), now, others)) {
-            // Another name of it could be written by the next command.
-            Ok((Merged::Stays, now, true)) => (now, Vec::new()),
-            Ok((Merged::Stays, now, false)) => return Checked { said: None, now: Some(now) },
-            Ok((Merged::Undone(bytes, names), ..)) => (bytes, names),
-            // There was none, and there is none.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
-                return Checked { said: None, now: Some(Vec::new()) };
+pub(super) fn check_config(path: &Path, before: &[u8], addresses: &Addresses<'_>) -> Checked {
+    let merged = |now: &[u8]| {
+        let merged = gitconfig::merge(before, now);
+        let text = if let Merged::Undone(bytes, _) = &merged { bytes } else { now };
+        match (addresses.judge(path, before, text), &merged) {
+            (None, _) => merged,
+            (Some((bytes, names)), Merged::Stays) => Merged::Undone(bytes, names),
+            (Some((bytes, names)), Merged::Undone(_, others)) => {
+                Merged::Undone(bytes, others.iter().cloned().chain(names).collect())
             }
-            Err(_) => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
-        };
+        }
+    };
+    let (bytes, undone) = match undo::read(path).map(|(now, others)| (merged(&now), now, others)) {
+        // Another name of it could be written by the next command.
+        Ok((Merged::Stays, now, true)) => (now, Vec::new()),
+        Ok((Merged::Stays, now, false)) => return Checked { said: None, now: Some(now) },
+        Ok((Merged::Undone(bytes, names), ..)) => (bytes, names),
+        // There was none, and there is none.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
+            return Checked { said: None, now: Some(Vec::new()) };
+        }
+        Err(_) => (before.to_owned(), vec!["all of it (it was no file any more)".into()]),
+    };
     let names = told(&undone);
     let said = |done: String| Some(Refusal::Protected { path: path.to_owned(), done });
     let error = match undo::replace(path, &bytes) {
@@ -60,7 +71,12 @@ pub(super) fn check_config(path: &Path, before: &[u8]) -> Checked {
 
 /// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
 /// in this folder, `git submodule` write. Gently: what was there is put aside.
-pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently: bool) -> Option<Refusal> {
+pub(super) fn check_new_config(
+    path: &Path,
+    of_submodule: Option<&Path>,
+    addresses: &Addresses<'_>,
+    gently: bool,
+) -> Option<Refusal> {
     let read = match undo::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         read => read.ok().filter(|(bytes, _)| gitconfig::parse(bytes).is_ok()),
@@ -72,7 +88,10 @@ pub(super) fn check_new_config(path: &Path, of_submodule: Option<&Path>, gently:
             false => undo::take_away(path),
         });
     };
-    let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
+    let all = gitconfig::parse(&bytes).unwrap_or_default();
+    let without = gitconfig::without_those(&bytes, |entry| {
+        may_be(path, of_submodule, entry) && addresses.may_be_new(path, entry, &all)
+    });
     let (kept, undone) = match (without, others) {
         (Some(without), _) => without,
         (None, true) => (bytes, Vec::new()),

@@ -9,17 +9,22 @@ use haft::ports::Refusal;
 
 use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
+use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder, Kind};
 use crate::profile::journal::Known;
 use crate::profile::{limits, placeholders, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
-pub(super) fn undo_config(path: &Path, before: &[u8], notes: &mut Vec<String>) -> bool {
+pub(super) fn undo_config(path: &Path, before: &[u8], roots: &[PathBuf], notes: &mut Vec<String>) -> bool {
     // The repository may be gone.
     if !path.parent().is_some_and(Path::is_dir) {
         return true;
     }
-    let Checked { said, now, .. } = check_config(path, before);
+    // It may have been killed in another folder than this session's: the repository itself is one that it wrote.
+    let work = path.ancestors().nth(2).map(Path::to_owned);
+    let roots: Vec<PathBuf> = roots.iter().cloned().chain(work.clone()).collect();
+    let addresses = Addresses { roots: &roots, held: work.as_slice() };
+    let Checked { said, now, .. } = check_config(path, before, &addresses);
     if let Some(Refusal::Protected { path, done }) = said {
         notes.push(format!(
             "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
@@ -46,9 +51,16 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 /// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
 pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
+    let addresses = Addresses { roots: &workspaces, held: &known.repositories };
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
-    let ground =
-        Ground { workspaces: &workspaces, roots: &known.roots, open: &[], is_users: &is_known, gently: true };
+    let ground = Ground {
+        workspaces: &workspaces,
+        addresses,
+        roots: &known.roots,
+        open: &[],
+        is_users: &is_known,
+        gently: true,
+    };
     let mut said = Vec::new();
     let mut done = true;
     for root in known.roots.iter().filter(|root| root.is_dir()) {
