@@ -79,7 +79,8 @@ pub(crate) fn prepare(
             }
             let stage = stage::set(scene).map_err(|fault| fault.to_string())?;
             let rules = changes(&scene.parts).map_err(|errno| words("the rules for its files", errno))?;
-            (Some((stage, scene.parts.clone())), rules, Sockets::All)
+            let sockets = if scene.apart { Sockets::NotLocal } else { Sockets::All };
+            (Some((stage, scene.parts.clone())), rules, sockets)
         }
         Walls::Bare | Walls::Probe | Walls::Open => {
             become_subreaper()?;

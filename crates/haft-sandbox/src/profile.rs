@@ -5,12 +5,12 @@
 //! narrows it ([`Confinement::ReadOnly`]) or was granted more for one call ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
-//! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git.
+//! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git, `addresses` judges remotes in it.
 //! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
 //!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository, `sequence`
 //!   what git goes on with, `gitlinks` which of them git enters by itself, `nested`
 //!   which came to be since.
-//! - `denied` finds what rules deny to read in what is shown beside them.
+//! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, `compare` knows what
 //!   they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
@@ -24,6 +24,7 @@
 //! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
 //! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
 
+mod addresses;
 mod administration;
 mod caches;
 mod compare;
@@ -49,6 +50,7 @@ mod standing;
 mod strays;
 #[cfg(test)]
 mod tests;
+mod twins;
 mod undo;
 mod walk;
 mod ways;
@@ -236,6 +238,11 @@ impl Profile {
             workspaces.push(Workspace { path: path.clone(), held: Arc::new(held), writable: wide.is_none() });
         }
 
+        // Names in them are protected by the path at which they lie.
+        let named_write = std::mem::take(&mut config.allow_write);
+        config.allow_write =
+            named_write.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+
         let mut session = system();
         if let Some(home) = &config.home {
             furnish(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
@@ -243,6 +250,13 @@ impl Profile {
         let mut read_only = session.clone();
         for (places, writable) in [(&mut session, true), (&mut read_only, false)] {
             put_own(places, &config, &workspaces, writable);
+            for (named, real) in
+                named_write.iter().zip(&config.allow_write).filter(|(one, other)| one != other)
+            {
+                if !places.shows(named) && !places.has(named) {
+                    places.put(Part::Link { at: named.clone(), to: real.clone() });
+                }
+            }
         }
 
         let roots: Vec<PathBuf> = workspaces
@@ -251,7 +265,7 @@ impl Profile {
             .filter(|path| path != Path::new("/"))
             .collect();
         let mut found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
-        let writable: Vec<PathBuf> = workspaces
+        let mut writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
             .map(|workspace| workspace.path.clone())
@@ -268,6 +282,20 @@ impl Profile {
                 "not everything in the working directories can be hidden from commands or protected: {why}; {so}"
             ));
         }
+        let beside = written_beside(&config, &writable);
+        // One in a working directory that is too wide was looked at with that.
+        let unseen: Vec<PathBuf> =
+            beside.iter().filter(|path| !roots.iter().any(|root| path.starts_with(root))).cloned().collect();
+        if !unseen.is_empty() {
+            let more = walk::walk_but(&unseen, &roots, None, config.deny_write.as_ref());
+            notes.extend(found.add(&unseen, more).map(|why| {
+                format!(
+                    "not everything in folders of `sandbox.filesystem.allowWrite` can be protected: {why}; name narrower ones"
+                )
+            }));
+        }
+        writable.extend(beside);
+        let seen: Vec<PathBuf> = roots.iter().chain(&unseen).cloned().collect();
         let guard = Guard::new(&config, writable, &mut found, &mut notes)?;
         for folder in guard.elsewhere() {
             session.bind(&folder, true);
@@ -298,11 +326,24 @@ impl Profile {
                  those ask of which nobody knows what they read, unless a rule names them"
             )
         }));
-        let incomplete = found.missed.is_some();
+        let mut incomplete = found.missed.is_some();
         let listening = listening::listening().into_iter().filter(|path| session.shows(path));
         let listening = listening.take(limits::MASKS_MAX);
         let mut masks: Vec<PathBuf> = found.sockets.into_iter().chain(found.unreadable).collect();
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
+        let denied_names = denied.named(&session);
+        let hidden = masks.iter().chain(&denied.found).chain(&denied_names).chain(&config.deny_read_paths);
+        // A folder elsewhere may hold anything, and what is linked from there was put here by the user.
+        let known = |path: &&PathBuf| path.is_file() || seen.iter().any(|root| beneath(path, root));
+        let twins = twins::find(&hidden.filter(known).cloned().collect::<Vec<_>>(), &seen);
+        if let Some(why) = twins.missed {
+            notes.push(format!(
+                "a file that rules deny to read may have another name in the working directories, by which commands can read \
+                 it: {why}; so commands ask unless a rule allows them"
+            ));
+            incomplete = true;
+        }
+        masks.extend(twins.names);
         let rlimits = rlimits();
         let (stand_ins, recovered) = StandIns::open(&config.caches).map_err(|error| {
             format!("no folders for what is granted can be made in `{}`: {error}", shown(&config.caches))
@@ -329,6 +370,7 @@ impl Profile {
     /// Says that nothing can be mounted: what is granted is shown where it lies, and nothing stands in for it.
     pub(crate) fn without_mounts(mut self) -> Profile {
         self.stand_ins.close();
+        self.guard.hold_nothing();
         self
     }
 
@@ -383,7 +425,11 @@ impl Profile {
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
         let (parts, more) = places.into_parts();
-        Ok(Scene { parts, more, network, rlimits: self.rlimits.clone() })
+        let access = &request.access;
+        let is_granted = access.write.iter().any(|root| self.session.writable_root(&root.path).is_none())
+            || access.read.iter().any(|root| !self.session.shows(&root.path));
+        let apart = is_granted && self.guard.others_run(request);
+        Ok(Scene { parts, more, network, apart, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
@@ -540,6 +586,22 @@ struct Workspace {
     /// Open since the session began: whatever its name leads to later, this is what is shown.
     held: Arc<OwnedFd>,
     writable: bool,
+}
+
+/// Folders beside the working directories that settings let commands write: what lies in them is guarded the same way.
+fn written_beside(config: &ProfileConfig, workspaces: &[PathBuf]) -> Vec<PathBuf> {
+    let home = config.home.as_deref();
+    let mut beside: Vec<PathBuf> = Vec::new();
+    let mut allowed: Vec<&PathBuf> = config.allow_write.iter().collect();
+    // The outer one first.
+    allowed.sort();
+    for path in allowed {
+        let known = workspaces.iter().chain(&beside).any(|root| path.starts_with(root));
+        if !known && path.is_dir() && is_too_wide(path, home).is_none() {
+            beside.push(path.clone());
+        }
+    }
+    beside
 }
 
 /// Why a folder is too wide to be written by commands, if it is.

@@ -17,6 +17,8 @@ pub(crate) struct Scene {
     pub(crate) more: Vec<Part>,
     /// Which network.
     pub(crate) network: Network,
+    /// It can make no local sockets: what it was granted could be handed to another child by one, and outlive the call.
+    pub(crate) apart: bool,
     /// Bounds that the kernel holds it to.
     pub(crate) rlimits: Vec<Rlimit>,
 }

@@ -17,6 +17,8 @@ use libc::{
 pub(crate) enum Sockets {
     /// Local and internet ones; where they lead is the network namespace's matter.
     All,
+    /// The same without local ones, by which a descriptor could be handed to another child.
+    NotLocal,
     /// None that could reach anybody: there is no namespace around it.
     Pairs,
     /// Internet ones but no local ones, since the sockets of other programs could be reached.
@@ -136,6 +138,18 @@ const SHARED: &[libc::c_long] = &[
     libc::SYS_mq_open,
 ];
 
+/// Bounds and priorities, and which argument says of which process; none is one's own. A program of the same user could be
+/// ended by a bound on its time.
+const OF_OTHERS: &[(libc::c_long, u32)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+];
+
 const OPEN_TREE_ATTR: libc::c_long = 467;
 pub(crate) const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
@@ -237,8 +251,11 @@ pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
         Changes::Refused => ATTRIBUTES.iter().for_each(|call| when(*call, &[NOT_PERMITTED])),
     }
     // Without namespaces these would be everybody's.
-    if sockets != Sockets::All {
+    if !matches!(sockets, Sockets::All | Sockets::NotLocal) {
         SHARED.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
+        for (call, process) in OF_OTHERS {
+            when(*call, &[load(argument(*process)), jump(BPF_JEQ, 0, 0, 1), ALLOW, NOT_PERMITTED]);
+        }
     }
     FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
@@ -257,6 +274,12 @@ pub(crate) fn no_user_namespace() -> Vec<sock_filter> {
         NOT_PERMITTED,
         ALLOW,
     ]
+}
+
+/// The filter of containers, as far as it meets us: there is no `clone3`, whose arguments no filter can see.
+#[cfg(feature = "testing")]
+pub(crate) fn no_clone3() -> Vec<sock_filter> {
+    vec![load(NUMBER), jump(BPF_JEQ, libc::SYS_clone3 as u32, 0, 1), NO_SUCH_CALL, ALLOW]
 }
 
 /// No file that runs as whoever owns it, for others on the machine to run.
@@ -289,7 +312,7 @@ fn terminals() -> [sock_filter; 5] {
 fn socket(sockets: Sockets) -> Vec<sock_filter> {
     let families: &[i32] = match sockets {
         Sockets::All => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
-        Sockets::Internet => &[libc::AF_INET, libc::AF_INET6],
+        Sockets::Internet | Sockets::NotLocal => &[libc::AF_INET, libc::AF_INET6],
         Sockets::Pairs => return vec![NOT_PERMITTED],
     };
     let mut then = vec![load(argument(0))];
@@ -367,7 +390,7 @@ mod tests {
     /// Whatever sockets and changes are asked for: each list is a part of the filter.
     #[test]
     fn no_filter_forgets_a_list() {
-        for sockets in [Sockets::All, Sockets::Pairs, Sockets::Internet] {
+        for sockets in [Sockets::All, Sockets::NotLocal, Sockets::Pairs, Sockets::Internet] {
             for changes in [Changes::Made, Changes::Heard, Changes::Refused] {
                 let filter = filter(sockets, changes);
                 let says = |call: libc::c_long, arguments: &[u64]| {
@@ -381,6 +404,12 @@ mod tests {
                 assert_eq!(says(libc::SYS_clone, &[libc::CLONE_NEWUSER as u64]), EPERM);
                 assert_eq!(says(libc::SYS_clone, &[libc::SIGCHLD as u64]), SECCOMP_RET_ALLOW);
                 assert_eq!(says(libc::SYS_fchmod, &[3, 0o4755]), EPERM);
+                // Without namespaces there are other programs around it.
+                let alone = matches!(sockets, Sockets::All | Sockets::NotLocal);
+                assert!(OF_OTHERS.iter().all(|(call, _)| (says(*call, &[5, 5]) == EPERM) != alone));
+                assert!(OF_OTHERS.iter().all(|(call, _)| says(*call, &[0, 0]) == SECCOMP_RET_ALLOW));
+                let local = says(libc::SYS_socket, &[libc::AF_UNIX as u64]);
+                assert_eq!(local == SECCOMP_RET_ALLOW, sockets == Sockets::All);
                 let create = [0, 0, libc::O_CREAT as u64 | libc::O_WRONLY as u64, 0o4755];
                 assert_eq!(says(libc::SYS_openat, &create), EPERM);
             }

@@ -4,7 +4,7 @@
 //! the C library's headers don't have them.
 #![expect(unsafe_code, reason = "system calls that rustix doesn't have")]
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
@@ -57,7 +57,17 @@ pub(crate) fn fork(_: &OneThread, namespaces: c_int) -> Result<Forked> {
     // SAFETY: The structure has the kernel's first layout, and its size is passed. Without CLONE_VM the child has a copy of
     // all memory; the process has one thread, so no lock in that copy is held by somebody who isn't there.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<Arguments>()) };
-    match check(pid)? {
+    let pid = match check(pid) {
+        // Filters of containers can't see what it is asked for, and say that there is no such call.
+        Err(Errno::NOSYS) => {
+            let flags = c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
+            let (no_stack, none) = (ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>());
+            // SAFETY: The same as above by the older call, which puts the descriptor where its third argument points.
+            check(unsafe { libc::syscall(libc::SYS_clone, flags, no_stack, &raw mut pidfd, none, none) })?
+        }
+        pid => pid?,
+    };
+    match pid {
         0 => Ok(Forked::Child),
         // SAFETY: The kernel has just made this descriptor for us.
         _ => Ok(Forked::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) })),

@@ -61,6 +61,7 @@ pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
         Network::Session => 1,
         Network::Host => 2,
     });
+    out.number(u64::from(scene.apart));
     out.number(scene.rlimits.len() as u64);
     for Rlimit { resource, soft, hard } in &scene.rlimits {
         out.number(u64::from(*resource));
@@ -160,13 +161,14 @@ pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
         2 => Network::Host,
         _ => return None,
     };
+    let apart = from.number()? != 0;
     let count = from.number()?;
     let rlimit = |_| {
         let resource = u32::try_from(from.number()?).ok()?;
         Some(Rlimit { resource, soft: from.number()?, hard: from.number()? })
     };
     let rlimits: Option<Vec<Rlimit>> = (0..count).map(rlimit).collect();
-    Some(Scene { parts, more: Vec::new(), network, rlimits: rlimits? })
+    Some(Scene { parts, more: Vec::new(), network, apart, rlimits: rlimits? })
 }
 
 /// Parts beyond a scene.

@@ -25,6 +25,7 @@ use haft::ports::{Confinement, ProcessRequest, Refusal};
 use self::clean::is_obeyed_file;
 use self::config::check_config;
 use self::saved::Saved;
+use super::addresses::Addresses;
 use super::administration::{Administration, Id, Kind};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
@@ -47,6 +48,8 @@ pub const PLAIN_WORK: &[&str] = &[".claude/worktrees", ".haft/worktrees"];
 pub(super) struct Guard {
     /// Working directories that commands may write.
     workspaces: Vec<PathBuf>,
+    /// These, and what else commands may write on the host.
+    written: Vec<PathBuf>,
     /// Held if they are there, and otherwise stood in for.
     names: Vec<PathBuf>,
     /// Held if they are there.
@@ -67,6 +70,8 @@ pub(super) struct Guard {
     /// Which names aren't there and must not come to be, for whoever comes after us.
     awaited: OnceLock<Kept>,
     watch: Watch,
+    /// Whether names are held at all.
+    holds: bool,
     state: Mutex<State>,
 }
 
@@ -87,6 +92,8 @@ struct State {
     links: BTreeMap<PathBuf, PathBuf>,
     /// Configurations that running commands may write.
     configs: BTreeMap<PathBuf, Open>,
+    /// Names that nothing can stand in for, since the folder isn't there that they would lie in.
+    unheld: BTreeSet<PathBuf>,
     /// Files that were made for a call.
     empty: Vec<(PathBuf, Option<undo::Changed>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
@@ -119,8 +126,10 @@ impl Drop for Guard {
     /// What could not be undone is left to the next session.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let held = works(state);
+        let addresses = Addresses { roots: &self.written, held: &held };
         for (path, open) in &mut state.configs {
-            if check_config(path, &open.before, Some(&self.recovered)).now.is_none() {
+            if check_config(path, &open.before, &addresses, Some(&self.recovered)).now.is_none() {
                 open.kept.leave();
             }
         }
@@ -142,7 +151,7 @@ impl Guard {
         let home = config.home.as_deref();
         let recovered = Recovered::beside(&config.caches);
         let undo = |left: Left<'_>| match left {
-            Left::Config(path, before) => left::undo_config(path, before, &recovered, notes),
+            Left::Config(path, before) => left::undo_config(path, before, (&workspaces, &recovered), notes),
             // All of them, whatever comes of one.
             Left::Names(names) => {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
@@ -155,7 +164,7 @@ impl Guard {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
             let Some((mut repository, why)) = repository::find(work, home) else { continue };
             // Only the folder that was asked for vouches for an administration elsewhere.
-            match workspaces.contains(work) {
+            match config.workspace.contains(work) {
                 true => notes.extend(why),
                 false => repository.elsewhere.clear(),
             }
@@ -174,6 +183,7 @@ impl Guard {
             let is_one = state.repositories.iter().any(|repository| repository.work == *workspace);
             if let Some(above) =
                 repository::above(workspace).filter(|_| !is_one && !workspace.join(".git").exists())
+                && config.workspace.contains(workspace)
             {
                 notes.push(format!(
                     "the repository of `{}` begins above it, in `{}`; commands don't see it: start there, or add it",
@@ -184,7 +194,8 @@ impl Guard {
         }
         let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
-        state.nested = Nested::new(workspaces.clone(), found.unreadable.clone(), found.folders.take())
+        let remembered = workspaces.iter().filter(|root| !found.too_much.contains(root)).cloned().collect();
+        state.nested = Nested::new(remembered, found.unreadable.clone(), found.folders.take())
             .with_denied(config.deny_write.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
@@ -218,8 +229,10 @@ impl Guard {
         let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
         let (through, missing) = (led.through, led.missing);
         let awaited = OnceLock::new();
+        let written = workspaces.iter().chain([&config.temp, &config.caches]).cloned().collect();
         let guard = Guard {
             workspaces,
+            written,
             names,
             scripts,
             through,
@@ -232,6 +245,7 @@ impl Guard {
             journal,
             awaited,
             watch,
+            holds: true,
             state,
         };
         guard.learn(&mut guard.state(), usize::MAX);
@@ -333,6 +347,7 @@ impl Guard {
         let mut state = self.state();
         if state.held.is_empty() {
             state.links.clear();
+            state.unheld.clear();
             self.find_again(&mut state);
             state.replaced.clear();
             for work in state.nested.begin() {
@@ -365,11 +380,13 @@ impl Guard {
     /// Undoes what could not be undone when the command had ended that did it.
     fn try_again(&self, state: &mut State) {
         let mut said = Vec::new();
+        let held = works(state);
+        let addresses = Addresses { roots: &self.written, held: &held };
         state.configs.retain(|path, open| {
             if !open.writers.is_empty() {
                 return true;
             }
-            let checked = check_config(path, &open.before, Some(&self.recovered));
+            let checked = check_config(path, &open.before, &addresses, Some(&self.recovered));
             said.extend(checked.said);
             checked.now.is_none()
         });
@@ -436,6 +453,7 @@ impl Guard {
                     }
                 }
                 Err(_) if self.can_stand_in(path) => stood_for.push(path.clone()),
+                Err(_) if self.lacks_folder(path) => drop(self.state().unheld.insert(path.clone())),
                 Err(_) => {}
             }
         }
@@ -501,7 +519,8 @@ impl Guard {
         let state = self.state();
         let of_git = state.repositories.iter();
         let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
-        let named = self.missing.iter().chain(of_git).filter(|path| path.symlink_metadata().is_err());
+        let named = self.missing.iter().chain(of_git).chain(&state.unheld);
+        let named = named.filter(|path| path.symlink_metadata().is_err());
         let below = |path: &PathBuf| {
             let mut roots = self.workspaces.iter().chain(&elsewhere);
             roots.find(|root| path.starts_with(root)).map(|root| (root.clone(), path.clone()))
@@ -616,9 +635,26 @@ impl Guard {
         self.look_for_new_repositories(request, said);
     }
 
+    /// Whether children of other requests run that may write.
+    pub(super) fn others_run(&self, request: &ProcessRequest) -> bool {
+        self.state().held.keys().any(|running| *running != address(request))
+    }
+
+    /// Says that nothing can be held here, so that commands may change every name.
+    pub(super) fn hold_nothing(&mut self) {
+        self.holds = false;
+    }
+
+    /// Whether one of the names isn't there, nor the folder for it. A command may need that folder for something else.
+    fn lacks_folder(&self, path: &Path) -> bool {
+        let inside = |folder: &PathBuf| path != folder && path.starts_with(folder);
+        let there = path.parent().is_some_and(|parent| parent.symlink_metadata().is_ok());
+        !there && self.names.iter().any(|name| name == path) && self.workspaces.iter().any(inside)
+    }
+
     /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
     pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        let others = self.state().held.keys().any(|running| *running != address(request));
+        let others = self.others_run(request);
         let mut said = std::mem::take(&mut self.state().late);
         let empty = std::mem::take(&mut self.state().empty);
         for (path, made) in empty {
@@ -644,6 +680,9 @@ impl Guard {
                 // What isn't there can be held in a working directory only.
                 let made = self.watch.is_new(&path) && self.names.contains(&path);
                 let done = match made {
+                    _ if !self.holds => {
+                        "nothing is held here from commands, so this one may have done that; look at it if it wasn't you"
+                    }
                     true => {
                         "it wasn't there before, so a command may have made it; look at it if it wasn't you"
                     }
@@ -666,11 +705,13 @@ impl Guard {
     /// Looks at a configuration that this request could write. Others that still can are compared with what it leaves.
     fn close(&self, config: &Path, request: &ProcessRequest) -> Option<Refusal> {
         let mut state = self.state();
+        let held = works(&state);
+        let addresses = Addresses { roots: &self.written, held: &held };
         let open = state.configs.get_mut(config)?;
         if !open.writers.remove(&address(request)) {
             return None;
         }
-        let checked = check_config(config, &open.before, Some(&self.recovered));
+        let checked = check_config(config, &open.before, &addresses, Some(&self.recovered));
         let is_judged = checked.now.is_some();
         match checked.now {
             Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
@@ -717,6 +758,20 @@ impl Guard {
                 said.push(Refusal::Protected { path: path.clone(), done });
             }
         }
+        // What lies behind a link has another name, and may be the user's.
+        let straight = |path: &&PathBuf| path.parent().is_some_and(|at| super::hold(&at.join(".")).is_ok());
+        for path in state.unheld.iter().filter(straight).filter(|path| undo::is_there(path)) {
+            let done = match undo::rename_aside(path) {
+                Ok(aside) => format!(
+                    "a rule denies writing it, and a command made it; it was renamed to `{}`",
+                    shown(&aside)
+                ),
+                Err(error) => {
+                    format!("a rule denies writing it, and a command made it; it can't be renamed: {error}")
+                }
+            };
+            said.push(Refusal::Protected { path: path.clone(), done });
+        }
     }
 
     fn put_links_back(&self, said: &mut Vec<Refusal>) {
@@ -743,6 +798,11 @@ fn told_once(said: &mut Vec<Refusal>) {
         }
     }
     *said = told;
+}
+
+/// Folders with a repository that is held.
+fn works(state: &State) -> Vec<PathBuf> {
+    state.repositories.iter().map(|repository| repository.work.clone()).collect()
 }
 
 /// What one of several commands has done.

@@ -30,6 +30,8 @@ pub(super) struct Found {
     pub(super) denied: BTreeSet<PathBuf>,
     /// All folders, if all were seen.
     pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
+    /// Folders that commands may write beside the working directories, and that hold too much to remember it.
+    pub(super) too_much: Vec<PathBuf>,
     /// The folders that what is hidden lies in, as far up as the working directories.
     above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
@@ -43,6 +45,21 @@ pub(super) fn is_whole(rule: &Hidden, folder: &Path) -> bool {
 }
 
 impl Found {
+    /// Adds what was found in folders that settings let commands write. Gives why something may have been missed there;
+    /// that takes nothing from what is known of the working directories.
+    pub(super) fn add(&mut self, roots: &[PathBuf], other: Found) -> Option<String> {
+        self.repositories.extend(other.repositories);
+        self.more_repositories.extend(other.more_repositories);
+        self.sockets.extend(other.sockets);
+        self.unwritable.extend(other.unwritable);
+        self.denied.extend(other.denied);
+        match (&mut self.folders, other.folders) {
+            (Some(folders), Some(more)) => folders.extend(more),
+            _ => self.too_much.extend_from_slice(roots),
+        }
+        other.missed
+    }
+
     /// Counts the folders that must keep their place because of what is hidden in them.
     fn keep_in_place(&mut self, hidden: &Path, roots: &[PathBuf]) {
         let above = hidden.ancestors().skip(1).take_while(|above| !roots.iter().any(|root| root == above));
@@ -55,6 +72,16 @@ impl Found {
 }
 
 pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Option<&Hidden>) -> Found {
+    walk_but(roots, &[], deny_read, deny_write)
+}
+
+/// The same without folders that are looked at otherwise.
+pub(super) fn walk_but(
+    roots: &[PathBuf],
+    but: &[PathBuf],
+    deny_read: Option<&Hidden>,
+    deny_write: Option<&Hidden>,
+) -> Found {
     let mut found = Found::default();
     let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
     let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
@@ -124,7 +151,7 @@ pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Op
                 }
             }
             // A folder that is a root itself is looked at as such.
-            if kind.is_dir() && !is_git && !roots.contains(&path) {
+            if kind.is_dir() && !is_git && !roots.contains(&path) && !but.contains(&path) {
                 if depth < limits::WALK_DEPTH_MAX {
                     folders.push_back((path, depth + 1));
                 } else {

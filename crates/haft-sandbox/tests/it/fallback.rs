@@ -37,6 +37,8 @@ async fn reads_and_writes_are_limited_by_a_list() {
             "python3 -c 'import socket; s = socket.socket(1); s.connect(\"{outside}/socket\"); print(\"DONE\")'"
         ),
         format!("kill -0 {} && echo DONE", std::process::id()),
+        // A bound on its time would end it.
+        format!("prlimit --pid {} --cpu && echo DONE", std::process::id()),
         format!("tr '\\0' ' ' < /proc/{}/environ && echo DONE", std::process::id()),
         "unshare -U true && echo DONE".to_owned(),
         "touch f; chmod 4755 f && echo DONE".to_owned(),
@@ -84,4 +86,32 @@ async fn who_only_looks_changes_no_attributes() {
     // Who may write may do that too.
     let outcome = sandbox.run(ground.bash("chmod 600 plain && echo DONE")).await.unwrap();
     assert!(said(&outcome).contains("DONE"), "{}", said(&outcome));
+}
+
+/// Filters of containers say that there is no `clone3`: then the older call is taken.
+#[test]
+fn in_a_container_commands_run_in_the_fallback() {
+    let run = || {
+        haft_sandbox::testing::as_in_a_container();
+        let ground = Ground::new();
+        let mut profile =
+            haft_sandbox::ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+        profile.home = Some(ground.at("home"));
+        std::fs::create_dir_all(ground.at("home")).unwrap();
+        std::fs::create_dir(ground.workspace().join(".git")).unwrap();
+        let config = haft_sandbox::SandboxConfig::new(profile).with_helper(crate::confined::HELPER);
+        let config = config.with_maker(haft_sandbox::Maker::Ourselves).with_variables(std::env::vars_os());
+        let sandbox = haft_sandbox::Sandbox::start(config).unwrap();
+        assert_eq!(sandbox.stack(), Stack::Fallback);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome = runtime.block_on(sandbox.run(ground.bash("echo here; echo x > .vscode/x"))).unwrap();
+        assert!(said(&outcome).contains("here"), "{}", said(&outcome));
+        // Nobody is told that no command could have done what one did.
+        let told = format!("{:?}", outcome.refused);
+        assert!(!told.contains("no command can write it"), "{told}");
+        let outside = format!("echo x > {}/new && echo DONE", ground.at("outside").display());
+        let outcome = runtime.block_on(sandbox.run(ground.bash(&outside))).unwrap();
+        assert!(!said(&outcome).contains("DONE"));
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap());
 }

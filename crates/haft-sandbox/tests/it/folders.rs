@@ -373,7 +373,7 @@ async fn ordinary_work_with_git_goes_on() {
         "git worktree remove wt && test ! -e .git/worktrees && git branch -D wt",
         "git worktree add -q deep/er/wt && git worktree remove deep/er/wt",
         "git clone -q . deep/copy && cd deep/copy && git fetch -q ../.. && git gc -q && git fsck",
-        "git -c protocol.file.allow=always submodule add -q ./deep/copy mod && git commit -qm mod",
+        "git -c protocol.file.allow=always submodule add -q \"$PWD\" mod && git commit -qm mod",
         "git -c protocol.file.allow=always submodule update --init && git -C mod log && cd mod && git checkout -q -b z && git commit -qm z --allow-empty",
         "git update-index --split-index && git status && git update-index --no-split-index",
         "git gc -q && git pack-refs --all && git reflog expire --all --expire=now && git prune && git fsck",

@@ -96,9 +96,11 @@ async fn keys_of_git_that_run_nothing_are_set_and_the_file_stays_as_it_was() {
 async fn nobody_is_blamed_for_what_git_does() {
     let user = User::new();
     let session = user.session();
-    for script in
-        ["git worktree add -q one -b one", "git remote add origin x", "git worktree add -q two -b two"]
-    {
+    for script in [
+        "git worktree add -q one -b one",
+        "git remote add origin https://example.org/x",
+        "git worktree add -q two -b two",
+    ] {
         let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
         assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
         assert_eq!(session.run(session.request("true")).await.2, [], "after {script}");

@@ -170,7 +170,7 @@ async fn worktrees_of_what_is_held_stay() {
     };
     for script in [
         "git worktree add -q inner && cd inner && echo x > f && git add f && git commit -qm x && git status",
-        "git clone -q . copy && git -c protocol.file.allow=always submodule add -q ./copy mod && git -C mod log",
+        "git clone -q . copy && git -c protocol.file.allow=always submodule add -q \"$PWD\" mod && git -C mod log",
         "git -C mod status && git -C inner status && git -C copy worktree add -q ../of-copy && git -C of-copy status",
         "git clone -q . a/b/c && git -C a/b/c worktree add -q ../d && git -C a/b/d status",
     ] {

@@ -28,6 +28,7 @@ mod session;
 mod sockets;
 mod streams;
 mod user;
+mod wider;
 mod witness;
 
 use std::time::{Duration, Instant};

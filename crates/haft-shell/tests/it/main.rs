@@ -12,4 +12,5 @@ mod named;
 mod real;
 mod snippets;
 mod started;
+mod starters;
 mod touches;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use haft::ports::Refusal;
 
 use super::config::check_new_config;
+use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder, Kind, is_obeyed, obeyed};
 use crate::profile::repository;
 use crate::profile::sequence::{self, Stays};
@@ -28,6 +29,8 @@ const TRIES: usize = 4;
 /// What there is around folders of git that a command could change.
 pub(super) struct Ground<'a> {
     pub(super) workspaces: &'a [PathBuf],
+    /// Where a remote may lead.
+    pub(super) addresses: Addresses<'a>,
     /// The administrations that were held all the time.
     pub(super) roots: &'a [PathBuf],
     /// Configurations that a command may write just now.
@@ -304,9 +307,8 @@ impl Round<'_, '_> {
             match (folder.kind, name.to_str().unwrap_or_default()) {
                 (Kind::Git, "config") => {
                     let owner = repository::owner(path);
-                    if let Some(said) =
-                        check_new_config(&at, owner.as_deref(), self.ground.gently, self.ground.afresh)
-                    {
+                    let Ground { addresses, gently, afresh, .. } = self.ground;
+                    if let Some(said) = check_new_config(&at, owner.as_deref(), addresses, (*gently, *afresh)) {
                         self.said.push(said);
                         self.touched.push(at);
                     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haft::ports::Refusal;
 
+use crate::profile::addresses::Addresses;
 use crate::profile::gitconfig::{self, Entry, Merged};
 use crate::profile::recovered::Recovered;
 use crate::profile::{shown, undo};
@@ -19,9 +20,24 @@ pub(super) struct Checked {
 /// Looks at a configuration that a command could write. What isn't to stay is undone, whoever did it, and kept.
 ///
 /// It is a file of its own afterwards: a descriptor of it that somebody has kept, and another name of it, lead nowhere.
-pub(super) fn check_config(path: &Path, before: &[u8], recovered: Option<&Recovered>) -> Checked {
-    let read = undo::read(path).map(|(now, _)| (gitconfig::merge(before, &now), now));
-    let (bytes, undone, now) = match read {
+pub(super) fn check_config(
+    path: &Path,
+    before: &[u8],
+    addresses: &Addresses<'_>,
+    recovered: Option<&Recovered>,
+) -> Checked {
+    let merged = |now: &[u8]| {
+        let merged = gitconfig::merge(before, now);
+        let text = if let Merged::Undone(bytes, _) = &merged { bytes } else { now };
+        match (addresses.judge(path, before, text), &merged) {
+            (None, _) => merged,
+            (Some((bytes, names)), Merged::Stays) => Merged::Undone(bytes, names),
+            (Some((bytes, names)), Merged::Undone(_, others)) => {
+                Merged::Undone(bytes, others.iter().cloned().chain(names).collect())
+            }
+        }
+    };
+    let (bytes, undone, now) = match undo::read(path).map(|(now, _)| (merged(&now), now)) {
         Ok((Merged::Stays, now)) => (now, Vec::new(), None),
         Ok((Merged::Undone(bytes, names), now)) => (bytes, names, Some(now)),
         // There was none, and there is none.
@@ -75,8 +91,8 @@ pub(super) fn check_config(path: &Path, before: &[u8], recovered: Option<&Recove
 pub(super) fn check_new_config(
     path: &Path,
     of_submodule: Option<&Path>,
-    gently: bool,
-    afresh: bool,
+    addresses: &Addresses<'_>,
+    (gently, afresh): (bool, bool),
 ) -> Option<Refusal> {
     let read = match undo::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -89,7 +105,10 @@ pub(super) fn check_new_config(
             false => undo::take_away(path),
         });
     };
-    let without = gitconfig::without_those(&bytes, |entry| may_be(path, of_submodule, entry));
+    let all = gitconfig::parse(&bytes).unwrap_or_default();
+    let without = gitconfig::without_those(&bytes, |entry| {
+        may_be(path, of_submodule, entry) && addresses.may_be_new(path, entry, &all)
+    });
     let (kept, undone) = match (without, others || afresh) {
         (Some(without), _) => without,
         (None, true) => (bytes, Vec::new()),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use haft::ports::Refusal;
 
 use super::clean::{Ground, Settled};
-use super::{Guard, State, left};
+use super::{Guard, State, left, works};
+use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Kind, id};
 use crate::profile::journal::{Known, KnownFolder};
 use crate::profile::repository::{self, Repository};
@@ -136,6 +137,7 @@ impl Guard {
     /// Takes away what a command put into the folders of git of repositories that are held.
     pub(super) fn settle(&self, afresh: bool, said: &mut Vec<Refusal>) {
         let mut state = self.state();
+        let works = works(&state);
         let State { administrations, made, unsettled, configs, nested, .. } = &mut *state;
         let open: Vec<PathBuf> = configs.keys().cloned().collect();
         let roots: Vec<PathBuf> = administrations.keys().cloned().collect();
@@ -143,6 +145,7 @@ impl Guard {
         let is_users = |work: &Path| users.contains(work);
         let ground = Ground {
             workspaces: &self.workspaces,
+            addresses: Addresses { roots: &self.written, held: &works },
             roots: &roots,
             open: &open,
             is_users: &is_users,

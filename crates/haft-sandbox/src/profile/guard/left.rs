@@ -9,6 +9,7 @@ use haft::ports::Refusal;
 
 use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
+use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder, Kind};
 use crate::profile::journal::Known;
 use crate::profile::recovered::Recovered;
@@ -18,14 +19,18 @@ use crate::profile::{limits, placeholders, shown, undo, walk};
 pub(super) fn undo_config(
     path: &Path,
     before: &[u8],
-    recovered: &Recovered,
+    (roots, recovered): (&[PathBuf], &Recovered),
     notes: &mut Vec<String>,
 ) -> bool {
     // The repository may be gone.
     if !path.parent().is_some_and(Path::is_dir) {
         return true;
     }
-    let Checked { said, now, .. } = check_config(path, before, Some(recovered));
+    // It may have been killed in another folder than this session's: the repository itself is one that it wrote.
+    let work = path.ancestors().nth(2).map(Path::to_owned);
+    let roots: Vec<PathBuf> = roots.iter().cloned().chain(work.clone()).collect();
+    let addresses = Addresses { roots: &roots, held: work.as_slice() };
+    let Checked { said, now, .. } = check_config(path, before, &addresses, Some(recovered));
     if let Some(Refusal::Protected { path, done }) = said {
         notes.push(format!(
             "a session was killed while a command could write `{}`: {done}; if it was you who changed that since, do it again",
@@ -52,9 +57,11 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 /// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
 pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
+    let addresses = Addresses { roots: &workspaces, held: &known.repositories };
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
     let ground = Ground {
         workspaces: &workspaces,
+        addresses,
         roots: &known.roots,
         open: &[],
         is_users: &is_known,

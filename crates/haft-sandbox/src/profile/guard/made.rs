@@ -7,6 +7,7 @@ use haft::ports::{ProcessRequest, Refusal};
 
 use super::clean::{Cleaned, Ground};
 use super::{Guard, State, left};
+use crate::profile::addresses::Addresses;
 use crate::profile::nested::Stamps;
 use crate::profile::{address, limits, repository, undo};
 
@@ -124,15 +125,17 @@ impl Guard {
     /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
     /// all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
-        let (roots, users, gently, afresh) = {
+        let (roots, works, users, (gently, afresh)) = {
             let state = self.state();
             let held = &state.repositories[..held.min(state.repositories.len())];
+            let works: Vec<PathBuf> = held.iter().map(|repository| repository.work.clone()).collect();
             let users = state.nested.users().0.clone();
-            (self.roots(held), users, state.replaced.contains(work), state.held.len() > 1)
+            (self.roots(held), works, users, (state.replaced.contains(work), state.held.len() > 1))
         };
         let is_users = |work: &Path| users.contains(work);
         let ground = Ground {
             workspaces: &self.workspaces,
+            addresses: Addresses { roots: &self.written, held: &works },
             roots: &roots,
             open: &[],
             is_users: &is_users,

@@ -1,0 +1,205 @@
+//! Folders that settings let commands write beside the working directories, other names of what is hidden, and where a
+//! remote may lead.
+//!
+//! Each attempt has its control: outside of the sandbox, or without what is tried, it works.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use haft::files::{Access, Hidden, Root};
+use haft::ports::{Exit, Refusal};
+
+use crate::profile::{User, git};
+
+/// A folder that commands may write, with a repository of the user's in it.
+fn with_out() -> User {
+    let mut user = User::new();
+    fs::create_dir_all(user.at("out/r")).unwrap();
+    git(&user.at("out/r"), &["init", "-q"]);
+    user.config.allow_write.push(user.at("out"));
+    user
+}
+
+fn told(refused: &[Refusal]) -> String {
+    format!("{refused:?}")
+}
+
+#[tokio::test]
+async fn names_are_protected_where_settings_let_commands_write() {
+    let user = with_out();
+    let session = user.session();
+    session.good("echo x > ../out/f && mkdir ../out/d && echo x > ../out/r/f && git -C ../out/r add f").await;
+    for script in [
+        "echo '[core] fsmonitor = x' >> ../out/r/.git/config",
+        "echo x > ../out/r/.git/hooks/pre-commit",
+        "mv ../out/r ../out/s",
+        "echo x > ../out/.envrc",
+        "mkdir ../out/.vscode/x",
+        "echo '{}' > ../out/.mcp.json",
+    ] {
+        session.bad(script).await;
+    }
+    for name in [".envrc", ".vscode", ".mcp.json"] {
+        assert!(!user.at("out").join(name).exists(), "{name} is left");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_that_a_command_makes_there_runs_nothing() {
+    for at in ["out/n", "out/deep/er/n"] {
+        let user = with_out();
+        let session = user.session();
+        let ran = user.at("ran");
+        let script = format!(
+            "git init -q ../{at} && printf '[core]\\n\\tfsmonitor = touch {}; false\\n' >> ../{at}/.git/config",
+            ran.display()
+        );
+        let (exit, said, refused) = session.run(session.request(&script)).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert!(told(&refused).contains("core.fsmonitor"), "{at}: {refused:?}");
+        let enter = || Command::new("git").arg("-C").arg(user.at(at)).arg("status").output().unwrap();
+        enter();
+        assert!(!ran.exists(), "{at}");
+        // The control.
+        Command::new("bash").args(["-c", &script]).current_dir(user.at("work")).status().unwrap();
+        enter();
+        assert!(ran.exists(), "{at}: it doesn't even work outside");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_named_by_a_link_is_protected_too() {
+    let mut user = with_out();
+    std::os::unix::fs::symlink(user.at("out"), user.at("way")).unwrap();
+    user.config.allow_write = vec![user.at("way")];
+    let session = user.session();
+    session.good("echo x > ../way/f && echo x > ../out/g").await;
+    session.bad("echo x > ../way/.envrc").await;
+    session.bad("echo x > ../way/r/.git/hooks/pre-commit").await;
+}
+
+/// Whoever pushes there runs the hooks that a command has put into it.
+#[tokio::test]
+async fn a_remote_may_not_lead_to_where_commands_write() {
+    let make = "git init -q --bare .x.git && printf '#!/bin/sh\\ntouch ../../ran\\n' > .x.git/hooks/pre-receive && chmod +x .x.git/hooks/pre-receive";
+    let push = |user: &User| {
+        let push = ["-C", "work", "push", "-q", "origin", "HEAD:refs/heads/new"];
+        Command::new("git").args(push).current_dir(&user.root).output().unwrap();
+        user.at("ran").exists()
+    };
+    let ways = [
+        "git remote set-url origin \"$PWD/.x.git\"",
+        "git remote set-url origin .x.git",
+        "git remote set-url origin \"file://$PWD/.x.git\"",
+        "git remote remove origin; git remote add origin ./.x.git",
+        "ln -s \"$PWD/.x.git\" l; git remote set-url origin ./l",
+    ];
+    for (at, way) in ways.into_iter().enumerate() {
+        let script = format!("{make} && {way}");
+        let prepared = || {
+            let user = User::new();
+            git(&user.root, &["init", "-q", "--bare", "up.git"]);
+            git(&user.at("work"), &["remote", "add", "origin", "../up.git"]);
+            user
+        };
+        if at == 0 {
+            let control = prepared();
+            Command::new("bash").args(["-c", &script]).current_dir(control.at("work")).status().unwrap();
+            assert!(push(&control), "it doesn't even work outside");
+        }
+        let user = prepared();
+        let session = user.session();
+        let (exit, said, refused) = session.run(session.request(&script).with_git_config()).await;
+        assert_eq!(exit, Exit::Code(0), "{way}: {said}");
+        assert!(told(&refused).contains("`remote.origin.url`, and that was undone"), "{way}: {refused:?}");
+        let mut url = Command::new("git");
+        url.args(["config", "remote.origin.url"]).current_dir(user.at("work"));
+        let url = url.output().unwrap().stdout;
+        assert_eq!(String::from_utf8(url).unwrap().trim(), "../up.git", "{way}");
+        assert!(!push(&user), "{way}");
+        // Where no command writes it may lead.
+        let (_, _, refused) =
+            session.run(session.request("git remote set-url origin ../other.git").with_git_config()).await;
+        assert_eq!(refused, [], "{way}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_hidden_by_its_other_names() {
+    let mut user = User::new();
+    fs::create_dir_all(user.at("work/deep/er")).unwrap();
+    fs::create_dir_all(user.at("work/sec")).unwrap();
+    fs::write(user.at("work/.env"), "SECRET").unwrap();
+    fs::write(user.at("work/sec/key"), "SECRET").unwrap();
+    fs::hard_link(user.at("work/.env"), user.at("work/deep/er/other")).unwrap();
+    fs::hard_link(user.at("work/sec/key"), user.at("work/copy")).unwrap();
+    assert!(user.session().good("cat deep/er/other copy").await.contains("SECRET"), "the control");
+    let sec = user.at("work/sec");
+    let denies = move |path: &Path| path.ends_with(".env") || path.starts_with(&sec);
+    user.config.deny_read = Some(Hidden::new(denies));
+    let session = user.session();
+    for script in
+        ["cat .env", "cat deep/er/other", "cat sec/key", "cat copy", "mv deep d2 && cat d2/er/other"]
+    {
+        session.bad(script).await;
+    }
+    session.good("cat README && touch deep/er/new").await;
+}
+
+#[tokio::test]
+async fn a_name_in_a_folder_that_is_not_there_is_put_aside() {
+    let mut user = User::new();
+    user.config.deny_write_paths.push(user.at("work/d/later"));
+    let session = user.session();
+    let (exit, said, refused) =
+        session.run(session.request("mkdir d && echo x > d/later && echo x > d/other")).await;
+    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert!(told(&refused).contains("d/later"), "{refused:?}");
+    assert!(!user.at("work/d/later").exists() && user.at("work/d/other").exists());
+    // From then on it is held.
+    session.bad("echo x > d/later").await;
+    session.good("echo x > d/more").await;
+    assert!(!user.at("work/d/later").exists());
+}
+
+/// What a call was granted ends with it: it can't be handed to a command that goes on.
+#[tokio::test]
+async fn a_grant_is_not_handed_to_another_command() {
+    const TAKE: &str = "import socket, array, os, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(1); open('begun', 'w').close()
+s.settimeout(10)
+c, _ = s.accept()
+_, sent, _, _ = c.recvmsg(9, socket.CMSG_SPACE(8))
+os.write(array.array('i', sent[0][2])[0], b'LATER'); open('taken', 'w').close()";
+    const GIVE: &str = "import socket, array, os, sys
+f = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND); os.write(f, b'NOW')
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [f]))])";
+    let user = User::new();
+    fs::write(user.at("work/take.py"), TAKE).unwrap();
+    fs::write(user.at("work/give.py"), GIVE).unwrap();
+    let session = user.session();
+    let file = user.at("other/file");
+    let granted = || Access { write: vec![Root::file(&file)], ..Access::default() };
+    for way in ["/tmp/s", "./s"] {
+        let _ = fs::remove_file(user.at("work/begun"));
+        let taking = session.run(session.request(&format!("timeout 4 python3 take.py {way}; true")));
+        let giving = async {
+            while !user.at("work/begun").exists() {
+                tokio::task::yield_now().await;
+            }
+            let mut give = session.request(&format!("python3 give.py {way} {}", file.display()));
+            give.access = granted();
+            session.run(give).await
+        };
+        let (_, (exit, said, _)) = tokio::join!(taking, giving);
+        assert!(exit != Exit::Code(0) && said.contains("ermission") || said.contains("upported"), "{said}");
+        assert!(!user.at("work/taken").exists(), "{way}");
+        assert!(fs::read_to_string(&file).unwrap().ends_with("NOW"), "the grant itself counts");
+    }
+    // Without another command there is nobody to hand it to, and sockets work as always.
+    let mut alone = session.request("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'");
+    alone.access = granted();
+    assert_eq!(session.run(alone).await.0, Exit::Code(0));
+}
