@@ -9,7 +9,7 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 15] = [
+const BENCHES: [(&str, &str); 16] = [
     ("haft", "core"),
     ("haft", "search"),
     ("haft-mcp", "serve"),

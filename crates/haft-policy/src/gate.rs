@@ -240,9 +240,15 @@ impl Policy {
     /// The same in short, without the words around it; the answer is the same.
     ///
     /// # Errors
-    /// A tool that nobody knows, and an input that doesn't fit.
-    pub fn brief(&self, engine: &Engine, tool: &str, input: CallInput) -> Result<Brief, BadCall> {
-        explain::brief(self, engine, tool, input)
+    /// As [`Policy::check`].
+    pub fn brief(
+        &self,
+        engine: &Engine,
+        servers: &[&str],
+        tool: &str,
+        input: CallInput,
+    ) -> Result<Brief, BadCall> {
+        explain::brief(self, engine, tool, servers, input)
     }
 
     /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later

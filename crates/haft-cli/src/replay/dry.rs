@@ -45,11 +45,15 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
 pub(super) struct Judge {
     policy: Policy,
     engine: Engine,
+    /// Names of the servers that are configured.
+    servers: Vec<String>,
 }
 
 impl Judge {
     pub(super) fn of(session: &Session) -> Judge {
-        Judge { policy: session.policy.clone(), engine: session.engine.clone() }
+        let planned = &session.links.planned.servers;
+        let servers = planned.iter().map(|planned| planned.server.name.clone()).collect();
+        Judge { policy: session.policy.clone(), engine: session.engine.clone(), servers }
     }
 
     /// What today says of one call.
@@ -58,7 +62,8 @@ impl Judge {
             let why = "its input was never whole";
             return Row::of(at, past, past.name.clone(), "not whole", why.to_owned(), false);
         };
-        let judged = self.policy.brief(&self.engine, &past.name, input.clone().into());
+        let servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
+        let judged = self.policy.brief(&self.engine, &servers, &past.name, input.clone().into());
         let (tool, today, why) = Today::of(judged, &past.name);
         Row::of(at, past, tool, today.word(), why, today.contradicts(past))
     }

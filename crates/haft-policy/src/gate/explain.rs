@@ -223,16 +223,17 @@ pub(super) fn check(
     servers: &[&str],
     input: &Value,
 ) -> Result<Explanation, BadCall> {
-    look_at(engine, tool, input.clone().into(), |request| explain(&policy.0, request))
+    look_at(engine, (tool, servers), input.clone().into(), |request| explain(&policy.0, request))
 }
 
 pub(super) fn brief(
     policy: &Policy,
     engine: &Engine,
     tool: &str,
+    servers: &[&str],
     input: CallInput,
 ) -> Result<Brief, BadCall> {
-    look_at(engine, tool, input, |request| {
+    look_at(engine, (tool, servers), input, |request| {
         let inner = &*policy.0;
         let case = Case::of(request, &inner.surroundings);
         let judged = verdict::judge(inner, &inner.live.sets(), inner.live.mode(), &case, false);
@@ -244,7 +245,7 @@ pub(super) fn brief(
 /// Shows a call as step 5 would see it, of a tool that is here or that the conventions know.
 fn look_at<T>(
     engine: &Engine,
-    tool: &str,
+    (tool, servers): (&str, &[&str]),
     input: CallInput,
     look: impl FnOnce(&Request<'_>) -> T,
 ) -> Result<T, BadCall> {

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use haft::ports::Refusal;
 
 use super::config::check_config;
-use super::{Guard, State};
+use super::{Guard, State, works};
+use crate::profile::addresses::Addresses;
 use crate::profile::administration::Kind;
 use crate::profile::read_small;
 
@@ -88,6 +89,8 @@ impl Guard {
     /// Looks at those that nobody was let write and that have changed.
     pub(super) fn check_saved(&self, said: &mut Vec<Refusal>) {
         let mut state = self.state();
+        let held = works(&state);
+        let addresses = Addresses { roots: &self.written, held: &held };
         let State { configs, saved, repositories, .. } = &mut *state;
         for (path, before) in saved.changed() {
             // One that is gone with its repository is looked at with that.
@@ -95,7 +98,7 @@ impl Guard {
             if configs.contains_key(&path) || is_gone || repositories.is_empty() {
                 continue;
             }
-            let checked = check_config(&path, &before, Some(&self.recovered));
+            let checked = check_config(&path, &before, &addresses, Some(&self.recovered));
             said.extend(checked.said.map(|said| match said {
                 Refusal::Protected { path, done } => Refusal::Changed { path, done },
                 other => other,
