@@ -64,7 +64,13 @@ pub(crate) fn prepare(
     sys::ignore_children(false);
     if walls == Walls::Open {
         become_subreaper()?;
-        return Ok(Prepared { stage: None, view: None, rules: None, locks: Locks::default(), confines: false });
+        return Ok(Prepared {
+            stage: None,
+            view: None,
+            rules: None,
+            locks: Locks::default(),
+            confines: false,
+        });
     }
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
     let _ = std::fs::write("/proc/self/oom_score_adj", limits::OOM_SCORE.to_string());

@@ -122,7 +122,9 @@ impl Step {
     /// Whether the files are as they are after it.
     async fn was_done(&self, cx: &Context) -> bool {
         match self {
-            Step::Write { path, new, .. } | Step::Create { path, new, .. } => cx.files().read(path).await.is_ok_and(|found| *found == **new),
+            Step::Write { path, new, .. } | Step::Create { path, new, .. } => {
+                cx.files().read(path).await.is_ok_and(|found| *found == **new)
+            }
             Step::Remove { path, .. } => cx.files().exists(path).await.is_ok_and(|exists| !exists),
             Step::Rename { from, to } => {
                 let there = cx.files().exists(to).await.unwrap_or(false);

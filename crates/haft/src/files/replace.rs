@@ -21,8 +21,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    Access as Permission, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, accessat, fchown,
-    flock, fstat, linkat, statat, unlinkat,
+    Access as Permission, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, accessat,
+    fchown, flock, fstat, linkat, statat, unlinkat,
 };
 #[cfg(not(test))]
 use rustix::fs::{fchmod, fsync, openat, renameat, renameat_with};

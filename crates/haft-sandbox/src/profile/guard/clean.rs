@@ -308,7 +308,8 @@ impl Round<'_, '_> {
                 (Kind::Git, "config") => {
                     let owner = repository::owner(path);
                     let Ground { addresses, gently, afresh, .. } = self.ground;
-                    if let Some(said) = check_new_config(&at, owner.as_deref(), addresses, (*gently, *afresh)) {
+                    if let Some(said) = check_new_config(&at, owner.as_deref(), addresses, (*gently, *afresh))
+                    {
                         self.said.push(said);
                         self.touched.push(at);
                     }
