@@ -293,7 +293,11 @@ impl Confined {
         let (mut first, mut started, mut ended, mut refused) = (None, None, None, Vec::new());
         // The helper and the process that it made speak both, so what they say comes in any order.
         loop {
-            if let (Some(view), Some(first)) = (started.take_if(|_| first.is_some()), first.take()) {
+            // Neither is taken before both are there.
+            if first.is_some()
+                && let Some(view) = started.take()
+                && let Some(first) = first.take()
+            {
                 let alone = matches!(ended, Some((_, true)));
                 return Ok(Confined {
                     reports,
