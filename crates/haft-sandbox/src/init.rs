@@ -371,8 +371,8 @@ fn close(walls: Walls, told: &[u8]) -> Result<(), String> {
     let Some(folders) = wire::read_closing(told).filter(|_| walls == Walls::Namespaces) else {
         return Ok(());
     };
-    let closed = folders.iter().map(|folder| stage::close(folder));
-    closed.fold(Ok(()), |all, closed| all.and(closed.map_err(|fault| fault.to_string())))
+    let closed: Vec<_> = folders.iter().map(|folder| stage::close(folder)).collect();
+    closed.into_iter().collect::<Result<(), _>>().map_err(|fault| fault.to_string())
 }
 
 fn send_all(walls: Walls, signal: i32) {

@@ -89,12 +89,11 @@ fn calls_of_several_processes_are_all_there() {
     room.write("work/f", &file());
     let workers: Vec<_> = (0..PROCESSES)
         .map(|process| {
-            let start = move |room: &Room, edit: usize| {
+            move |room: &Room, edit: usize| {
                 let (old, new) = (line(process, edit, "0"), line(process, edit, "1"));
                 let input = json!({"file_path": "f", "old_string": old, "new_string": new}).to_string();
                 room.haft(["call", "--permission-mode", "acceptEdits", "Edit", &input]).spawn().unwrap()
-            };
-            start
+            }
         })
         .collect();
     // A few at a time of each, so that the machine isn't full of processes.

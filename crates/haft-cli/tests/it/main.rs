@@ -36,6 +36,7 @@ mod run_tour;
 mod sandbox;
 mod scripts;
 mod serve;
+mod serve_behind;
 mod serve_peers;
 mod settings;
 mod soak;

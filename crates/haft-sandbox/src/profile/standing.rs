@@ -55,7 +55,7 @@ pub(super) fn put_back(root: &Path, before: &[u8]) -> Option<String> {
     let says = root.join("HEAD");
     if head(root).is_none() {
         done.push(match undo::replace(&says, before) {
-            Ok(()) => format!("`HEAD` was put back as `{}`", shown(&*String::from_utf8_lossy(before).trim())),
+            Ok(()) => format!("`HEAD` was put back as `{}`", shown(String::from_utf8_lossy(before).trim())),
             Err(error) => format!("`HEAD` can't be put back: {error}; look at it before you use git there"),
         });
     }

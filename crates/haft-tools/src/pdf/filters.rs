@@ -283,8 +283,8 @@ impl<'a> Lzw<'a> {
         let known = usize::from(FIRST) + self.table.len() + usize::from(self.last.is_some()) + self.early;
         let width = match known {
             ..=512 => 9,
-            ..=1024 => 10,
-            ..=2048 => 11,
+            513..=1024 => 10,
+            1025..=2048 => 11,
             _ => 12,
         };
         while self.left < width {

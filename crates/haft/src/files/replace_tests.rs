@@ -78,7 +78,8 @@ pub(super) fn renameat_with(
 fn a_disk_that_fails_at_any_moment_leaves_a_whole_file() {
     let (old, new) = ("the old text, some bytes long", "and a new one that is a good deal longer than that");
     let mut faults = 0;
-    let ways: [(bool, fn(&[u8]) -> Over<'_>); 4] = [
+    type Way = fn(&[u8]) -> Over<'_>;
+    let ways: [(bool, Way); 4] = [
         (true, |_| WriteMode::Replace.into()),
         (true, |old| Over::Content(old)),
         (false, |_| WriteMode::Replace.into()),
