@@ -171,8 +171,19 @@ fn is_ours(name: &std::ffi::OsStr) -> bool {
 }
 
 /// What the sandbox looks at before it lets a command in.
-const LOOKED_AT: [&str; 5] =
-    ["ROOM/work", "ROOM/work/.git", "ROOM/work/.git/config", "ROOM/work/.git/hooks", "ROOM/work/.git/info"];
+const LOOKED_AT: [&str; 9] = [
+    "ROOM/work",
+    "ROOM/work/.git",
+    "ROOM/work/.git/HEAD",
+    "ROOM/work/.git/config",
+    "ROOM/work/.git/hooks",
+    "ROOM/work/.git/info",
+    "ROOM/work/.git/objects",
+    "ROOM/work/.git/objects/info",
+    "ROOM/work/.git/objects/pack",
+];
+/// Where it looks for links.
+const LOOKED_THROUGH: [&str; 2] = ["ROOM/work/.git/logs", "ROOM/work/.git/refs"];
 
 /// What the program keeps for itself, and what the system has for everybody.
 fn is_private(touch: &Touch) -> bool {
@@ -183,6 +194,7 @@ fn is_private(touch: &Touch) -> bool {
         ["ROOM/home/.local", "ROOM/home/.config/haft", "ROOM/home/.cache", "ROOM/tmp", "ROOM/script.json"];
     of_all.iter().chain(&own).any(|place| path.starts_with(place))
         || matches!(touch, Touch::Reads(_)) && LOOKED_AT.iter().any(|place| path == Path::new(place))
+        || matches!(touch, Touch::Reads(_)) && LOOKED_THROUGH.iter().any(|place| path.starts_with(place))
         || matches!(touch, Touch::Reads(_)) && to_read.iter().any(|place| path.starts_with(place))
 }
 
