@@ -275,11 +275,21 @@ async fn a_page_without_an_end_does_not_end_the_browser() {
     ]);
     let Some(scene) = Scene::new(&site) else { return };
     let said = scene.open(&site, "/loop").await;
-    has(&said, &["the page showed an alert: \"x\"", "was ended with the next; begin anew with BrowserClose"]);
+    has(
+        &said,
+        &["the page showed an alert: \"x\"", "was ended with the next; BrowserNavigate opens another"],
+    );
     has(&scene.says("Snapshot", json!({})).await, &["crashed; BrowserNavigate opens it anew"]);
-    // FIXME: the tab stays crashed when BrowserNavigate follows at once; a new browser is needed.
-    scene.says("Close", json!({})).await;
     has(&scene.open(&site, "/plain").await, &["Plain"]);
+    has(&scene.says("Snapshot", json!({})).await, &["here"]);
+    // At once, beside another tab: the new one is where the crashed one was, and nothing else changes.
+    has(&scene.says("Tabs", json!({"action": "new", "url": site.url("/plain")})).await, &["Plain"]);
+    scene.says("Tabs", json!({"action": "select", "tab": 1})).await;
+    has(&scene.open(&site, "/loop").await, &["was ended with the next"]);
+    let said = scene.open(&site, "/plain").await;
+    assert!(said.contains("Plain") && !said.contains("crashed") && !said.contains("closed"), "{said}");
+    let tabs = scene.says("Tabs", json!({})).await;
+    assert!(tabs.starts_with("*1 ") && tabs.lines().count() == 2 && !tabs.contains("crashed"), "{tabs}");
     scene.open(&site, "/huge").await;
     let said = scene.says("Snapshot", json!({})).await;
     assert!(said.contains("button \"b0\"") || said.contains("the page is too large for this"), "{said}");
