@@ -13,6 +13,9 @@ pub(crate) mod document;
 pub mod html;
 pub(crate) mod words;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use haft::BoxFuture;
 
 pub(crate) use cache::Cache;
@@ -26,5 +29,5 @@ pub trait PageReader: Send + Sync + 'static {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// Gives the text of a PDF, where the host has something that can. An error is words for the model.
-pub type PdfText = fn(&[u8]) -> Result<String, String>;
+/// Gives the text of a PDF, where the host has something that can, until the flag is set. An error is words for the model.
+pub type PdfText = fn(&[u8], &Arc<AtomicBool>) -> Result<String, String>;
