@@ -1,4 +1,4 @@
-//! What the tools for the web share: pages as text, what was fetched lately, and words about it.
+//! Tools for the web, and what they share: pages as text, what was fetched lately, and words about it.
 //!
 //! - [`html`] makes Markdown of a page; `charset` finds out how its bytes are meant.
 //! - `document` is what came of an answer: text, a picture, a PDF, or nothing that can be read.
@@ -11,6 +11,8 @@ mod cache;
 mod charset;
 pub(crate) mod document;
 pub mod html;
+pub mod web_fetch;
+pub mod web_search;
 pub(crate) mod words;
 
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use std::sync::atomic::AtomicBool;
 use haft::BoxFuture;
 
 pub(crate) use cache::Cache;
+pub use web_fetch::WebFetch;
+pub use web_search::WebSearch;
 
 /// A model that answers a question about a page, where the host has one.
 ///
