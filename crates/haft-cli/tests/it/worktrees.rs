@@ -352,7 +352,12 @@ fn a_plan_makes_no_worktree_and_keeps_no_prompt() {
             .contains("it changes the worktrees of the repository, and nothing is changed before the plan"),
         "{found:#?}"
     );
-    assert!(found[1].contains("it changes kept:cron, and nothing is changed before the plan"), "{found:#?}");
+    assert!(
+        found[1].contains(
+            "it changes what is planned for later sessions, and nothing is changed before the plan"
+        ),
+        "{found:#?}"
+    );
     assert!(found[2].starts_with("planned") && found[3] == "Looked.", "{found:#?}");
     assert!(!room.path("work/.haft").exists());
 }
