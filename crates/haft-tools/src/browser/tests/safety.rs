@@ -197,7 +197,7 @@ fn effects_say_what_is_reached_and_what_is_acted_on() {
     let press = BrowserPress(browser.clone()).effects(&serde_json::from_value(json!({"key": "a"})).unwrap());
     assert_eq!(press.to_string(), "changes the browser", "no page is open");
     let tabs = |input| BrowserTabs(browser.clone()).effects(&serde_json::from_value(input).unwrap());
-    assert_eq!(tabs(json!({})).to_string(), "looks at browser");
+    assert_eq!(tabs(json!({})).to_string(), "looks at the browser");
     assert_eq!(
         tabs(json!({"action": "new", "url": "http://x.io"})).to_string(),
         "reaches x.io · changes the browser"
@@ -292,7 +292,9 @@ async fn a_page_without_an_end_does_not_end_the_browser() {
     assert!(tabs.starts_with("*1 ") && tabs.lines().count() == 2 && !tabs.contains("crashed"), "{tabs}");
     scene.open(&site, "/huge").await;
     let said = scene.says("Snapshot", json!({})).await;
-    assert!(said.contains("button \"b0\"") || said.contains("the page is too large for this"), "{said}");
+    // Which of these it is depends on the machine.
+    let ways = ["button \"b0\"", "the page is too large for this", "the page did not answer within"];
+    assert!(ways.iter().any(|way| said.contains(way)), "{said}");
     let said = scene.says("Evaluate", json!({"script": "document.querySelectorAll('button').length"})).await;
     has(&said, &["60000"]);
     has(&scene.open(&site, "/plain").await, &["Plain"]);
