@@ -21,7 +21,7 @@ use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
 use haft_provider::run::{Account, Ended, Handle, Loop, NotPosted, Outcome, RunOptions, RunSink, ToolEvents};
 use haft_provider::{Conversation, Model};
-use haft_tools::enter_worktree::new_name;
+use haft_tools::worktrees::enter::new_name;
 use haft_tools::worktrees::{FOLDER, Worktree};
 use serde_json::json;
 use tokio::sync::Semaphore;

@@ -279,9 +279,10 @@ impl Fetcher {
                 Err(Failure::new(
                     FailureKind::Refused,
                     format!(
-                        "`{}:{port}` is the user's own machine; only a rule with its port, `localhost:{port}` among \
+                        "`{}:{port}` is the user's own machine; only a rule with its port, `{}` among \
                          `sandbox.network.allowedDomains`, opens it",
-                        host.bracketed()
+                        host.bracketed(),
+                        host.local_rule(port)
                     ),
                 ))
             };

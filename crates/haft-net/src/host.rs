@@ -95,6 +95,12 @@ impl Host {
         }
     }
 
+    /// The rule that opens a port of this machine under this name of it.
+    pub fn local_rule(&self, port: u16) -> HostRule {
+        let usual = HostRule::exact(&Host::Name("localhost".into())).with_port(port);
+        if usual.opens_local(self, port) { usual } else { HostRule::exact(self).with_port(port) }
+    }
+
     /// As it stands before a port: IPv6 in brackets.
     pub fn bracketed(&self) -> String {
         match self {

@@ -79,12 +79,13 @@ pub fn checked(host: &Host, mut addresses: Vec<IpAddr>, pass: Pass) -> Result<Ve
     match refused {
         Some(no) if addresses.is_empty() => Err(match host {
             Host::Name(_) if no.kind == Kind::Private => format!(
-                "`{host}` leads to no public address: {no}; a rule that names the address, or allowing private \
-                 addresses, opens it"
+                "`{host}` leads to no public address: {no}; `WebFetch(domain:{})` opens that address, if it is given in \
+                 place of the name",
+                Host::Address(no.address).bracketed()
             ),
             Host::Name(_) => format!("`{host}` leads to no public address: {no}"),
             Host::Address(_) if no.kind == Kind::Private => {
-                format!("{no}; only a rule that names it opens it, `WebFetch(domain:{host})`")
+                format!("{no}; only a rule that names it opens it, `WebFetch(domain:{})`", host.bracketed())
             }
             Host::Address(_) => format!("{no}, and no rule can open that"),
         }),

@@ -229,7 +229,7 @@ impl Browser {
         let target = {
             let book = turn.book();
             let tab = book.active().ok_or_else(none)?;
-            if tab.crashed {
+            if tab.is_over() {
                 return Err(ToolError::new(format!(
                     "the page {} crashed; BrowserNavigate opens it anew",
                     tab.url

@@ -8,16 +8,22 @@
 //! - `table` keeps prompts and waits for the first one.
 //! - `kept` keeps those that outlive a session, in a file that several sessions may share.
 
+pub mod create;
+pub mod delete;
 mod expression;
 mod kept;
+pub mod list;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
+pub use create::CronCreate;
+pub use delete::CronDelete;
 pub use expression::{BadExpression, Expression};
 pub use jiff::Timestamp;
 pub use jiff::tz::TimeZone;
+pub use list::CronList;
 pub use table::{Clock, CronTable, Due, SystemClock};
 
 /// How many prompts a session plans at most, and how many are kept for later sessions of one workspace.

@@ -15,8 +15,19 @@ use serde::{Deserialize, Serialize};
 use crate::by_session::BySession;
 use crate::shelf::Shelf;
 
+pub mod create;
+pub mod get;
+pub mod list;
 #[cfg(test)]
 mod tests;
+pub mod todo_write;
+pub mod update;
+
+pub use create::TaskCreate;
+pub use get::TaskGet;
+pub use list::TaskList;
+pub use todo_write::TodoWrite;
+pub use update::TaskUpdate;
 
 /// How many tasks a list has at most.
 pub const TASKS_MAX: usize = 500;

@@ -1,4 +1,4 @@
-//! What the tools for the web share: pages as text, what was fetched lately, and words about it.
+//! Tools for the web, and what they share: pages as text, what was fetched lately, and words about it.
 //!
 //! - [`html`] makes Markdown of a page; `charset` finds out how its bytes are meant.
 //! - `document` is what came of an answer: text, a picture, a PDF, or nothing that can be read.
@@ -11,11 +11,18 @@ mod cache;
 mod charset;
 pub(crate) mod document;
 pub mod html;
+pub mod web_fetch;
+pub mod web_search;
 pub(crate) mod words;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use haft::BoxFuture;
 
 pub(crate) use cache::Cache;
+pub use web_fetch::WebFetch;
+pub use web_search::WebSearch;
 
 /// A model that answers a question about a page, where the host has one.
 ///
@@ -26,5 +33,5 @@ pub trait PageReader: Send + Sync + 'static {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// Gives the text of a PDF, where the host has something that can. An error is words for the model.
-pub type PdfText = fn(&[u8]) -> Result<String, String>;
+/// Gives the text of a PDF, where the host has something that can, until the flag is set. An error is words for the model.
+pub type PdfText = fn(&[u8], &Arc<AtomicBool>) -> Result<String, String>;

@@ -9,11 +9,19 @@
 //! files of a new worktree are checked out in a second step, because only there git can say which programs the repository
 //! would have it start.
 
+pub mod enter;
+pub mod exit;
+mod git;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use haft::{Context, ToolError};
+use haft::ports::Port;
+use haft::{Class, Context, Stage, Timeout, ToolError, ToolSpec, View};
 
-use crate::git::{self, Said};
+pub use enter::EnterWorktree;
+pub use exit::ExitWorktree;
+use git::Said;
 
 /// Where worktrees lie in a working directory.
 pub const FOLDER: &str = ".haft/worktrees";
@@ -21,10 +29,32 @@ pub const FOLDER: &str = ".haft/worktrees";
 pub const BRANCHES: &str = "haft/";
 /// The longest name of a worktree, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
+/// How long a tool on one may take.
+pub const TIMEOUT: Duration = Duration::from_secs(600);
 /// How many changes and commits are named.
 const NAMED_MAX: usize = 20;
 /// How many commits are counted.
 const COUNTED_MAX: usize = 1_000;
+
+/// What both tools are.
+fn spec(name: &'static str) -> ToolSpec {
+    ToolSpec::new(name)
+        .group("git")
+        .feature("worktrees")
+        .listed_class(Class::WriteExclusive)
+        .timeout(Timeout::After(TIMEOUT))
+        .needs(Port::Processes)
+}
+
+/// What a person sees of a call.
+fn shown(stage: &Stage<'_>, title: &str) -> View {
+    let view = View::titled(title);
+    match stage {
+        Stage::Error { error, .. } => view.summary(error.message()),
+        Stage::Rejected { reason, .. } => view.summary(*reason),
+        _ => view,
+    }
+}
 
 /// A worktree of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -255,9 +255,19 @@ pub trait Files: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), FileError>>;
 
     /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
-    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>>;
+    ///
+    /// With `old`, only a file that is still exactly that; otherwise it is
+    /// [`Changed`](error::FileErrorKind::Changed) and stays. Nobody else who writes through this file system changes the
+    /// file between the comparison and its end, as in [`swap`](Files::swap).
+    fn remove<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: Option<&'a [u8]>,
+    ) -> BoxFuture<'a, Result<(), FileError>>;
 
-    /// Renames a file, a link (never its target) or a directory; an existing file at `to` is replaced.
+    /// Renames a file, a link (never its target) or a directory. Nothing is replaced: that there is something at `to` is
+    /// an error.
     ///
     /// Needs write grants for both names, of whole subtrees if it is a directory. Missing parents of `to` are created.
     fn rename<'a>(

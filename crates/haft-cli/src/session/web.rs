@@ -4,7 +4,6 @@
 //! Nothing of it comes from a workspace but hosts of the sandbox, which count where that is trusted. Keys are read here and
 //! handed to the tools, which send them and show them nowhere.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use haft::BoxFuture;
@@ -46,7 +45,10 @@ pub(super) fn tools(given: &Given, lookup: Lookup<'_>) -> Result<(WebFetch, WebS
     let rules = settings.permissions.rules.iter().filter(|written| written.list == List::Allow);
     let addresses = rules.filter_map(|written| {
         let host = written.rule.strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
-        host.parse::<IpAddr>().ok().map(|address| HostRule::exact(&Host::Address(address.to_canonical())))
+        Host::parse(host)
+            .ok()
+            .filter(|host| matches!(host, Host::Address(_)))
+            .map(|host| HostRule::exact(&host))
     });
     let fetch = WebFetch::new()
         .opened(of_settings(&network.allowed_domains)?.into_iter().chain(addresses))

@@ -170,20 +170,25 @@ fn is_ours(name: &std::ffi::OsStr) -> bool {
     name.starts_with(".haft-") && name.ends_with(".tmp")
 }
 
-/// What the sandbox looks at before it lets a command in.
-const LOOKED_AT: [&str; 9] = [
-    "ROOM/work",
-    "ROOM/work/.git",
-    "ROOM/work/.git/HEAD",
-    "ROOM/work/.git/config",
-    "ROOM/work/.git/hooks",
-    "ROOM/work/.git/info",
-    "ROOM/work/.git/objects",
-    "ROOM/work/.git/objects/info",
-    "ROOM/work/.git/objects/pack",
+/// What the sandbox looks at before it lets a command in and afterwards, in a working directory: where links and other
+/// repositories would be, never what is in the files of one.
+const LOOKED_AT: [&str; 15] = [
+    "",
+    ".git",
+    ".git/HEAD",
+    ".git/config",
+    ".git/hooks",
+    ".git/info",
+    ".git/logs",
+    ".git/logs/refs",
+    ".git/logs/refs/heads",
+    ".git/objects",
+    ".git/objects/info",
+    ".git/objects/pack",
+    ".git/refs",
+    ".git/refs/heads",
+    ".git/refs/tags",
 ];
-/// Where it looks for links.
-const LOOKED_THROUGH: [&str; 2] = ["ROOM/work/.git/logs", "ROOM/work/.git/refs"];
 
 /// What the program keeps for itself, and what the system has for everybody.
 fn is_private(touch: &Touch) -> bool {
@@ -193,8 +198,8 @@ fn is_private(touch: &Touch) -> bool {
     let own =
         ["ROOM/home/.local", "ROOM/home/.config/haft", "ROOM/home/.cache", "ROOM/tmp", "ROOM/script.json"];
     of_all.iter().chain(&own).any(|place| path.starts_with(place))
-        || matches!(touch, Touch::Reads(_)) && LOOKED_AT.iter().any(|place| path == Path::new(place))
-        || matches!(touch, Touch::Reads(_)) && LOOKED_THROUGH.iter().any(|place| path.starts_with(place))
+        || matches!(touch, Touch::Reads(_))
+            && LOOKED_AT.iter().any(|place| *path == Path::new("ROOM/work").join(place))
         || matches!(touch, Touch::Reads(_)) && to_read.iter().any(|place| path.starts_with(place))
 }
 

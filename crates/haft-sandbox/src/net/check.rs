@@ -61,7 +61,7 @@ mod tests {
         check(&[], "localhost", 5173, "");
         check(&[], "localhost", 5174, "only a rule with its port");
         check(&[], "example.com", 443, "no rule allows `example.com`");
-        check(&["169.254.169.254"], "169.254.169.254", 80, "does not lead to public addresses");
+        check(&["169.254.169.254"], "169.254.169.254", 80, "no rule can open that");
         check(&[], "127.1", 80, "is a number and no name");
     }
 }

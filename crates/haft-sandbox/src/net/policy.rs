@@ -1,6 +1,7 @@
 //! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked by
 //! whoever dials (`outside`).
 
+use haft_net::address::{self, Kind};
 use haft_net::host::{Host, HostRule};
 use haft_net::outside::Pass;
 use haft_net::preset::Preset;
@@ -94,6 +95,14 @@ impl NetworkPolicy {
             let why = format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that");
             return Err(Refused { why, grantable: false });
         }
+        // No rule opens the metadata service of a cloud, or an address at which nobody is.
+        if let Host::Address(address) = host
+            && let Err(no) = address::check(*address)
+            && no.kind != Kind::Private
+            && !host.is_local()
+        {
+            return Err(Refused::for_good(format!("{no}, and no rule can open that")));
+        }
         // What no rule denies, a grant for this host and port opens.
         self.opened(grants, host, port).map_err(|why| Refused { why, grantable: true })
     }
@@ -114,9 +123,10 @@ impl NetworkPolicy {
                 Ok(Pass { local: true, private: false })
             } else {
                 Err(format!(
-                    "`{}:{port}` is the user's own machine; only a rule with its port, `localhost:{port}`, opens it, \
-                     among the allowed hosts (servers of this session are reached without the proxy)",
-                    host.bracketed()
+                    "`{}:{port}` is the user's own machine; only a rule with its port, `{}`, opens it, among the \
+                     allowed hosts (servers of this session are reached without the proxy)",
+                    host.bracketed(),
+                    host.local_rule(port)
                 ))
             };
         }

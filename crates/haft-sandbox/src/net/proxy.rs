@@ -119,7 +119,7 @@ async fn tunnel(
     }
     let first = timeout(session.times.hello, first_bytes(&mut from, &server_in, port)).await;
     let Ok(Ok((bytes, hello))) = first else { return };
-    if let Some(why) = contradiction(&hello, host, port, |name| call.may(session, name, port)) {
+    if let Some(why) = contradiction(&hello, host, port, |name| call.may(session, name, port).is_ok()) {
         return call.refuse(host, port, &Refused::for_good(why));
     }
     if server_out.write_all(&bytes).await.is_ok() {

@@ -74,18 +74,19 @@ impl Session {
     pub(super) fn asked_for(&self, name: &str) {
         let calls = self.calls().clone();
         for call in calls {
-            let allowed = Host::parse(name)
-                .is_ok_and(|host| [443, 80].into_iter().any(|port| call.may(self, &host, port)));
-            let why = if allowed {
-                format!(
+            let judged = Host::parse(name).map_err(|bad| bad.to_string()).and_then(|host| {
+                let judged = [80, 443].map(|port| call.may(self, &host, port));
+                judged.into_iter().reduce(Result::or).expect("there are two").map_err(|refused| refused.why)
+            });
+            let why = match judged {
+                Ok(_) => format!(
                     "`{name}` is allowed, but only through the proxy: a program asked for its address instead of using \
                      the proxy that `HTTPS_PROXY` names"
-                )
-            } else {
-                format!(
-                    "a program asked for the address of `{name}`; it takes `WebFetch(domain:{name})` to allow it, and \
-                     a program that uses the proxy that `HTTPS_PROXY` names"
-                )
+                ),
+                Err(why) => format!(
+                    "a program asked for its address, and is told none: hosts are reached through the proxy that \
+                     `HTTPS_PROXY` names; {why}"
+                ),
             };
             // It may be another call's program, and a grant alone wouldn't help one that looks for an address.
             call.asked.add(name, None, &Refused::for_good(why));
@@ -126,8 +127,8 @@ impl Call {
     }
 
     /// Whether it could reach a host; nothing is noted.
-    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> bool {
-        session.policy.judge(&self.grants(), host, port).is_ok()
+    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
+        session.policy.judge(&self.grants(), host, port)
     }
 
     /// All that it was granted until now. What can't be read grants nothing.

@@ -98,6 +98,8 @@ pub(super) struct Tab {
     pub(super) title: String,
     pub(super) loading: bool,
     pub(super) crashed: bool,
+    /// Whether it was told to crash, which it does in a moment.
+    ended: bool,
     /// The status of the document.
     pub(super) status: Option<u64>,
     requests: HashSet<String>,
@@ -193,6 +195,28 @@ impl Book {
     /// Makes this the tab that calls work on.
     pub(super) fn select(&mut self, target: &str) {
         self.active = Some(target.to_owned());
+    }
+
+    /// Leaves a tab out of the list; where it was.
+    pub(super) fn leave_out(&mut self, target: &str) -> Option<usize> {
+        let at = self.tabs.iter().position(|tab| tab.target == target)?;
+        self.tabs.remove(at);
+        self.attached.retain(|_, attached| attached.tab != target);
+        Some(at)
+    }
+
+    /// Makes a tab the one that calls work on, at this place of the list.
+    pub(super) fn put(&mut self, target: &str, place: usize) {
+        if let Some(at) = self.tabs.iter().position(|tab| tab.target == target) {
+            let tab = self.tabs.remove(at);
+            self.tabs.insert(place.min(self.tabs.len()), tab);
+        }
+        self.select(target);
+    }
+
+    /// Nobody asked for this host.
+    pub(super) fn forget_host(&mut self, host: &str) {
+        self.hosts.remove(host);
     }
 
     /// Says something with the next result.
@@ -291,6 +315,10 @@ impl Book {
                 let (kind, message) = (text("type").to_owned(), bounded(text("message"), NOTE_CHARS_MAX / 2));
                 if self.too_many_dialogs() {
                     // A script that runs can't be ended alone: the browser tries to, and it goes on behind the dialog.
+                    let owner = session.as_deref().and_then(|session| self.attached.get(session)).cloned();
+                    if let Some(tab) = owner.and_then(|owner| self.tab_mut(&owner.tab)) {
+                        (tab.ended, tab.loading) = (true, false);
+                    }
                     acts.push(Act::Tell { session, method: "Page.crash", params: json!({}) });
                     return acts;
                 }
@@ -417,7 +445,7 @@ impl Book {
         self.shown_dialogs = self.shown_dialogs.saturating_add(1);
         if self.shown_dialogs == DIALOGS_MAX + 1 {
             self.note(format!(
-                "the page showed {DIALOGS_MAX} dialogs, one after another, and was ended with the next; begin anew with BrowserClose"
+                "the page showed {DIALOGS_MAX} dialogs, one after another, and was ended with the next; BrowserNavigate opens another"
             ));
         }
         self.shown_dialogs > DIALOGS_MAX
@@ -472,6 +500,7 @@ impl Tab {
             title: String::new(),
             loading: false,
             crashed: false,
+            ended: false,
             status: None,
             requests: HashSet::new(),
             console: VecDeque::new(),
@@ -480,9 +509,14 @@ impl Tab {
         }
     }
 
+    /// Whether nothing can be done in it any more; another tab takes its place.
+    pub(super) fn is_over(&self) -> bool {
+        self.crashed || self.ended
+    }
+
     /// Whether something is under way that the page waits for.
     pub(super) fn is_busy(&self) -> bool {
-        !self.crashed && (self.loading || !self.requests.is_empty())
+        !self.is_over() && (self.loading || !self.requests.is_empty())
     }
 
     /// What is kept of its console, and how much isn't any more.

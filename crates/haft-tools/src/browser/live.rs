@@ -31,7 +31,9 @@ pub const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
 const DOWNLOAD_CHUNK: usize = 3 * 1024 * 1024;
 
 /// An address for documents (RFC 5737), at which nobody is.
-const NOWHERE: &str = "http://192.0.2.1/";
+const NOWHERE: &str = "192.0.2.1";
+/// How long a page that is ended may take for it.
+const CRASH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A browser that runs. Dropped, it ends.
 pub(super) struct Live {
@@ -83,12 +85,14 @@ impl Live {
             self.browser("Target.createTarget", json!({"url": "about:blank", "background": true})).await?;
         let target = made["targetId"].as_str().unwrap_or_default().to_owned();
         let session = self.session_of(&target).await?;
-        self.page(&session, "Page.navigate", json!({"url": NOWHERE})).await?;
+        self.page(&session, "Page.navigate", json!({"url": format!("http://{NOWHERE}/")})).await?;
         self.browser("Target.closeTarget", json!({"targetId": target})).await?;
         self.gone(&target).await;
         let mut book = self.book();
         // On a slow machine it may be told later that it is gone; nobody is to see it until then.
-        book.tabs.retain(|tab| tab.target != target);
+        book.leave_out(&target);
+        // The refusal as well may be told later, and no page asked for it.
+        book.forget_host(NOWHERE);
         book.guard.grants.take_refused();
         book.take_notes();
         Ok(())
@@ -134,7 +138,7 @@ impl Live {
         let mut changed = self.news();
         // A tab that crashes answers nothing any more.
         let crashed = async {
-            while !self.book().tabs.iter().any(|tab| tab.session == session && tab.crashed) {
+            while !self.book().tabs.iter().any(|tab| tab.session == session && tab.is_over()) {
                 if changed.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
@@ -147,14 +151,25 @@ impl Live {
         }
     }
 
-    /// The same to a tab that may have crashed: a new page brings it back.
-    pub(super) async fn page_anyway(
-        &self,
-        session: &str,
-        method: &str,
-        params: Value,
-    ) -> Result<Value, Failure> {
-        self.wire.call(Some(session), method, params, COMMAND_LIMIT).await
+    /// Opens a new tab in place of one that crashed. What crashed is not brought back: a page that was ended in the middle
+    /// of a dialog never gets well again.
+    pub(super) async fn replace(&self, target: &str) -> Result<(), ToolError> {
+        let (until, mut news) = (Instant::now() + CRASH_LIMIT, self.news());
+        while self.book().tab(target).is_some_and(|tab| !tab.crashed) && wait(&mut news, until).await.is_ok()
+        {
+        }
+        let Some(place) = self.book().leave_out(target) else { return Ok(()) };
+        let made = self.browser("Target.createTarget", json!({"url": "about:blank"})).await;
+        // The last tab of a browser is closed when another is there.
+        let closed = self.browser("Target.closeTarget", json!({"targetId": target})).await;
+        let made = made?["targetId"].as_str().unwrap_or_default().to_owned();
+        self.session_of(&made).await?;
+        self.book().put(&made, place);
+        match closed {
+            // It is gone by itself.
+            Ok(_) | Err(Failure::Refused(_)) => Ok(()),
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     /// The session of a tab that is about to be there.
@@ -441,7 +456,7 @@ pub(super) fn standing(tab: &super::book::Tab) -> String {
     if let Some(status) = tab.status.filter(|status| *status >= 400) {
         line += &format!(" · status {status}");
     }
-    if tab.crashed {
+    if tab.is_over() {
         line += " · crashed; BrowserNavigate opens it anew";
     } else if tab.loading {
         line += " · still loading";

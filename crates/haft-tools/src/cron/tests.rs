@@ -13,9 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cron_create::CronCreate;
-use crate::cron_delete::CronDelete;
-use crate::cron_list::CronList;
+use crate::{CronCreate, CronDelete, CronList};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

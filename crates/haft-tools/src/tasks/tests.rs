@@ -5,11 +5,7 @@ use haft::{Output, Registry};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::task_create::TaskCreate;
-use crate::task_get::TaskGet;
-use crate::task_list::TaskList;
-use crate::task_update::TaskUpdate;
-use crate::todo_write::TodoWrite;
+use crate::{TaskCreate, TaskGet, TaskList, TaskUpdate, TodoWrite};
 
 fn caller() -> Caller {
     let lists = TaskLists::default();

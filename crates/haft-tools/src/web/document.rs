@@ -3,6 +3,9 @@
 //! Servers say what they send, and some are wrong: pictures and PDFs are known by their first bytes whatever the header says, and
 //! what is said to be text and holds zeros is none. Everything else is taken as it is announced.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use haft_net::fetch::Answer;
 use http::header::CONTENT_TYPE;
 use url::Url;
@@ -64,11 +67,15 @@ impl Document {
         image_type(&answer.body).is_some() || answer.body.starts_with(b"%PDF-")
     }
 
-    /// Reads an answer. May take a while.
+    /// Reads an answer. May take a while; somebody may say `stop`.
     ///
     /// # Errors
     /// In words for the model: it is nothing that can be read.
-    pub(crate) fn of(answer: Answer, pdf: Option<PdfText>) -> Result<Document, String> {
+    pub(crate) fn of(
+        answer: Answer,
+        pdf: Option<PdfText>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Document, String> {
         let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
         let (said, charset) = media_type(&header);
         let (size, cut) = (answer.body.len(), answer.cut);
@@ -98,8 +105,8 @@ impl Document {
             }
             return match pdf {
                 Some(pdf) => {
-                    let text =
-                        pdf(&answer.body).map_err(|why| format!("it is a PDF that can't be read: {why}"))?;
+                    let text = pdf(&answer.body, stop)
+                        .map_err(|why| format!("it is a PDF that can't be read: {why}"))?;
                     is(None, kind, Body::Text(text))
                 }
                 None => is(None, kind, Body::Pdf(answer.body)),

@@ -26,14 +26,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::{Errno, pread};
 
 use super::error::{FileError, FileErrorKind, show};
 use super::nolink::{self, Kernel, is_dir, is_link};
-use super::replace::{Over, replace};
+use super::replace::{Over, remove, rename, replace};
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
 use super::tree::LocalDir;
@@ -147,17 +145,21 @@ impl Files for DirFiles {
         }))
     }
 
-    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
-        Box::pin(async move {
-            settle(path, || {
-                let place = self.entry(access, path)?;
-                let Some((dir, name)) = self.parent(&place, Parents::Find, path)? else { return Ok(None) };
-                let fail = |errno| FileError::from_io("removed", path, errno);
-                let found = statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
-                let how = if is_dir(&found) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                unlinkat(&dir, &name, how).map_err(fail).map(Some)
+    fn remove<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: Option<&'a [u8]>,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        let files = *self;
+        let (access, path, old) = (access.clone(), path.to_owned(), old.map(<[u8]>::to_vec));
+        Box::pin(offload(move || {
+            settle(&path, || {
+                let place = files.entry(&access, &path)?;
+                let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else { return Ok(None) };
+                remove(&dir, &name, &path, old.as_deref()).map(Some)
             })
-        })
+        }))
     }
 
     fn rename<'a>(
@@ -166,10 +168,13 @@ impl Files for DirFiles {
         from: &'a Path,
         to: &'a Path,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        Box::pin(async move {
+        let files = *self;
+        let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
+        Box::pin(offload(move || {
+            let (from, to) = (&*from, &*to);
             settle(from, || {
-                let (old, new) = (self.entry(access, from)?, self.entry(access, to)?);
-                let Some((old_dir, old_name)) = self.parent(&old, Parents::Find, from)? else {
+                let (old, new) = (files.entry(&access, from)?, files.entry(&access, to)?);
+                let Some((old_dir, old_name)) = files.parent(&old, Parents::Find, from)? else {
                     return Ok(None);
                 };
                 let found = statat(&old_dir, &old_name, AtFlags::SYMLINK_NOFOLLOW)
@@ -180,22 +185,16 @@ impl Files for DirFiles {
                         let whole =
                             |root: &super::Root| root.extent == Extent::Subtree && root.covers(&place.real);
                         if !access.roots(Need::Write).any(whole) {
-                            return Err(FileError::not_granted(access, Need::Write, path, false));
+                            return Err(FileError::not_granted(&access, Need::Write, path, false));
                         }
                     }
                 }
-                let Some((new_dir, new_name)) = self.parent(&new, Parents::Create, to)? else {
+                let Some((new_dir, new_name)) = files.parent(&new, Parents::Create, to)? else {
                     return Ok(None);
                 };
-                match renameat(&old_dir, &old_name, &new_dir, &new_name) {
-                    Ok(()) => Ok(Some(())),
-                    Err(errno @ (Errno::ISDIR | Errno::NOTDIR | Errno::EXIST | Errno::NOTEMPTY)) => {
-                        Err(FileError::from_io("replaced", to, errno))
-                    }
-                    Err(errno) => Err(FileError::from_io("renamed", from, errno)),
-                }
+                rename((&old_dir, &old_name, from), (&new_dir, &new_name, to)).map(Some)
             })
-        })
+        }))
     }
 
     fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {

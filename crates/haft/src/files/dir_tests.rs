@@ -430,6 +430,15 @@ fn names_are_removed_renamed_and_made() {
         assert_eq!(rename("in_dir/f", "deep/down/g"), Ok(()));
         assert_eq!(fs::read(place.root.join("deep/down/g")).unwrap(), b"inside");
         assert_eq!(rename("deep/down/g", "d"), Err(IsDirectory));
+        fs::write(place.root.join("taken"), "taken").unwrap();
+        assert_eq!(rename("deep/down/g", "taken"), Err(AlreadyExists));
+        assert_eq!(fs::read(place.root.join("taken")).unwrap(), b"taken");
+        let remove_if = |path: &str, old: &str| kind(now(files.remove_if(path, old.as_bytes())));
+        assert_eq!(remove_if("taken", "take"), Err(Changed));
+        assert_eq!(remove_if("d", ""), Err(Changed));
+        assert_eq!(remove_if("in_dir/none", ""), Err(NotFound));
+        assert_eq!(remove_if("taken", "taken"), Ok(()));
+        assert!(!place.root.join("taken").exists());
         assert_eq!(rename("none", "d/x"), Err(NotFound));
         assert_eq!(remove("/"), Err(NotGranted));
         assert_eq!(snapshot(&place.outside).iter().filter(|(path, _)| path.ends_with("given")).count(), 0);
@@ -572,6 +581,58 @@ fn a_swap_loses_no_change_of_others() {
     });
     assert_eq!(fs::read_to_string(place.root.join("count")).unwrap(), "200");
     assert_eq!(fs::read_dir(&place.root).unwrap().count(), 2, "nothing is left behind");
+}
+
+/// One thread changes a file, another moves it away and a third removes it: no change is lost with it.
+#[test]
+fn what_is_removed_or_moved_is_what_was_looked_at() {
+    let place = Place::new();
+    let work = |job: fn(&ScopedFiles<'_>)| {
+        let (root, access) = (place.root.clone(), place.access.clone());
+        move || {
+            let files = DirFiles::new();
+            let scoped = ScopedFiles::new(&files, &access, &root);
+            (0..200).for_each(|_| job(&scoped));
+        }
+    };
+    fs::write(place.root.join("count"), "0").unwrap();
+    // Everybody adds to one sum: by a change in place, or by taking the file away and bringing back one more.
+    let add = |files: &ScopedFiles<'_>| {
+        loop {
+            let Ok(old) = now(files.read_to_string("count")) else { continue };
+            let new = (old.parse::<u64>().unwrap() + 1).to_string();
+            if now(files.swap("count", old.as_bytes(), new.as_bytes())).is_ok() {
+                return;
+            }
+        }
+    };
+    let take = |files: &ScopedFiles<'_>| {
+        loop {
+            let Ok(old) = now(files.read_to_string("count")) else { continue };
+            let new = (old.parse::<u64>().unwrap() + 1).to_string();
+            if now(files.remove_if("count", old.as_bytes())).is_ok() {
+                now(files.write("count", new.as_bytes(), WriteMode::Create)).unwrap();
+                return;
+            }
+        }
+    };
+    let carry = |files: &ScopedFiles<'_>| {
+        loop {
+            if now(files.rename("count", "away")).is_ok() {
+                let old = now(files.read_to_string("away")).unwrap();
+                let new = (old.parse::<u64>().unwrap() + 1).to_string();
+                now(files.swap("away", old.as_bytes(), new.as_bytes())).unwrap();
+                now(files.rename("away", "count")).unwrap();
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work(add));
+        scope.spawn(work(take));
+        scope.spawn(work(carry));
+    });
+    assert_eq!(fs::read_to_string(place.root.join("count")).unwrap(), "600");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! descriptor: no file is left behind, and it ends with the process that holds it). Whoever has looked at the file before
 //! ([`Over::Content`]) has it compared under the same lock, so of two that change it at the same time one is told. Where a
 //! folder can't be locked, as some network file systems and folders that can't be read, the comparison is made all the
-//! same, and what is left open is the moment between it and the renaming.
+//! same, and what is left open is the moment between it and the renaming. Removing and renaming take the same lock.
 //!
 //! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile can
 //! lead the write elsewhere. Extended attributes and access lists of the old file are not carried over.
@@ -129,14 +129,7 @@ pub(super) fn replace(
             return Err(FileError::changed(path));
         }
         Over::Content(_) | Over::Anything => renameat(dir, &temp.name, dir, name).map_err(fail)?,
-        Over::Nothing(_) => match renameat_with(dir, &temp.name, dir, name, RenameFlags::NOREPLACE) {
-            // A file system without this flag can still refuse to make a second name.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(dir, &temp.name, dir, name, AtFlags::empty()).map_err(fail)?;
-                unlinkat(dir, &temp.name, AtFlags::empty()).map_err(fail)?;
-            }
-            renamed => renamed.map_err(fail)?,
-        },
+        Over::Nothing(_) => rename_file(dir, OsStr::new(&temp.name), dir, name).map_err(fail)?,
     }
     temp.placed = true;
     drop(lock);
@@ -154,6 +147,61 @@ pub(super) fn replace(
         }
     }
     Ok(Some(Written { existed: old.is_some() }))
+}
+
+/// Removes what has a name in `dir`: with `old`, only if it is a file that is still exactly that.
+pub(super) fn remove(dir: &OwnedFd, name: &OsStr, path: &Path, old: Option<&[u8]>) -> Result<(), FileError> {
+    let fail = |errno| FileError::from_io("removed", path, errno);
+    let _lock = FolderLock::take(dir, path)?;
+    let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
+    let is_dir = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    if let Some(old) = old
+        && (is_dir || !has_content(dir, name, old).map_err(fail)?)
+    {
+        return Err(FileError::changed(path));
+    }
+    unlinkat(dir, name, if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() }).map_err(fail)
+}
+
+/// Gives what has a name in one folder a name in another, that nothing has.
+///
+/// Only the first folder is locked: whoever changes the file there either did it before, or finds it gone. The new name needs
+/// no lock, as it is taken in one step or not at all.
+pub(super) fn rename(
+    (old_dir, old_name, from): (&OwnedFd, &OsStr, &Path),
+    (new_dir, new_name, to): (&OwnedFd, &OsStr, &Path),
+) -> Result<(), FileError> {
+    let _lock = FolderLock::take(old_dir, from)?;
+    match rename_file(old_dir, old_name, new_dir, new_name) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => {
+            let found = statat(new_dir, new_name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_dir = found.is_ok_and(|to| FileType::from_raw_mode(to.st_mode) == FileType::Directory);
+            let why = if is_dir { Errno::ISDIR } else { Errno::EXIST };
+            Err(FileError::from_io("replaced", to, why))
+        }
+        Err(errno) => Err(FileError::from_io("renamed", from, errno)),
+    }
+}
+
+/// Renames without replacing anything.
+fn rename_file(
+    old_dir: &OwnedFd,
+    old_name: &OsStr,
+    new_dir: &OwnedFd,
+    new_name: &OsStr,
+) -> Result<(), Errno> {
+    match renameat_with(old_dir, old_name, new_dir, new_name, RenameFlags::NOREPLACE) {
+        // A file system without this flag can still refuse to make a second name.
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        renamed => return renamed,
+    }
+    match linkat(old_dir, old_name, new_dir, new_name, AtFlags::empty()) {
+        Ok(()) => unlinkat(old_dir, old_name, AtFlags::empty()),
+        // A folder has one name only; renamed over another one it fails unless that is empty.
+        Err(Errno::PERM) => renameat(old_dir, old_name, new_dir, new_name),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Whether a file has exactly this content; one that is gone has not.
@@ -194,7 +242,7 @@ impl<'a> FolderLock<'a> {
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) if start.elapsed() >= limits::FOLDER_LOCK_WAIT => {
                     let text = format!(
-                        "`{}` was not written: another process holds a lock on its folder; try again later",
+                        "`{}` was not changed: another process holds a lock on its folder; try again later",
                         show(path)
                     );
                     return Err(FileError::new(FileErrorKind::Io, text));

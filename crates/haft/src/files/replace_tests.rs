@@ -58,14 +58,19 @@ pub(super) fn fsync(file: impl AsFd) -> Result<(), Errno> {
     rustix::fs::fsync(file)
 }
 
-pub(super) fn renameat(from: impl AsFd, old: &str, to: impl AsFd, new: &OsStr) -> Result<(), Errno> {
+pub(super) fn renameat(
+    from: impl AsFd,
+    old: impl rustix::path::Arg,
+    to: impl AsFd,
+    new: &OsStr,
+) -> Result<(), Errno> {
     asked()?;
     rustix::fs::renameat(from, old, to, new)
 }
 
 pub(super) fn renameat_with(
     from: impl AsFd,
-    old: &str,
+    old: impl rustix::path::Arg,
     to: impl AsFd,
     new: &OsStr,
     flags: RenameFlags,

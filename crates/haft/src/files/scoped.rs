@@ -123,10 +123,15 @@ impl<'a> ScopedFiles<'a> {
 
     /// Removes a file, a link or an empty directory.
     pub async fn remove(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
-        self.files.remove(self.access, &self.absolute(path.as_ref())?).await
+        self.files.remove(self.access, &self.absolute(path.as_ref())?, None).await
     }
 
-    /// Renames a file, a link or a directory.
+    /// Removes a file if it is still what it was when it was read; see [`Files::remove`].
+    pub async fn remove_if(&self, path: impl AsRef<Path>, old: &[u8]) -> Result<(), FileError> {
+        self.files.remove(self.access, &self.absolute(path.as_ref())?, Some(old)).await
+    }
+
+    /// Renames a file, a link or a directory; replaces nothing.
     pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), FileError> {
         self.files.rename(self.access, &self.absolute(from.as_ref())?, &self.absolute(to.as_ref())?).await
     }

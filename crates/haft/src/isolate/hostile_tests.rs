@@ -83,7 +83,7 @@ fn attack(path: &Path, inside: &Path, first_id: u64) -> Vec<Vec<u8>> {
         (json!({"write": {"path": len, "bytes": 0, "how": "replace"}}), path),
         (json!({"write": {"path": len, "bytes": 0, "how": "create"}}), path),
         (json!({"create_dir": len}), path),
-        (json!({"remove": len}), path),
+        (json!({"remove": {"path": len, "old": null}}), path),
     ];
     (first_id..).zip(asks).map(|(id, (wish, tail))| ask(id, wish, tail)).collect()
 }

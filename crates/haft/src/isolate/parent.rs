@@ -313,9 +313,16 @@ impl<'a> Server<'a> {
                 let (old, new) = (tail.bytes(old)?.to_vec(), tail.bytes(new)?.to_vec());
                 Box::pin(async move { answer(id, cx.files().swap(&path, &old, &new).await, done) })
             }
-            Ask::Remove(path) => {
+            Ask::Remove { path, old } => {
                 let path = tail.path(path)?;
-                Box::pin(async move { answer(id, cx.files().remove(&path).await, done) })
+                let old = old.map(|old| tail.bytes(old).map(<[u8]>::to_vec)).transpose()?;
+                Box::pin(async move {
+                    let removed = match old {
+                        Some(old) => cx.files().remove_if(&path, &old).await,
+                        None => cx.files().remove(&path).await,
+                    };
+                    answer(id, removed, done)
+                })
             }
             Ask::Rename { from, to } => {
                 let (from, to) = (tail.path(from)?, tail.path(to)?);

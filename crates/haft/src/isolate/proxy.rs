@@ -151,8 +151,19 @@ impl Files for RemoteFiles {
         })
     }
 
-    fn remove<'a>(&'a self, _: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
-        Box::pin(async move { done(path, self.ask(path, |packer| Ask::Remove(packer.path(path))).await?) })
+    fn remove<'a>(
+        &'a self,
+        _: &'a Access,
+        path: &'a Path,
+        old: Option<&'a [u8]>,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        Box::pin(async move {
+            let ask = |packer: &mut Packer| {
+                let path = packer.path(path);
+                Ask::Remove { path, old: old.map(|old| packer.put(old)) }
+            };
+            done(path, self.ask(path, ask).await?)
+        })
     }
 
     fn rename<'a>(

@@ -114,7 +114,10 @@ pub(super) enum Ask {
         old: Cut,
         new: Cut,
     },
-    Remove(Cut),
+    Remove {
+        path: Cut,
+        old: Option<Cut>,
+    },
     Rename {
         from: Cut,
         to: Cut,

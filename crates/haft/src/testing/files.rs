@@ -265,11 +265,14 @@ impl MemoryFiles {
         Ok(Box::new(Folder { files: self.clone(), path, access }))
     }
 
-    fn removed(&self, access: &Access, path: &Path) -> Result<(), FileError> {
+    fn removed(&self, access: &Access, path: &Path, old: Option<&[u8]>) -> Result<(), FileError> {
         let path = granted(access, Need::Write, path)?;
         let failed = |error: io::Error| FileError::from_io("removed", &path, error);
         let mut disk = lock(&self.0);
         let node = disk.get(&path).map_err(failed)?;
+        if old.is_some() && node.bytes.as_deref() != old {
+            return Err(FileError::changed(&path));
+        }
         if node.bytes.is_none() && !disk.children(&path).is_empty() {
             return Err(failed(io::ErrorKind::DirectoryNotEmpty.into()));
         }
@@ -286,9 +289,15 @@ impl MemoryFiles {
             Ok(node) if node.bytes.is_none() && from != to => {
                 return Err(FileError::from_io("renamed", &to, io::Error::from(io::ErrorKind::IsADirectory)));
             }
-            Ok(_) if is_folder && from != to => return Err(failed(io::ErrorKind::NotADirectory.into())),
+            Ok(_) => {
+                return Err(FileError::from_io(
+                    "replaced",
+                    &to,
+                    io::Error::from(io::ErrorKind::AlreadyExists),
+                ));
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
         let whole = |path: &Path| {
             access.roots(Need::Write).any(|root| root.extent == crate::Extent::Subtree && root.covers(path))
@@ -384,8 +393,13 @@ impl Files for MemoryFiles {
         done(self.swapped(access, path, old, new))
     }
 
-    fn remove<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
-        done(self.removed(access, path))
+    fn remove<'a>(
+        &'a self,
+        access: &'a Access,
+        path: &'a Path,
+        old: Option<&'a [u8]>,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        done(self.removed(access, path, old))
     }
 
     fn rename<'a>(

@@ -30,10 +30,23 @@ fn check(rules: &str, wanted: &[(&str, &str)]) {
             Err(Refused { why, grantable }) => {
                 assert!(*verdict != "ok" && why.contains(verdict), "{rules}: {target}: {why}");
                 // Only what a rule denies stays out of reach whatever is granted.
-                assert_eq!(grantable, !why.contains(" denies "), "{rules}: {target}: {why}");
+                let for_good = why.contains(" denies ") || why.contains("no rule can open");
+                assert_eq!(grantable, !for_good, "{rules}: {target}: {why}");
+                assert_eq!(opens(&policy, &grants, &why, host, port), grantable, "{rules}: {target}: {why}");
             }
         }
     }
+}
+
+/// Whether the rule that the words name opens the host, beside all that there is.
+fn opens(policy: &NetworkPolicy, grants: &[HostRule], why: &str, host: &str, port: &str) -> bool {
+    let named = why.split('`').skip(1).step_by(2).filter_map(|part| {
+        let host = part.strip_prefix("WebFetch(domain:").and_then(|rest| rest.strip_suffix(')'));
+        host.unwrap_or(part).parse::<HostRule>().ok()
+    });
+    let Some(rule) = named.last() else { return false };
+    let host = Host::parse(host).unwrap();
+    policy.clone().with_allowed([rule]).judge(grants, &host, port.parse().unwrap()).is_ok()
 }
 
 #[test]
@@ -105,5 +118,17 @@ fn addresses_are_opened_by_address() {
         "allow 1.2.3.4",
         &[("1.2.3.4:443", "ok"), ("::ffff:1.2.3.4:443", "ok"), ("1.2.3.5:443", "is an address")],
     );
+    for nowhere in [
+        "192.0.2.1:80",
+        "169.254.169.254:80",
+        "fe80::1:443",
+        "224.0.0.1:80",
+        "100.100.100.200:80",
+        "0.1.2.3:80",
+    ] {
+        check("allow *", &[(nowhere, "and no rule can open that")]);
+        check("allow 192.0.2.1 | 169.254.169.254, [fe80::1]", &[(nowhere, "and no rule can open that")]);
+    }
+    check("", &[("10.0.0.7:80", "`WebFetch(domain:10.0.0.7)` would"), ("fd12::1:443", "domain:[fd12::1])")]);
     check("allow [2606:4700::1]:8443", &[("2606:4700::1:8443", "ok"), ("2606:4700::1:443", "port 443")]);
 }

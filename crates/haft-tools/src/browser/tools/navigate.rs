@@ -124,8 +124,12 @@ impl Tool for BrowserNavigate {
     }
 }
 
-/// The tab to open it in; a new one, if all were closed.
+/// The tab to open it in; a new one, if all were closed or this one crashed.
 async fn tab(turn: &Turn) -> Result<Target, ToolError> {
+    let crashed = turn.book().active().filter(|tab| tab.is_over()).map(|tab| tab.target.clone());
+    if let Some(crashed) = crashed {
+        turn.replace(&crashed).await?;
+    }
     if turn.book().active().is_none() {
         turn.begin().await?;
     }
@@ -143,18 +147,13 @@ pub(super) enum Went {
 
 /// Opens an address in a tab.
 pub(super) async fn go(turn: &Turn, on: &Target, url: &Url) -> Result<Went, ToolError> {
-    let granted = {
+    {
         let mut book = turn.book();
         book.guard.grant(url);
         book.guard.grants.take_refused();
         book.take_notes();
-        book.tab(&on.target).is_some_and(|tab| tab.crashed)
-    };
-    if granted {
-        // A tab that crashed comes back with a new page.
-        let _ = turn.page_within(&on.session, "Page.reload", json!({}), Duration::from_secs(5)).await;
     }
-    let answer = turn.page_anyway(&on.session, "Page.navigate", json!({"url": url.as_str()})).await?;
+    let answer = turn.page(&on.session, "Page.navigate", json!({"url": url.as_str()})).await?;
     if answer["isDownload"] == true {
         turn.settle(&on.target).await;
         return Ok(Went::Saves);

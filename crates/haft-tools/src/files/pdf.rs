@@ -96,13 +96,14 @@ pub(crate) struct PageText {
     pub(crate) has_pictures: bool,
 }
 
-/// The text of a document that came from elsewhere: its first pages, for who reads a page of the web.
+/// The text of a document that came from elsewhere: its first pages, for who reads a page of the web, until somebody says
+/// `stop`.
 ///
 /// # Errors
 /// In words: why it can't be read.
 #[cfg(feature = "web")]
-pub(crate) fn text(bytes: &[u8]) -> Result<String, String> {
-    let document = Document::open(bytes.to_vec(), &Arc::default())?;
+pub(crate) fn text(bytes: &[u8], stop: &Arc<AtomicBool>) -> Result<String, String> {
+    let document = Document::open(bytes.to_vec(), stop)?;
     let pages = document.pages();
     let mut text = String::new();
     document.texts(0..pages.min(WEB_PAGES_MAX), |at, page| {
@@ -504,10 +505,12 @@ pub(crate) mod tests {
         assert_eq!(drawn.get(), 2);
         assert_eq!(document.picture_of(0, 10_000.0).err().unwrap(), "too much is drawn on it");
         let stop: Arc<AtomicBool> = Arc::default();
-        let document = Document::open(bytes, &stop).unwrap();
+        let document = Document::open(bytes.clone(), &stop).unwrap();
         stop.store(true, Ordering::Relaxed);
         document.texts(0..2, |_, _| panic!("nobody waits"));
         assert!(document.picture(1).is_err());
+        #[cfg(feature = "web")]
+        assert_eq!(text(&bytes, &stop).unwrap_err(), "its reader was stopped");
     }
 
     #[test]

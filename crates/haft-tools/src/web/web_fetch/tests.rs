@@ -124,7 +124,7 @@ async fn each_kind_is_what_it_is_and_not_what_it_says() {
         let words = get(path).await.unwrap_err();
         assert!(words.contains(part), "{path}: {words}");
     }
-    let read = tool.clone().pdf(|bytes| Ok(format!("{} bytes of PDF", bytes.len())));
+    let read = tool.clone().pdf(|bytes, _| Ok(format!("{} bytes of PDF", bytes.len())));
     let read = WebFetch { cache: Arc::default(), ..read };
     let text = fetch(&read, json!({"url": format!("http://127.0.0.1:{}/pdf", at.port())})).await.unwrap();
     assert!(text.contains("\n10 bytes of PDF\n"), "{text}");

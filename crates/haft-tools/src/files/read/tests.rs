@@ -367,8 +367,13 @@ impl Files for Counting {
     ) -> BoxFuture<'a, Result<(), FileError>> {
         self.0.swap(a, p, old, new)
     }
-    fn remove<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
-        self.0.remove(a, p)
+    fn remove<'a>(
+        &'a self,
+        a: &'a Access,
+        p: &'a Path,
+        old: Option<&'a [u8]>,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        self.0.remove(a, p, old)
     }
     fn rename<'a>(
         &'a self,

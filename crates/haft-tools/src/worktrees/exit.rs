@@ -3,21 +3,14 @@
 //! Changes that were not committed and commits that no other branch has are removed only where the call says so and the
 //! user says yes to exactly these, in every mode. What a person is asked about is counted again when it is removed.
 
-use std::time::Duration;
-
-use haft::ports::Port;
-use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
-};
+use haft::{Chars, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::worktrees::{FOLDER, Losses, Worktree};
+use super::{FOLDER, Losses, Worktree, shown, spec};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 4_000;
-/// How long it may take.
-pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Leaves the worktree that you entered with EnterWorktree and goes back to the checkout.
 ///
@@ -62,14 +55,9 @@ impl Tool for ExitWorktree {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new("ExitWorktree")
+        spec("ExitWorktree")
             .alias("exit_worktree")
-            .group("git")
-            .feature("worktrees")
-            .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::After(TIMEOUT))
-            .needs(Port::Processes)
             .search_hint("leave remove keep a git worktree")
     }
 
@@ -139,12 +127,7 @@ impl Tool for ExitWorktree {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("action").unwrap_or("keep"));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(shown(stage, stage.text("action").unwrap_or("keep")))
     }
 }
 

@@ -4,8 +4,8 @@
 //! and if that fails too the error says which files are left changed. Once begun, the work goes on even if nobody waits
 //! for it any more, so that a call that is cut off leaves all or nothing as well.
 //!
-//! Nothing of somebody else is lost: a file is replaced only if it is still what it was when the change was made up,
-//! also at the last moment. If it isn't, the change is made up anew, on what the file is by then ([`Again`]).
+//! Nothing of somebody else is lost: a file is replaced or removed only if it is still what it was when the change was made
+//! up, also at the last moment. If it isn't, the change is made up anew, on what the file is by then ([`Again`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,13 +108,7 @@ impl Step {
         match self {
             Step::Write { path, old, new } => cx.files().swap(path, old, new).await,
             Step::Create { path, new, mode } => cx.files().write(path, new, creating(*mode)).await.map(drop),
-            Step::Remove { path, old, .. } => match cx.files().read(path).await? == **old {
-                true => cx.files().remove(path).await,
-                false => {
-                    let words = format!("`{}` has changed since it was looked at", path.display());
-                    Err(FileError::new(FileErrorKind::Changed, words))
-                }
-            },
+            Step::Remove { path, old, .. } => cx.files().remove_if(path, old).await,
             Step::Rename { from, to } => cx.files().rename(from, to).await,
         }
     }
@@ -136,7 +130,7 @@ impl Step {
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
             Step::Write { path, old, new } => cx.files().swap(path, new, old).await,
-            Step::Create { path, .. } => cx.files().remove(path).await,
+            Step::Create { path, new, .. } => cx.files().remove_if(path, new).await,
             Step::Remove { path, old, mode } => cx.files().write(path, old, creating(*mode)).await.map(drop),
             Step::Rename { from, to } => cx.files().rename(to, from).await,
         }

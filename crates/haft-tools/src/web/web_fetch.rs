@@ -324,10 +324,10 @@ async fn read(
     #[cfg(feature = "images")]
     if Document::is_parsed(&answer) {
         let what = format!("what `{target}` gives");
-        return crate::parsing::parsing(&what, move |_| Ok(Document::of(answer, pdf))).await;
+        return crate::parsing::parsing(&what, move |stop| Ok(Document::of(answer, pdf, stop))).await;
     }
     let _ = target;
-    off_thread(answer.body.len(), move || Document::of(answer, pdf)).await
+    off_thread(answer.body.len(), move || Document::of(answer, pdf, &Arc::default())).await
 }
 
 #[cfg(test)]

@@ -6,25 +6,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft::ports::Port;
-use haft::{
-    Chars, Class, Content, Context, Effects, GuardDenied, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::{Chars, Content, Context, Effects, GuardDenied, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::worktrees::{FOLDER, Made, Worktree, name_fits};
+use super::{FOLDER, Made, Worktree, name_fits, shown, spec};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
 /// How many filters are named.
 const NAMED_MAX: usize = 5;
-/// How long it may take.
-pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Makes a git worktree with a branch of its own and moves into it: your next calls work there and leave the checkout alone.
 ///
@@ -61,14 +55,9 @@ impl Tool for EnterWorktree {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new("EnterWorktree")
+        spec("EnterWorktree")
             .alias("enter_worktree")
-            .group("git")
-            .feature("worktrees")
-            .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::After(TIMEOUT))
-            .needs(Port::Processes)
             .search_hint("git worktree branch isolate work apart from the checkout")
             .guard(|mut input: Value, _| async {
                 if input.get("name").is_none_or(Value::is_null) {
@@ -127,12 +116,7 @@ impl Tool for EnterWorktree {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("name").unwrap_or("a new worktree"));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(shown(stage, stage.text("name").unwrap_or("a new worktree")))
     }
 }
 

@@ -1,0 +1,50 @@
+//! Tools that work on files: what is in them, what is changed in them, and what was before.
+//!
+//! Each tool is one file. What they share is here too: paths, what a session has seen, checkpoints, and the readers of what is
+//! no plain text.
+
+pub mod apply_patch;
+pub(crate) mod changes;
+pub(crate) mod charset;
+pub(crate) mod checkpoints;
+pub mod compare;
+pub(crate) mod diff;
+pub mod edit;
+pub mod glob;
+pub mod grep;
+pub(crate) mod ignores;
+pub mod ls;
+pub mod multi_edit;
+pub(crate) mod near;
+#[cfg(feature = "notebooks")]
+pub(crate) mod notebook;
+#[cfg(feature = "notebooks")]
+pub mod notebook_edit;
+#[cfg(any(feature = "images", feature = "notebooks"))]
+pub(crate) mod parsing;
+pub(crate) mod paths;
+#[cfg(feature = "pdf")]
+pub(crate) mod pdf;
+#[cfg(feature = "images")]
+pub(crate) mod pictures;
+pub mod read;
+pub mod rewind;
+pub(crate) mod seen;
+pub mod sleep;
+pub(crate) mod walk;
+pub mod write;
+
+pub use apply_patch::ApplyPatch;
+pub use compare::Diff;
+pub use edit::Edit;
+pub use glob::Glob;
+pub use grep::Grep;
+pub use ls::Ls;
+pub use multi_edit::MultiEdit;
+#[cfg(feature = "notebooks")]
+pub use notebook_edit::NotebookEdit;
+pub use read::Read;
+pub use rewind::Rewind;
+pub use seen::Seen;
+pub use sleep::Sleep;
+pub use write::Write;
