@@ -160,6 +160,21 @@ fn a_page_of_a_server_is_shown_as_a_page() {
 }
 
 #[test]
+fn a_form_of_a_server_keeps_the_order_of_its_fields() {
+    let room = Room::new();
+    let server = faulty(&room, "");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--allow", "mcp__f"];
+    let mut client = Stdio1::with(&room, &flags, &json!({"elicitation": {}}));
+    client.answers = vec![json!({"action": "accept", "content": {"city": "Rome"}})];
+    let (said, _) = client.call("mcp__f__fields", json!({}));
+    assert!(said.contains("Rome"), "{said}");
+    let text = &client.asked_as[0];
+    let at = |name: &str| text.find(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("street") < at("number") && at("number") < at("city"), "{text}");
+}
+
+#[test]
 fn results_of_others_behind_it_are_listed_to_nobody() {
     let room = Room::new();
     let program = json!({"command": env!("CARGO_BIN_EXE_haft"),
