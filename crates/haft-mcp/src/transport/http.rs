@@ -134,6 +134,7 @@ pub(crate) fn words(error: &Fault) -> String {
     match error {
         StreamableHttpError::AuthRequired(error) => error.www_authenticate_header.clone(),
         StreamableHttpError::InsufficientScope(error) => error.www_authenticate_header.clone(),
+        StreamableHttpError::Client(fault) => fault.words.clone(),
         error => chain(error),
     }
 }
