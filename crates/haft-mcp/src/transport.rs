@@ -9,6 +9,7 @@ pub(crate) mod guard;
 pub(crate) mod headers;
 pub(crate) mod http;
 pub(crate) mod lines;
+pub(crate) mod order;
 pub(crate) mod sse;
 pub(crate) mod stdio;
 pub(crate) mod web_socket;

@@ -10,7 +10,7 @@ use crate::args::{Common, Form};
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "Examples:\n  haft mcp add time -- uvx mcp-server-time\n  haft mcp add --transport http docs https://docs.example/mcp --header \"Authorization: Bearer ${DOCS_TOKEN}\"\n  haft mcp list\n  haft mcp call time get_current_time '{\"timezone\": \"Europe/Berlin\"}'\n  haft mcp approve"
+    after_help = "Examples:\n  haft mcp add time -- uvx mcp-server-time\n  haft mcp add --transport http docs https://docs.example/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'\n  haft mcp list\n  haft mcp call time get_current_time '{\"timezone\": \"Europe/Berlin\"}'\n  haft mcp approve"
 )]
 pub(crate) struct McpArgs {
     #[command(subcommand)]

@@ -19,7 +19,7 @@ use crate::{Exit, Usage, session, turn};
 
 /// How wide the columns of names and states are at most.
 const NAME_WIDTH_MAX: usize = 30;
-const STATE_WIDTH_MAX: usize = 40;
+const STATE_WIDTH_MAX: usize = 60;
 /// How much of a description is shown in a line.
 const ABOUT_CHARS: usize = 90;
 
@@ -201,17 +201,21 @@ impl Row {
         }
     }
 
+    /// Its tools, the revision and the time, where it is there.
+    fn live_words(&self) -> Option<[String; 3]> {
+        let (tools, revision, latency) = (self.tools?, self.revision.as_deref()?, self.latency_ms?);
+        let noun = if tools == 1 { "tool" } else { "tools" };
+        let waits = match self.withheld {
+            0 => String::new(),
+            waits => format!(", {waits} to approve"),
+        };
+        Some([format!("{tools} {noun}{waits}"), one_line(revision), format!("{latency:.0} ms")])
+    }
+
     fn state_words(&self) -> String {
-        match (self.tools, &self.revision, self.latency_ms) {
-            (Some(tools), Some(revision), Some(latency)) => {
-                let tools = if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
-                let waits = match self.withheld {
-                    0 => String::new(),
-                    waits => format!(", {waits} to approve"),
-                };
-                format!("{tools}{waits}   {revision}   {latency:.0} ms")
-            }
-            _ => match self.state {
+        match self.live_words() {
+            Some(words) => words.join("   "),
+            None => match self.state {
                 State::Ready => String::new(),
                 State::Failed => "can't be used".to_owned(),
                 State::NotApproved => "not approved".to_owned(),
@@ -223,19 +227,33 @@ impl Row {
     }
 }
 
+/// How each server is, those that are there in columns of their own.
+fn states(rows: &[Row]) -> Vec<String> {
+    let live: Vec<[String; 3]> = rows.iter().filter_map(Row::live_words).collect();
+    let width = |of: usize| live.iter().map(|words| words[of].chars().count()).max().unwrap_or(0);
+    let [tools, revisions, times] = [0, 1, 2].map(width);
+    let state = |row: &Row| match row.live_words() {
+        Some([tool, revision, time]) => format!("{tool:tools$}   {revision:revisions$}   {time:>times$}"),
+        None => row.state_words(),
+    };
+    rows.iter().map(state).collect()
+}
+
 /// One line for each server: marker, name, how it is, who named it, what it is; below it why it can't be used.
 fn table(rows: &[Row]) -> String {
     let width = |of: &dyn Fn(&Row) -> String, most: usize| {
         rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
     };
     let names = width(&|row| row.name.clone(), NAME_WIDTH_MAX);
-    let states = width(&|row| row.state_words(), STATE_WIDTH_MAX);
+    let states = states(rows);
+    let width_of_states =
+        states.iter().map(|state| state.chars().count()).max().unwrap_or(0).min(STATE_WIDTH_MAX);
     let scopes = width(&|row| row.scope.clone(), NAME_WIDTH_MAX);
     let mut text = String::new();
-    for row in rows {
-        let (marker, name, state) = (row.marker(), &row.name, one_line(&row.state_words()));
-        let (scope, target) = (&row.scope, &row.target);
-        let _ = writeln!(text, "{marker} {name:names$}   {state:states$}   {scope:scopes$}   {target}");
+    for (row, state) in rows.iter().zip(&states) {
+        let (marker, name, scope, target) = (row.marker(), &row.name, &row.scope, &row.target);
+        let _ =
+            writeln!(text, "{marker} {name:names$}   {state:width_of_states$}   {scope:scopes$}   {target}");
         if let Some(reason) = &row.reason {
             let _ = writeln!(text, "  {:names$}   {}", "", one_line(reason));
         }
@@ -403,5 +421,40 @@ impl Details {
             line("left out", &format!("{}   {}", tool.name, tool.reason));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, live: Option<(usize, f64)>, withheld: usize) -> Row {
+        Row {
+            name: name.to_owned(),
+            state: if live.is_some() { State::Ready } else { State::Failed },
+            reason: live.is_none().then(|| "it is not there".to_owned()),
+            scope: "local".to_owned(),
+            source: String::new(),
+            transport: "stdio".to_owned(),
+            target: format!("run-{name}"),
+            revision: live.map(|_| "2025-11-25".to_owned()),
+            implementation: None,
+            latency_ms: live.map(|(_, latency)| latency),
+            tools: live.map(|(tools, _)| tools),
+            withheld,
+        }
+    }
+
+    #[test]
+    fn servers_stand_in_columns() {
+        let rows = [row("a", Some((14, 1_111.0)), 0), row("long", Some((1, 42.0)), 2), row("c", None, 0)];
+        let wanted = [
+            "✓ a      14 tools               2025-11-25   1111 ms   local   run-a",
+            "✓ long   1 tool, 2 to approve   2025-11-25     42 ms   local   run-long",
+            "✗ c      can't be used                                 local   run-c",
+            "         it is not there",
+        ];
+        assert_eq!(table(&rows).lines().collect::<Vec<_>>(), wanted);
+        assert_eq!(table(&rows[2..]).lines().next(), Some("✗ c   can't be used   local   run-c"));
     }
 }

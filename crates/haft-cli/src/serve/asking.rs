@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
-use haft_mcp::server::{Elicited, Peer, secret};
+use haft_mcp::server::{Ask, Elicited, Peer, secret};
 use serde_json::{Map, Value, json};
 
 use super::calls::Calls;
@@ -66,7 +66,8 @@ impl Asker for OfServers {
         Box::pin(async move {
             // Whose question it is isn't known: nobody's.
             let Some(peer) = self.0.of_servers() else { return Filled::Declined };
-            match peer.elicit(&form.text, form.schema.clone()).await {
+            let ask = Ask::form(&form.text, form.schema.clone()).with_order(form.order.clone());
+            match peer.ask(ask).await.and_then(Elicited::of) {
                 Ok(Elicited::Accepted(values)) => Filled::Values(values),
                 Ok(Elicited::Declined) | Err(_) => Filled::Declined,
                 Ok(Elicited::Dismissed) => Filled::Dismissed,

@@ -76,12 +76,24 @@ pub(super) struct Client {
     policy: Policy,
     common: Arc<Common>,
     results: Results,
-    listed: Mutex<(Listing, String)>,
+    listed: Mutex<Listed>,
     changes: Changes,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
     /// Written to its end when the client goes.
     _journal: Arc<Lazy>,
+}
+
+/// The tools of a client as it is told of them.
+#[derive(Default)]
+struct Listed {
+    listing: Listing,
+    /// Its text, by which a change is seen.
+    text: String,
+    /// What servers offered when it was made; nothing before the first time.
+    version: Option<u64>,
+    /// It changed since the client was told, or saw it.
+    is_news: bool,
 }
 
 /// The journal of a client, which begins with its first call.
@@ -142,26 +154,34 @@ impl Client {
             passing: OnceLock::new(),
             _journal: journal,
         };
-        let registry = client.common.pool.as_ref().and_then(|pool| pool.registry());
-        client.bring(&registry.unwrap_or_else(|| client.view.base.ground.registry().clone()));
+        client.bring();
+        client.listed().is_news = false;
         Ok(client)
     }
 
-    /// Makes these its tools, as far as they are in its view. Whether that changed what it is offered.
-    fn bring(&self, registry: &Registry) -> bool {
-        let registry = self.view.filtered(registry);
+    /// Makes what there is now its tools, as far as they are in its view. Whoever brings them first, nobody brings older ones
+    /// after that.
+    pub(super) fn bring(&self) {
+        let mut listed = self.listed();
+        let pool = self.common.pool.as_ref();
+        let version = pool.map_or(0, |pool| pool.servers().version());
+        if listed.version == Some(version) {
+            return;
+        }
+        let registry = pool.and_then(|pool| pool.registry());
+        let registry = registry.unwrap_or_else(|| self.view.base.ground.registry().clone());
+        let registry = self.view.filtered(&registry);
         self.member.bare.refresh_with(registry.clone());
         self.member.engine.refresh_with(registry);
-        let listed = listing::of(&self.member.engine.snapshot());
-        let mut before = self.listed();
-        let changed = before.1 != listed.1;
-        *before = listed;
-        changed
+        let (listing, text) = listing::of(&self.member.engine.snapshot());
+        listed.is_news |= listed.text != text;
+        (listed.listing, listed.text, listed.version) = (listing, text, Some(version));
     }
 
     /// Servers came, went or changed.
-    pub(super) fn refresh(&self, registry: &Registry) {
-        if self.bring(registry) {
+    pub(super) fn refresh(&self) {
+        self.bring();
+        if std::mem::take(&mut self.listed().is_news) {
             self.changes.tell(Change::Tools);
         }
         self.changes.tell(Change::Prompts);
@@ -172,31 +192,25 @@ impl Client {
     async fn servers_known(&self) {
         let Some(pool) = &self.common.pool else { return };
         let first = *self.common.first_list.get_or_init(Instant::now);
-        if pool.servers().iter().all(Server::is_settled) {
-            return;
+        if !pool.servers().iter().all(Server::is_settled) {
+            let left = (first + self.common.lists_wait).saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                pool.servers().settled(left).await;
+            }
+            self.common.say_missing(pool);
         }
-        let left = (first + self.common.lists_wait).saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            pool.servers().settled(left).await;
-        }
-        self.common.say_missing(pool);
-        // The list that is asked for says it; others are told.
-        if let Some(registry) = pool.registry() {
-            self.bring(&registry);
-        }
+        // Whoever tells clients of changes may not have come to this one yet.
+        self.bring();
     }
 
-    /// Waits for the servers that a name may belong to and that are still being connected, as long as each may take; whether
-    /// there were any.
-    async fn server_of(&self, name: &str, cancel: &Cancel) -> bool {
-        let Some(pool) = &self.common.pool else { return false };
-        let mut waited = false;
+    /// Waits for the servers that a name may belong to and that are still being connected, as long as each may take.
+    async fn server_of(&self, name: &str, cancel: &Cancel) {
+        let Some(pool) = &self.common.pool else { return };
         for server in pool.servers().iter() {
             let config = server.config();
             if server.is_settled() || !name.starts_with(&format!("mcp__{}__", config.name)) {
                 continue;
             }
-            waited = true;
             tokio::select! {
                 () = server.settled() => {}
                 // A moment more, so that it says itself that its time was over.
@@ -204,13 +218,10 @@ impl Client {
                 _ = cancel.cancelled() => {}
             }
         }
-        if waited && let Some(registry) = pool.registry() {
-            self.refresh(&registry);
-        }
-        waited
+        self.bring();
     }
 
-    fn listed(&self) -> MutexGuard<'_, (Listing, String)> {
+    fn listed(&self) -> MutexGuard<'_, Listed> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -403,12 +414,14 @@ impl Offer for Client {
     fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
         Box::pin(async move {
             self.servers_known().await;
-            Ok(self.listed().0.clone())
+            let mut listed = self.listed();
+            listed.is_news = false;
+            Ok(listed.listing.clone())
         })
     }
 
     fn tools_now(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
-        let listed = self.listed().0.clone();
+        let listed = self.listed().listing.clone();
         Box::pin(std::future::ready(Ok(listed)))
     }
 

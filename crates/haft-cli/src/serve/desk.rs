@@ -69,8 +69,6 @@ impl Desk {
     }
 
     fn admit(&self, view: Arc<View>, can_ask: bool) -> Result<Arc<Client>, Usage> {
-        let version = || self.common.pool.as_ref().map(|pool| pool.servers().version());
-        let before = version();
         let client = Arc::new(Client::new(self.common.clone(), view, can_ask)?);
         {
             let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,11 +76,7 @@ impl Desk {
             there.push(Arc::downgrade(&client));
         }
         // What changed before it was among those who are told.
-        if version() != before
-            && let Some(registry) = self.common.pool.as_ref().and_then(|pool| pool.registry())
-        {
-            client.refresh(&registry);
-        }
+        client.bring();
         Ok(client)
     }
 
@@ -93,12 +87,11 @@ impl Desk {
             pool.servers().changed_since(version).await;
             version = pool.servers().version();
             pool.say(Said::NeedsYou);
-            let Some(registry) = pool.registry() else { continue };
             let there: Vec<Arc<Client>> = {
                 let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
                 there.iter().filter_map(Weak::upgrade).collect()
             };
-            there.iter().for_each(|client| client.refresh(&registry));
+            there.iter().for_each(|client| client.refresh());
         }
     }
 

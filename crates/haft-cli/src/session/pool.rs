@@ -370,6 +370,8 @@ fn withheld_line(server: &Server) -> Option<String> {
     let changed = withheld.iter().filter(|withheld| withheld.before.is_some()).count();
     let what = match (withheld.len(), changed) {
         (0, _) => return None,
+        (1, 0) => "one of its tools waits for your approval".to_owned(),
+        (1, _) => "one of its tools has changed since you approved it".to_owned(),
         (all, 0) => format!("{all} of its tools wait for your approval"),
         (all, changed) if all == changed => {
             format!("{all} of its tools have changed since you approved them")
@@ -378,8 +380,9 @@ fn withheld_line(server: &Server) -> Option<String> {
             format!("{all} of its tools wait for your approval, {changed} because they changed")
         }
     };
+    let them = if withheld.len() == 1 { "it" } else { "them" };
     Some(format!(
-        "the MCP server `{name}`: {what} ({}); `haft mcp approve {name}` shows them",
+        "the MCP server `{name}`: {what} ({}); `haft mcp approve {name}` shows {them}",
         names.join(", ")
     ))
 }

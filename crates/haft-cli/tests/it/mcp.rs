@@ -258,7 +258,7 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     room.write("work/counts.says", "Says it back. \u{202e}And sends it on.");
     let changed = echo();
     assert_eq!(changed.code, Some(1), "{changed:?}");
-    let words = "the MCP server `f`: 1 of its tools have changed since you approved them (`echo`)";
+    let words = "the MCP server `f`: one of its tools has changed since you approved it (`echo`)";
     assert!(changed.stderr.contains(words), "{changed:?}");
     let listed = room.say(&["tools", "--all"]);
     assert!(

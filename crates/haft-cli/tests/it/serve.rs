@@ -45,6 +45,8 @@ pub(crate) struct Stdio1 {
     /// What is said to questions.
     pub(crate) answers: Vec<Value>,
     pub(crate) asked: Vec<Value>,
+    /// The same as it came.
+    pub(crate) asked_as: Vec<String>,
 }
 
 impl Stdio1 {
@@ -56,8 +58,8 @@ impl Stdio1 {
     pub(crate) fn with(room: &Room, flags: &[&str], can: &Value) -> Stdio1 {
         let mut child = serve(room, flags).stdin(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let (heard, answers, asked) = (Vec::new(), Vec::new(), Vec::new());
-        let mut client = Stdio1 { child, input, output, next: 0, heard, answers, asked };
+        let (heard, answers, asked, asked_as) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut client = Stdio1 { child, input, output, next: 0, heard, answers, asked, asked_as };
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": {"name": "t", "version": "1"}});
         let begun = client.request("initialize", hello);
         assert_eq!(begun["result"]["serverInfo"]["name"], "haft", "{begun}");
@@ -75,8 +77,14 @@ impl Stdio1 {
     pub(crate) fn receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        (!line.is_empty())
-            .then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}")))
+        if line.is_empty() {
+            return None;
+        }
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"));
+        if message["method"] == "elicitation/create" {
+            self.asked_as.push(line);
+        }
+        Some(message)
     }
 
     pub(crate) fn begin(&mut self, method: &str, params: Value) -> u64 {

@@ -1,6 +1,8 @@
 //! `haft serve` with servers behind it: when their tools are there, and what of theirs is shown to whom.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
@@ -34,6 +36,46 @@ fn servers_come_later_and_clients_are_told() {
     });
     assert_eq!(client.call("mcp__f__echo", json!({"text": "hi"})), ("hi".to_owned(), false));
     assert_eq!(client.leave(), Some(0));
+}
+
+/// What a post of the older revisions is answered with, head and all.
+fn post(served: &Http, session: &str, method: &str, params: &Value) -> String {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let (address, token) = (served.address(), served.token.as_deref().unwrap());
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{session}Content-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Clients are told one after the other; what one of them sees, none of the others may lack afterwards.
+#[test]
+fn what_one_client_is_offered_all_are() {
+    let room = Room::new();
+    late(&room);
+    let served =
+        Http::start(&room, &["--mcp-config", "../servers.json", "--allow", "mcp__f", "--server-wait", "0"]);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let sessions: Vec<String> = (0..16)
+        .map(|_| {
+            let greeted = post(&served, "", "initialize", &hello);
+            let id = greeted.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id:"));
+            format!("{}\r\n", id.unwrap_or_else(|| panic!("{greeted}")))
+        })
+        .collect();
+    let has = |session: &String| post(&served, session, "tools/list", &json!({})).contains("mcp__f__echo");
+    assert!(!sessions.iter().any(has), "it is not there yet");
+    room.write("work/go", "");
+    until("the tools are there", || has(&sessions[0]));
+    let missing = sessions.iter().rev().filter(|session| !has(session)).count();
+    assert_eq!(missing, 0);
 }
 
 /// Clients keep their servers in files that `haft` reads as well.
@@ -157,6 +199,21 @@ fn a_page_of_a_server_is_shown_as_a_page() {
             assert_eq!(asked["url"], "https://page.example/a");
         }
     }
+}
+
+#[test]
+fn a_form_of_a_server_keeps_the_order_of_its_fields() {
+    let room = Room::new();
+    let server = faulty(&room, "");
+    room.write("servers.json", &json!({"mcpServers": {"f": server}}).to_string());
+    let flags = ["--mcp-config", "../servers.json", "--server-wait", "60", "--allow", "mcp__f"];
+    let mut client = Stdio1::with(&room, &flags, &json!({"elicitation": {}}));
+    client.answers = vec![json!({"action": "accept", "content": {"city": "Rome"}})];
+    let (said, _) = client.call("mcp__f__fields", json!({}));
+    assert!(said.contains("Rome"), "{said}");
+    let text = &client.asked_as[0];
+    let at = |name: &str| text.find(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("street") < at("number") && at("number") < at("city"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::watched::Watched;
 use crate::host::{Asked, Carrier, Host};
 use crate::limits::LOG_LINE_CHARS_MAX;
 use crate::text;
-use crate::transport::Log;
+use crate::transport::{Log, order};
 
 /// JSON-RPC's word for parameters that make no sense.
 const INVALID_PARAMS: i32 = -32602;
@@ -37,7 +37,8 @@ impl Desk {
         let message = text::shown(params["message"].as_str().unwrap_or_default(), 2_000);
         let asked = match params["mode"].as_str() {
             None | Some("form") => {
-                form::ask(&**asker, &self.server, &message, &params["requestedSchema"]).await
+                let order = order::of(params);
+                form::ask(&**asker, &self.server, &message, &params["requestedSchema"], &order).await
             }
             Some("url") => form::ask_to_open(&**asker, &self.server, &message, &params["url"]).await,
             Some(mode) => {

@@ -13,7 +13,7 @@ use crate::text;
 
 const SKIP: &str = "(leave it empty)";
 
-/// Asks for the fields of a form.
+/// Asks for the fields of a form, those that `order` names first and in that order.
 ///
 /// # Errors
 /// The form makes no sense, in words for the server.
@@ -22,6 +22,7 @@ pub(crate) async fn ask(
     server: &str,
     message: &str,
     schema: &Value,
+    order: &[String],
 ) -> Result<Value, String> {
     let empty = Map::new();
     let fields = schema["properties"].as_object().unwrap_or(&empty);
@@ -39,12 +40,13 @@ pub(crate) async fn ask(
     let required = |name: &str| {
         schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
     };
-    if let Some(answer) = whole(asker, server, message, schema).await {
+    let order = in_order(fields, order);
+    if let Some(answer) = whole(asker, server, message, schema, &order).await {
         return Ok(answer);
     }
     let mut content = Map::new();
-    for (name, field) in fields {
-        let field = Field::new(name, field, required(name));
+    for name in &order {
+        let field = Field::new(name, &fields[name], required(name));
         match field.ask(asker, server, message).await {
             Answered::Value(value) => drop(content.insert(name.clone(), value)),
             Answered::Left => {}
@@ -55,15 +57,33 @@ pub(crate) async fn ask(
     Ok(json!({"action": "accept", "content": content}))
 }
 
+/// All fields once, first those of `order`.
+fn in_order(fields: &Map<String, Value>, order: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(fields.len());
+    for name in order.iter().chain(fields.keys()) {
+        if fields.contains_key(name) && !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
 /// Asks for all fields at once; nothing where that can't be.
-async fn whole(asker: &dyn Asker, server: &str, message: &str, schema: &Value) -> Option<Value> {
+async fn whole(
+    asker: &dyn Asker,
+    server: &str,
+    message: &str,
+    schema: &Value,
+    order: &[String],
+) -> Option<Value> {
     let mut shown = json!({"type": "object", "properties": schema["properties"]});
     if let Some(required) = schema.get("required").filter(|names| names.is_array()) {
         shown["required"] = required.clone();
     }
     text::clean_schema(&mut shown);
     let checked = InputSchema::of_output(shown.clone()).ok()?;
-    let mut form = UserForm { text: format!("The server `{server}` asks: {message}"), schema: shown };
+    let text = format!("The server `{server}` asks: {message}");
+    let mut form = UserForm { text, schema: shown, order: order.to_vec() };
     let asked = form.text.clone();
     for _ in 0..FORM_TRIES_MAX {
         let mut values = match asker.form(&form).await {
@@ -331,40 +351,41 @@ mod tests {
             "pet": {"type": "string", "enum": ["c", "d"], "enumNames": ["Cat", "Dog"]},
             "zone": {"type": "string", "default": "UTC"},
         }});
-        // In the order of their names, so that it is the same whether or not maps keep the order of their keys.
+        // What isn't named comes last, by name; what there isn't is no matter.
+        let order = ["name", "age", "x", "name", "zone"].map(str::to_owned);
         let user = User::new(&[
+            &["Ada"],
             &["old"],
             &["200"],
             &["42"],
+            &[""],
             &["Red"],
             &["A!", "b"],
-            &["Ada"],
             &[""],
             &["Yes"],
             &[SKIP],
-            &[""],
         ]);
-        let answer = ask(&user, "s", "who?", &schema).await.unwrap();
+        let answer = ask(&user, "s", "who?", &schema, &order).await.unwrap();
         assert_eq!(
             answer,
             json!({"action": "accept", "content": {"age": 42, "hue": "r", "many": ["a", "b"], "name": "Ada", "ok": true, "zone": "UTC"}})
         );
         let asked = user.asked.lock().unwrap();
         assert!(asked.iter().all(|question| question.text.starts_with("The server `s` asks: who?\n")));
-        assert!(asked[1].text.ends_with("`old` is not a whole number."));
-        assert!(asked[2].text.ends_with("between 1 and 150."));
-        assert!(asked[4].several);
+        assert!(asked[2].text.ends_with("`old` is not a whole number."));
+        assert!(asked[3].text.ends_with("between 1 and 150."));
+        assert!(asked[6].several);
     }
 
     #[tokio::test]
     async fn no_is_an_answer_and_nonsense_ends_it() {
         let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});
-        assert_eq!(ask(&User::new(&[]), "s", "?", &schema).await.unwrap(), json!({"action": "decline"}));
+        assert_eq!(ask(&User::new(&[]), "s", "?", &schema, &[]).await.unwrap(), json!({"action": "decline"}));
         let never = User::new(&[&["x"], &["NaN"], &[""], &["1"]]);
-        assert_eq!(ask(&never, "s", "?", &schema).await.unwrap(), json!({"action": "cancel"}));
+        assert_eq!(ask(&never, "s", "?", &schema, &[]).await.unwrap(), json!({"action": "cancel"}));
         let bare = json!({"type": "object", "properties": {}});
-        assert_eq!(ask(&User::new(&[&["Yes"]]), "s", "?", &bare).await.unwrap()["action"], "accept");
-        assert_eq!(ask(&User::new(&[&["No"]]), "s", "?", &bare).await.unwrap()["action"], "decline");
+        assert_eq!(ask(&User::new(&[&["Yes"]]), "s", "?", &bare, &[]).await.unwrap()["action"], "accept");
+        assert_eq!(ask(&User::new(&[&["No"]]), "s", "?", &bare, &[]).await.unwrap()["action"], "decline");
     }
 
     #[tokio::test]
@@ -407,12 +428,13 @@ mod tests {
         let values = |value: Value| Filled::Values(value.as_object().unwrap().clone());
         let fill = async |filled: &[Filled]| {
             let screen = Screen(Mutex::new((filled.iter().cloned().collect(), Vec::new())));
-            let answer = ask(&screen, "s", "who?", &schema).await.unwrap();
+            let answer = ask(&screen, "s", "who?", &schema, &["name".to_owned()]).await.unwrap();
             (answer, screen.0.into_inner().unwrap().1)
         };
         let (answer, forms) = fill(&[values(json!({"name": "Ada", "age": 36, "other": 1}))]).await;
         assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada", "age": 36}}));
         assert_eq!(forms[0].text, "The server `s` asks: who?");
+        assert_eq!(forms[0].order, ["name", "age"]);
         assert_eq!(forms[0].schema["properties"]["name"]["title"], "n\\u{202e}");
         let (answer, forms) =
             fill(&[values(json!({"age": 0})), values(json!({"name": "Ada", "age": null}))]).await;

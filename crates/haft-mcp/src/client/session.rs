@@ -28,6 +28,7 @@ use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
 use crate::transport::guard::{Asked, Guard, UNREADABLE, Watch};
+use crate::transport::order::ORDER;
 
 /// What a server may ask of us, and tell us.
 pub(crate) trait ClientSide: Send + Sync + 'static {
@@ -587,9 +588,14 @@ impl Service<RoleClient> for Answers {
         self.shared.busy.fetch_add(1, Ordering::Relaxed);
         let _busy = Busy(&self.shared.busy);
         let asked = context.extensions.get::<Asked>().copied();
+        let mut params = request["params"].clone();
+        // The SDK has taken this out.
+        if let (Value::Object(params), Some(names)) = (&mut params, context.meta.get(ORDER)) {
+            params.insert("_meta".to_owned(), json!({ORDER: names}));
+        }
         let answer = tokio::select! {
             biased;
-            answer = self.client.answer(method, request["params"].clone()) => answer,
+            answer = self.client.answer(method, params) => answer,
             // Nobody hears the answer.
             () = context.ct.cancelled() => return empty(),
             () = self.watch.unwanted(asked) => Err(Refusal::unwanted()),

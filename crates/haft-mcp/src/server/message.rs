@@ -4,6 +4,7 @@
 //! a message senseless, so that nobody can read it differently than somebody before us did.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
@@ -11,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::offer::{Listing, ReadReply};
+use super::peer::Ask;
 use super::reply::{As, Completion, Freshness, PromptReply, Refusal, Reply, Stamp};
 use crate::limits;
 
@@ -138,7 +140,7 @@ pub(crate) enum Outcome {
     Completion(Completion),
     /// More input is needed.
     InputRequired {
-        requests: Map<String, Value>,
+        requests: BTreeMap<String, Ask>,
         state: String,
     },
     /// A subscription ended.
@@ -249,7 +251,7 @@ impl Serialize for Written<'_> {
             Outcome::Completion(completion) => map.serialize_entry("completion", &Proposals(completion))?,
             Outcome::InputRequired { requests, state } => {
                 map.serialize_entry("resultType", "input_required")?;
-                map.serialize_entry("inputRequests", requests)?;
+                map.serialize_entry("inputRequests", &Wanted(requests))?;
                 map.serialize_entry("requestState", state)?;
             }
             Outcome::Listened => {
@@ -261,6 +263,26 @@ impl Serialize for Written<'_> {
             }
         }
         stamp.end(&mut map, None)?;
+        map.end()
+    }
+}
+
+/// Questions, each under its name.
+struct Wanted<'a>(&'a BTreeMap<String, Ask>);
+
+impl Serialize for Wanted<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, ask)| (name, Question(ask))))
+    }
+}
+
+struct Question<'a>(&'a Ask);
+
+impl Serialize for Question<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(2))?;
+        map.serialize_entry("method", self.0.method)?;
+        map.serialize_entry("params", &self.0.written(true))?;
         map.end()
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use haft::BoxFuture;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::reply::{Refusal, RefusalKind};
@@ -204,6 +205,8 @@ pub struct Ask {
     pub(crate) method: &'static str,
     pub(crate) params: Value,
     pub(crate) needs: Needs,
+    /// The fields of a form, in the order in which they are sent.
+    order: Vec<String>,
 }
 
 /// What a client must be able to do for a question.
@@ -237,7 +240,7 @@ impl Needs {
 
 impl Ask {
     fn new(method: &'static str, params: Value, needs: Needs) -> Ask {
-        Ask { key: None, method, params, needs }
+        Ask { key: None, method, params, needs, order: Vec::new() }
     }
 
     /// A form: a flat schema of an object, as the protocol allows it.
@@ -263,11 +266,77 @@ impl Ask {
         Ask::new("roots/list", json!({}), Needs::Roots)
     }
 
+    /// The same with the fields of its form in this order; what isn't named comes last, by name. JSON has no order, and most
+    /// clients show a form as it comes.
+    #[must_use]
+    pub fn with_order(mut self, names: Vec<String>) -> Ask {
+        self.order = names;
+        self
+    }
+
+    /// Its parameters, as a client is sent them: the mode only where the revision has it.
+    pub(crate) fn written(&self, with_mode: bool) -> Written<'_> {
+        Written { ask: self, with_mode }
+    }
+
     /// The same under a name of its own.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Ask {
         self.key = Some(key.into());
         self
+    }
+}
+
+/// The parameters of a question on their way to a client.
+pub(crate) struct Written<'a> {
+    ask: &'a Ask,
+    with_mode: bool,
+}
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(params) = &self.ask.params else { return self.ask.params.serialize(to) };
+        let is_form = self.ask.needs == Needs::Form;
+        let without_mode = !self.with_mode && self.ask.method == "elicitation/create";
+        let mut map = to.serialize_map(None)?;
+        for (key, value) in params {
+            match key.as_str() {
+                "mode" if without_mode => {}
+                "requestedSchema" if is_form => map.serialize_entry(key, &Form(value, &self.ask.order))?,
+                _ => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// The schema of a form with its fields in an order.
+struct Form<'a>(&'a Value, &'a [String]);
+
+impl Serialize for Form<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(schema) = self.0 else { return self.0.serialize(to) };
+        let mut map = to.serialize_map(None)?;
+        for (key, value) in schema {
+            match (key.as_str(), value) {
+                ("properties", Value::Object(fields)) => {
+                    map.serialize_entry(key, &Fields(fields, self.1))?;
+                }
+                _ => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+struct Fields<'a>(&'a Map<String, Value>, &'a [String]);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Fields(fields, order) = *self;
+        let first = order.iter().enumerate().filter(|(at, name)| !order[..*at].contains(name));
+        let first = first.filter_map(|(_, name)| fields.get_key_value(name));
+        to.collect_map(first.chain(fields.iter().filter(|(name, _)| !order.contains(name))))
     }
 }
 
@@ -430,6 +499,18 @@ mod tests {
         {
             assert_eq!(of(odd), Err(NotAnswered::Senseless));
         }
+    }
+
+    #[test]
+    fn a_form_is_written_in_its_order() {
+        let schema = json!({"type": "object", "properties": {"a": 1, "b": 2, "c": 3}});
+        let ask = Ask::form("?", schema).with_order(["c", "x", "c", "a"].map(str::to_owned).to_vec());
+        let text = |with_mode| serde_json::to_string(&ask.written(with_mode)).unwrap();
+        let form = r#""requestedSchema":{"properties":{"c":3,"a":1,"b":2},"type":"object"}"#;
+        assert_eq!(text(true), format!(r#"{{"message":"?","mode":"form",{form}}}"#));
+        assert_eq!(text(false), format!(r#"{{"message":"?",{form}}}"#));
+        let roots = Ask::roots();
+        assert_eq!(serde_json::to_string(&roots.written(false)).unwrap(), "{}");
     }
 
     #[test]

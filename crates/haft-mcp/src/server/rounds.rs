@@ -15,7 +15,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::{BoxFuture, Cancel, Cause};
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -198,10 +198,8 @@ impl Rounds {
                 return Err(Box::new(run));
             }
         };
-        let mut requests = Map::new();
-        for (key, ask) in run.open.iter().flat_map(Asked::unanswered) {
-            requests.insert(key.clone(), json!({"method": ask.method, "params": ask.params}));
-        }
+        let unanswered = run.open.iter().flat_map(Asked::unanswered);
+        let requests = unanswered.map(|(key, ask)| (key.clone(), ask.clone())).collect();
         run.done = match run.done {
             Done::Here(work) => {
                 let (send, receive) = oneshot::channel();
@@ -454,6 +452,8 @@ impl Line for RoundsLine {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     struct Nowhere;

@@ -691,22 +691,10 @@ impl<'a> OpenAsk<'a> {
         }
         let open = OpenAsk { line, id, answer, done: false };
         let mut message = Vec::with_capacity(256);
-        let params = ask_params(ask, session.revision());
+        let params = ask.written(session.revision() >= Revision::V2025_11_25);
         write_call(&mut message, Some(id), ask.method, &params);
         if line.reached.outlet.post(message) { Ok(open) } else { Err(NotAnswered::Gone) }
     }
-}
-
-/// The parameters of a question, as far as an older revision knows them.
-fn ask_params(ask: &Ask, revision: Revision) -> Value {
-    let mut params = ask.params.clone();
-    if revision < Revision::V2025_11_25
-        && ask.method == "elicitation/create"
-        && let Some(fields) = params.as_object_mut()
-    {
-        fields.remove("mode");
-    }
-    params
 }
 
 impl Drop for OpenAsk<'_> {

@@ -67,7 +67,7 @@ impl Requests {
             };
             let response = self.client.execute(attempt).await.map_err(|error| Unanswered {
                 unheard: error.is_connect(),
-                words: chain(&error.without_url()),
+                words: unsent(error),
                 refused: None,
             })?;
             let status = response.status();
@@ -91,6 +91,19 @@ impl Requests {
             return Err(Unanswered { words, unheard: false, refused: Some(WantsSignIn(sign_in)) });
         }
     }
+}
+
+/// Why a request can't be sent: of a connection that can't be made only the cause, since its layers are nobody's matter.
+fn unsent(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    if !error.is_connect() {
+        return chain(&error);
+    }
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(behind) = cause.source() {
+        cause = behind;
+    }
+    text::line(&format!("it can't be reached: {cause}"), 500)
 }
 
 /// A refusal in words.

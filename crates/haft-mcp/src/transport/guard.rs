@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use super::deep;
 use super::http::{self, Fault, HttpTransport};
-use super::{Link, NotSent};
+use super::{Link, NotSent, order};
 use crate::limits::{
     BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
     REQUESTS_OPEN_MAX,
@@ -323,7 +323,11 @@ impl Guard {
         }
         // Some write a mark of the byte order before everything.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        match serde_json::from_slice::<Value>(text) {
+        let read = serde_json::from_slice::<Value>(text).map(|mut value| {
+            order::note(&mut value, text);
+            value
+        });
+        match read {
             Ok(Value::Array(batch)) if !batch.is_empty() => {
                 for value in batch.into_iter().take(BATCH_MAX) {
                     self.understand_one(value);

@@ -28,6 +28,7 @@ use super::chain;
 use super::deep;
 use super::events::Events;
 use super::guard::{UNREADABLE, Watch, as_sent};
+use super::order;
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
 use crate::sign_in::requests::{Requests, WantsSignIn};
 
@@ -133,6 +134,7 @@ pub(crate) fn words(error: &Fault) -> String {
     match error {
         StreamableHttpError::AuthRequired(error) => error.www_authenticate_header.clone(),
         StreamableHttpError::InsufficientScope(error) => error.www_authenticate_header.clone(),
+        StreamableHttpError::Client(fault) => fault.words.clone(),
         error => chain(error),
     }
 }
@@ -224,7 +226,7 @@ impl StreamableHttpClient for Bounded {
             request.request,
             ClientRequest::DiscoverRequest(_) | ClientRequest::InitializeRequest(_)
         );
-        let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&mended(&body)) {
+        let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&readable(&body)) {
             Ok(answer) if is_greeting || answers(&answer, &request.id) => {
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
@@ -349,6 +351,14 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, Fault> {
     }
 }
 
+/// A message as the SDK should read it.
+fn readable(message: &[u8]) -> Cow<'_, [u8]> {
+    match order::noted(message) {
+        Cow::Owned(noted) => Cow::Owned(noted),
+        Cow::Borrowed(message) => mended(message),
+    }
+}
+
 /// A message without the tools in it that the SDK can't read. It would take one of them for a reason not to know what the whole
 /// message is. (Other transports don't need this: there the SDK reads no lists.)
 fn mended(message: &[u8]) -> Cow<'_, [u8]> {
@@ -392,7 +402,7 @@ fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
         loop {
             if let Some(mut event) = state.events.next() {
                 if let Some(data) = &mut event.data
-                    && let Cow::Owned(whole) = mended(data.as_bytes())
+                    && let Cow::Owned(whole) = readable(data.as_bytes())
                 {
                     *data = String::from_utf8_lossy(&whole).into_owned();
                 }

@@ -68,6 +68,22 @@ async fn a_web_socket_is_as_good_as_any_other_connection() {
     assert_eq!(room.text("mcp__w__t", json!({})).await, "ok", "it is connected again");
 }
 
+#[tokio::test]
+async fn where_nobody_listens_that_is_said_in_short() {
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for transport in
+        [Transport::http(format!("http://{address}/mcp")), Transport::sse(format!("http://{address}/sse"))]
+    {
+        let room = Room::settled([ServerConfig::new("w", transport)], host()).await;
+        let Status::Failed { reason, .. } = room.server().status() else {
+            panic!("{:?}", room.server().status())
+        };
+        assert!(reason.ends_with("it can't be reached: Connection refused (os error 111)"), "{reason}");
+        assert!(!reason.contains("error sending") && !reason.contains("Client error"), "{reason}");
+    }
+}
+
 /// The body of a request, once all of it is there.
 async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
     let mut request = Vec::new();

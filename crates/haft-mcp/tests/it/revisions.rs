@@ -8,6 +8,7 @@ use haft_mcp::{Host, Status};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, newest, older, one_tool, result};
+use crate::web::{Web, reply};
 use crate::{Room, host, until};
 
 #[tokio::test]
@@ -149,6 +150,72 @@ async fn a_call_may_ask_for_input_and_is_made_again_with_it() {
         told,
         json!([{"q": {"action": "accept", "content": {"n": 3}}, "r": {"roots": [{"name": "r", "uri": "file:///r"}]}}, "opaque", {"a": 1}])
     );
+}
+
+/// A user who answers everything, and a note of the fields that were asked for.
+#[derive(Clone, Default)]
+struct Fills(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl haft::ports::Asker for Fills {
+    fn approve<'a>(&'a self, _: &'a haft::ports::Approval) -> haft::BoxFuture<'a, haft::ports::Answer> {
+        Box::pin(std::future::ready(haft::ports::Answer::No))
+    }
+
+    fn question<'a>(
+        &'a self,
+        question: &'a haft::ports::UserQuestion,
+    ) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+        let field = question.text.lines().last().unwrap_or_default().to_owned();
+        self.0.lock().unwrap().push(field);
+        Box::pin(std::future::ready(Some(vec!["x".to_owned()])))
+    }
+}
+
+/// JSON has no order, and people who write forms do.
+#[tokio::test]
+async fn fields_of_a_form_are_asked_for_as_they_stand() {
+    let wanted = ["street, optional", "number, optional", "city, optional"];
+    let user = Fills::default();
+    let counts = tempfile::NamedTempFile::new().unwrap();
+    let lent = || host().with_asker(Arc::new(user.clone()));
+    let room = Room::settled([crate::faulty("", counts.path())], lent()).await;
+    let said = room.text("mcp__f__fields", json!({})).await;
+    assert!(said.contains(r#""street": "x""#), "{said}");
+    assert_eq!(*user.0.lock().unwrap(), wanted, "a request of the server");
+
+    let fake = newest(json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ => result(message, json!({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})),
+    });
+    for kind in ["application/json", "text/event-stream"] {
+        user.0.lock().unwrap().clear();
+        let fake = fake.clone();
+        let web = Web::start(move |_, seen| {
+            let message: Value = serde_json::from_str(&seen.body).ok()?;
+            let is_asking =
+                message["method"] == "tools/call" && message["params"]["inputResponses"].is_null();
+            let back = match is_asking {
+                true => {
+                    let fields = r#"{"street": {"type": "string"}, "number": {"type": "string"}, "city": {"type": "string"}}"#;
+                    let schema = format!(r#"{{"type": "object", "properties": {fields}}}"#);
+                    let params = format!(r#"{{"mode": "form", "message": "?", "requestedSchema": {schema}}}"#);
+                    let asks = format!(r#"{{"q": {{"method": "elicitation/create", "params": {params}}}}}"#);
+                    let result = format!(
+                        r#"{{"resultType": "input_required", "requestState": "s", "inputRequests": {asks}}}"#
+                    );
+                    format!(r#"{{"jsonrpc": "2.0", "id": {}, "result": {result}}}"#, message["id"])
+                }
+                false => fake.hear(message).first()?.to_string(),
+            };
+            let body = if kind == "application/json" { back } else { format!("data: {back}\n\n") };
+            Some(reply(&format!("200 OK\r\ncontent-type: {kind}"), body))
+        })
+        .await;
+        let config = haft_mcp::ServerConfig::new("x", haft_mcp::Transport::http(web.url.clone()));
+        let room = Room::settled([config], lent()).await;
+        assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+        assert_eq!(*user.0.lock().unwrap(), wanted, "a result that asks, as {kind}");
+    }
 }
 
 /// A user who thinks, and a note of what they are being asked.

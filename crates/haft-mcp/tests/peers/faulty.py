@@ -49,7 +49,7 @@ def tools():
     if "few" in FAULTS:
         return [tool("flute", "Plays a melody.")]
     names = """die_before die_half die_after flood_stderr flood_notifications long_line bad_json wrong_id duplicate batch odd
-        never late touch progress error failed change_description change_list shadow ask page requests counted text_id nul bom unreadable null last_line""".split()
+        never late touch progress error failed change_description change_list shadow ask page fields requests counted text_id nul bom unreadable null last_line""".split()
     echo = tool("echo", CHANGED["description"], inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
     bad = [{"name": "no_schema"}, tool("bad_schema", inputSchema={"type": "object", "$ref": "https://example.com/x"}), tool("echo")]
     return [echo] + [tool(name) for name in names] + CHANGED["extra"] + bad
@@ -166,6 +166,10 @@ def call(id, name, arguments, meta):
         return result(text(json.dumps(answers, sort_keys=True)))
     if name == "page":
         send({"jsonrpc": "2.0", "id": "q-page", "method": "elicitation/create", "params": {"mode": "url", "message": "Look.", "url": "https://page.example/a", "elicitationId": "p1"}})
+        return result(text(json.dumps(ANSWERS.get(timeout=30))))
+    if name == "fields":
+        fields = {name: {"type": "string"} for name in ("street", "number", "city")}
+        send({"jsonrpc": "2.0", "id": "q-fields", "method": "elicitation/create", "params": {"message": "Where?", "requestedSchema": {"type": "object", "properties": fields}}})
         return result(text(json.dumps(ANSWERS.get(timeout=30))))
     if name == "requests":
         for number in range(200):

@@ -105,6 +105,8 @@ pub struct UserForm {
     pub text: String,
     /// The fields: the JSON Schema of an object without objects in it.
     pub schema: Value,
+    /// The names of all fields, in the order in which they are asked for: JSON has none.
+    pub order: Vec<String>,
 }
 
 /// A page that the user is to open.
