@@ -17,6 +17,7 @@ use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Pro
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Confined, Helper, HelperProgram};
+use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
 use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
@@ -245,6 +246,7 @@ struct Inner {
     network: Option<Network>,
     variables: Arc<[(OsString, OsString)]>,
     views: Views,
+    covers: Covers,
 }
 
 /// Looks after one child of a session.
@@ -403,8 +405,8 @@ impl Sandbox {
     ) -> Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
-        let views = Views::default();
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views });
+        let (views, covers) = (Views::default(), Covers::default());
+        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -541,7 +543,14 @@ impl Inner {
             environment.extend(bare::temporary(&scene));
         }
         let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
-        self.helper.begin(&scene, job, own, opened)
+        // Before it is made, so that nothing is missed.
+        let covered = match self.helper.walls() {
+            Walls::Namespaces => self.covers.begin(&scene),
+            _ => None,
+        };
+        let mut child = self.helper.begin(&scene, job, own, opened)?;
+        child.stays_covered(covered);
+        Ok(child)
     }
 }
 
