@@ -275,7 +275,7 @@ fn a_refusal_is_explained() {
     let named = bash(&room, "git config user.name 'A B' && git config user.name", allow);
     assert_eq!((named.code, named.stdout.as_str()), (Some(0), "A B\n"), "{named:?}");
     let evil = bash(&room, "git config core.fsmonitor evil", allow);
-    assert!(evil.stdout.contains("`core.fsmonitor`, and that was undone"), "{evil:?}");
+    assert!(evil.stdout.contains("`core.fsmonitor` was changed, and that was undone"), "{evil:?}");
     let private = bash(&room, "curl -sS -m 5 http://10.0.0.1/ -f", allow);
     assert!(private.stderr.contains("`WebFetch(domain:10.0.0.1)` would"), "{private:?}");
     let unknown = bash(&room, "curl -sS -m 20 https://no-such-name.invalid/", allow);
@@ -318,20 +318,22 @@ fn everyday_looking_runs_unasked() {
 fn git_sets_up_remotes_and_what_branches_follow() {
     let room = Room::new();
     let allowed = |command: &str| bash(&room, command, &["--allow", "Bash"]);
+    // The user's own is protected, so that a remote may lead there.
+    let done = std::process::Command::new("git").args(["init", "-q", "-b", "trunk"]).arg(room.path("work/up")).output();
+    assert!(done.unwrap().status.success());
     let made = allowed(
-        "git init -q -b main . && git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one && \
-         git init -q --bare up.git",
+        "git init -q -b main . && git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one",
     );
     assert_eq!(made.code, Some(0), "{made:?}");
-    room.write("work/.gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = ./up.git\n");
+    room.write("work/.gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = ./up\n");
     for (command, key, value) in [
-        ("git remote add up ./up.git", "remote.up.url", "./up.git"),
+        ("git remote add up ./up", "remote.up.url", "./up"),
         ("git push -q -u up main", "branch.main.merge", "refs/heads/main"),
         ("git fetch -q up && git switch -q -c x --track up/main", "branch.x.remote", "up"),
         ("git checkout -q -b y up/main", "branch.y.remote", "up"),
         ("git branch z && git branch -q --set-upstream-to=up/main z", "branch.z.remote", "up"),
         ("git config branch.z.description words", "branch.z.description", "words"),
-        ("git remote rename up down", "remote.down.url", "./up.git"),
+        ("git remote rename up down", "remote.down.url", "./up"),
         (
             "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),s && git submodule -q init",
             "submodule.s.active",
@@ -344,7 +346,7 @@ fn git_sets_up_remotes_and_what_branches_follow() {
         assert_eq!(kept.stdout.trim(), value, "{command}: {kept:?}");
     }
     let tricky = allowed("git remote set-url down ../x && git config core.fsmonitor ./evil");
-    assert!(tricky.stdout.contains("`core.fsmonitor`, and that was undone"), "{tricky:?}");
+    assert!(tricky.stdout.contains("`core.fsmonitor` was changed, and that was undone"), "{tricky:?}");
     let kept = allowed("git config remote.down.url; git config core.fsmonitor");
     assert_eq!((kept.stderr.lines().next(), kept.code), (Some("../x"), Some(1)), "{kept:?}");
     // Where git isn't seen to be the one who writes, none of it can be written.
@@ -567,7 +569,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     let before = fs::read_to_string(room.path("work/.git/config")).unwrap();
     room.write(
         "work/attack.sh",
-        "git config core.fsmonitor evil; git config branch.x.remote o; echo '[core]' > .gitlocal; touch ready; sleep 1000",
+        "git config core.fsmonitor evil; git config branch.x.merge refs/heads/o; echo '[core]' > .gitlocal; touch ready; sleep 1000",
     );
     let input = json!({"command": "git config user.name q; bash attack.sh"}).to_string();
     let mut haft = room.haft(["call", "Bash", &input, "--allow", "Bash"]);
@@ -594,7 +596,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     }
     let after = fs::read_to_string(room.path("work/.git/config")).unwrap();
     assert!(after.starts_with(&before) && !after.contains("fsmonitor"), "{after}");
-    assert!(after.contains("remote = o"), "what a command may change stays: {after}");
+    assert!(after.contains("merge = refs/heads/o"), "what a command may change stays: {after}");
     assert!(!room.path("work/.gitlocal").exists());
     // It is said once, and a session that ends as it should leaves nothing to say.
     let again = bash(&room, "git config user.name r", &["--allow", "Bash"]);
