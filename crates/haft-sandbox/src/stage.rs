@@ -476,11 +476,7 @@ impl Sealed {
     /// What the kernel refuses.
     pub(crate) fn cover(&self, cover: &Cover) -> std::result::Result<(), Fault> {
         let covered = || {
-            let target = match find(&self.root, &cover.at) {
-                // There is nothing to cover.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
-                found => found?,
-            };
+            let target = find(&self.root, &cover.at)?;
             match &self.masks {
                 _ if is_mounted(target.as_fd())? => Ok(()),
                 _ if !cover.hides => onto_itself(&target, RDONLY),
@@ -488,7 +484,12 @@ impl Sealed {
                 None => Err(Errno::INVAL),
             }
         };
-        covered().map_err(|errno| Fault { what: format!("covering `{}`", cover.at.display()), errno })
+        let covered = match covered() {
+            // There is nothing to cover, or it was replaced once more, and then we are told once more.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(()),
+            covered => covered,
+        };
+        covered.map_err(|errno| Fault { what: format!("covering `{}`", cover.at.display()), errno })
     }
 }
 

@@ -112,7 +112,7 @@ async fn a_remote_may_not_lead_to_where_commands_write() {
         let session = user.session();
         let (exit, said, refused) = session.run(session.request(&script).with_git_config()).await;
         assert_eq!(exit, Exit::Code(0), "{way}: {said}");
-        assert!(told(&refused).contains("`remote.origin.url`, and that was undone"), "{way}: {refused:?}");
+        assert!(told(&refused).contains("`remote.origin.url` was changed, and that was undone"), "{way}: {refused:?}");
         let mut url = Command::new("git");
         url.args(["config", "remote.origin.url"]).current_dir(user.at("work"));
         let url = url.output().unwrap().stdout;
