@@ -77,7 +77,8 @@ impl Covers {
                 Part::Protect { at } => Some((at, false)),
                 _ => None,
             })
-            .filter(|(at, _)| !granted(at) && is_there(at))
+            // What is protected is there, or it couldn't be.
+            .filter(|(at, hides)| !granted(at) && (!hides || is_there(at)))
             .map(|(at, hides)| (at.clone(), hides))
             .collect();
         if covers.is_empty() {

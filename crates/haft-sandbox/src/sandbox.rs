@@ -454,7 +454,8 @@ impl Sandbox {
         own: &[BorrowedFd<'_>],
         program: BorrowedFd<'_>,
     ) -> Result<Confined, String> {
-        self.inner.begin(request, None, own, Some(program))
+        // What it is to talk to it has already.
+        self.inner.begin(request, None, own, Some(program), true)
     }
 
     /// The program whose isolated tools run in this sandbox.
@@ -492,7 +493,7 @@ impl Processes for Sandbox {
         Box::pin(self.pool.run(request, move |request, orders| {
             let ticket = inner.admit(request).map_err(refused)?;
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
-                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
+                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
             let outcome = watch::run(request, orders, &mut keeper, begun);
@@ -534,8 +535,10 @@ impl Inner {
         ticket: Option<&Ticket>,
         own: &[BorrowedFd<'_>],
         opened: Option<BorrowedFd<'_>>,
+        apart: bool,
     ) -> Result<Confined, String> {
-        let scene = self.scenes.scene(request)?;
+        let mut scene = self.scenes.scene(request)?;
+        scene.apart |= apart;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
         environment.extend(ticket.into_iter().flat_map(Ticket::env));
