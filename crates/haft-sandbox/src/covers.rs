@@ -257,7 +257,9 @@ impl Child {
                 // It is full, and looks at it soon.
                 Err(Errno::AGAIN | Errno::NOBUFS) => return false,
                 // Sent, or there is nobody any more.
-                _ => some.iter().for_each(|cover| drop(self.again.remove(&cover.at))),
+                _ => some.iter().for_each(|cover| {
+                    self.again.remove(&cover.at);
+                }),
             }
         }
         true
