@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair}
 use rustix::process::Signal;
 
 use crate::bubblewrap::{self, Bubblewrap};
+use crate::covers::Covered;
 use crate::init::Walls;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
@@ -285,6 +286,8 @@ pub(crate) struct Confined {
     refused: Vec<PathBuf>,
     /// What keeps its view of the file system, whether it lives or not.
     view: Option<OwnedFd>,
+    /// What sees to it that covered names stay so.
+    covered: Option<Covered>,
 }
 
 impl Confined {
@@ -308,6 +311,7 @@ impl Confined {
                     alone,
                     refused,
                     view,
+                    covered: None,
                 });
             }
             if !readable(reports.as_fd(), until.saturating_duration_since(Instant::now())) {
@@ -350,6 +354,14 @@ impl Confined {
                 Ok(None) | Err(_) => return Err("it has ended".into()),
             }
         }
+    }
+
+    /// Names that are covered in its view are covered again when somebody gives them to other files.
+    pub(crate) fn stays_covered(&mut self, covered: Option<Covered>) {
+        if let Some(covered) = &covered {
+            covered.started(self.reports.as_fd());
+        }
+        self.covered = covered;
     }
 
     /// Kills it and doesn't wait until it is gone.

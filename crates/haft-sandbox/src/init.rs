@@ -2,8 +2,8 @@
 //!
 //! When this process ends the kernel ends every other in its namespace, whatever they did to get away. It ends when
 //! nothing is left, when its socket closes (the host is gone or wants no more), and with the helper (PDEATHSIG). Until
-//! then it answers three things: how the program ended, signals for all, and folders that are to be closed. For the last it
-//! keeps one right, to mount in its own namespaces; no program that it starts has any.
+//! then it answers four things: how the program ended, signals for all, folders that are to be closed, and names that are to
+//! be covered again. For the last two it keeps one right, to mount in its own namespaces; no program that it starts has any.
 //!
 //! Where there are no namespaces the same process is a subreaper: what loses its parent becomes its child, and it kills
 //! what it can find before it ends. That is best effort: a killed subreaper kills nobody but the program itself.
@@ -123,13 +123,14 @@ impl Prepared {
     /// What could not be made, in words. The process must end then.
     pub(crate) fn finish(self, more: &[Part]) -> Result<Locked, String> {
         let Prepared { stage, view, rules, mut locks, confines } = self;
+        let mut sealed = None;
         if !confines {
-            return Ok(Locked { locks, view });
+            return Ok(Locked { locks, view, sealed });
         }
         let kept = if stage.is_some() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
         if let Some((mut stage, usual)) = stage {
             stage.widen(&usual, more).map_err(|fault| fault.to_string())?;
-            stage.seal().map_err(|fault| fault.to_string())?;
+            sealed = Some(stage.seal().map_err(|fault| fault.to_string())?);
         }
         if let Some(rules) = &rules {
             allow(rules, more).map_err(|errno| words("the rules for its files", errno))?;
@@ -140,7 +141,7 @@ impl Prepared {
         let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
         locks.rules = rules.map_err(|errno| words("the rules for its files", errno))?;
         keep_capabilities(kept).map_err(|errno| words("taking rights away", errno))?;
-        Ok(Locked { locks, view })
+        Ok(Locked { locks, view, sealed })
     }
 }
 
@@ -148,6 +149,8 @@ impl Prepared {
 pub(crate) struct Locked {
     locks: Locks,
     view: Option<OwnedFd>,
+    /// What it sees, where there are namespaces.
+    sealed: Option<stage::Sealed>,
 }
 
 /// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
@@ -238,14 +241,14 @@ pub(crate) fn perform(
         sys::exit_now(0);
     }
     let opened = if job.opened { descriptors.pop() } else { None };
-    let Locked { locks, view } = locked;
+    let Locked { locks, view, sealed } = locked;
     let started = begin(walls, locks, &mut job, opened, &descriptors);
     drop(descriptors);
     match started {
         Ok((child, ended, listener)) => {
             // A host that is gone is noticed below.
             let _ = Report::Started(view).send(socket.as_fd());
-            follow(walls, child, &ended, &socket, listener);
+            follow(walls, child, &ended, &socket, listener, sealed.as_ref());
         }
         Err(words) => fail(&socket, words),
     }
@@ -303,6 +306,7 @@ fn follow(
     ended: &OwnedFd,
     socket: &OwnedFd,
     mut listener: Option<Listener>,
+    sealed: Option<&stage::Sealed>,
 ) {
     let main = child.pid();
     let mut child = child;
@@ -352,6 +356,15 @@ fn follow(
             let mut told = vec![0; limits::MESSAGE_BYTES_MAX];
             match wire::receive(socket.as_fd(), &mut told, RecvFlags::DONTWAIT) {
                 Ok((4, _)) => send_all(walls, i32::from_le_bytes([told[0], told[1], told[2], told[3]])),
+                Ok((count, _)) if told[..count].starts_with(b"cover") => {
+                    let covers = wire::read_covering(&told[..count]).unwrap_or_default();
+                    for cover in covers {
+                        // What can't be covered nobody who runs here is to see.
+                        if sealed.is_some_and(|sealed| sealed.cover(&cover).is_err()) {
+                            send_all(walls, libc::SIGKILL);
+                        }
+                    }
+                }
                 Ok((count, _)) if count > 0 => {
                     let _ = Report::Closed(close(walls, &told[..count])).send(socket.as_fd());
                 }

@@ -42,6 +42,7 @@ mod bare;
 mod bubblewrap;
 mod capture;
 mod confined;
+mod covers;
 mod entry;
 pub mod environment;
 mod evidence;

@@ -74,3 +74,9 @@ pub const SCENES_SEEN_MAX: usize = 4;
 pub const FOLDERS_CLOSED_AT_ONCE: usize = 12;
 /// How many views of commands that have ended are kept while others run that may hold a piece of them.
 pub const VIEWS_KEPT_MAX: usize = 512;
+/// How many folders of a session are watched for names that are given to other files while they are covered.
+pub const FOLDERS_WATCHED_MAX: usize = 4_096;
+/// How many names are covered again with one message.
+pub const COVERED_AT_ONCE: usize = 12;
+/// How long to wait until a command can be told again that has no room for what it is told.
+pub const COVER_AGAIN: Duration = Duration::from_millis(5);

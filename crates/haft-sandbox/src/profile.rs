@@ -426,8 +426,9 @@ impl Profile {
         let network = if reaches(request) { Network::Session } else { Network::Empty };
         let (parts, more) = places.into_parts();
         let access = &request.access;
+        let beyond = |path: &Path| !self.session.shows(path) && !self.session.is_its_own(path);
         let is_granted = access.write.iter().any(|root| self.session.writable_root(&root.path).is_none())
-            || access.read.iter().any(|root| !self.session.shows(&root.path));
+            || access.read.iter().any(|root| beyond(&root.path));
         let apart = is_granted && self.guard.others_run(request);
         Ok(Scene { parts, more, network, apart, rlimits: self.rlimits.clone() })
     }

@@ -17,6 +17,7 @@ use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Pro
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Confined, Helper, HelperProgram};
+use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
 use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
@@ -245,6 +246,7 @@ struct Inner {
     network: Option<Network>,
     variables: Arc<[(OsString, OsString)]>,
     views: Views,
+    covers: Covers,
 }
 
 /// Looks after one child of a session.
@@ -403,8 +405,8 @@ impl Sandbox {
     ) -> Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
-        let views = Views::default();
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views });
+        let (views, covers) = (Views::default(), Covers::default());
+        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -452,7 +454,8 @@ impl Sandbox {
         own: &[BorrowedFd<'_>],
         program: BorrowedFd<'_>,
     ) -> Result<Confined, String> {
-        self.inner.begin(request, None, own, Some(program))
+        // What it is to talk to it has already.
+        self.inner.begin(request, None, own, Some(program), true)
     }
 
     /// The program whose isolated tools run in this sandbox.
@@ -490,7 +493,7 @@ impl Processes for Sandbox {
         Box::pin(self.pool.run(request, move |request, orders| {
             let ticket = inner.admit(request).map_err(refused)?;
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
-                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None)?))
+                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
             let outcome = watch::run(request, orders, &mut keeper, begun);
@@ -532,8 +535,10 @@ impl Inner {
         ticket: Option<&Ticket>,
         own: &[BorrowedFd<'_>],
         opened: Option<BorrowedFd<'_>>,
+        apart: bool,
     ) -> Result<Confined, String> {
-        let scene = self.scenes.scene(request)?;
+        let mut scene = self.scenes.scene(request)?;
+        scene.apart |= apart;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
         environment.extend(ticket.into_iter().flat_map(Ticket::env));
@@ -541,7 +546,14 @@ impl Inner {
             environment.extend(bare::temporary(&scene));
         }
         let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
-        self.helper.begin(&scene, job, own, opened)
+        // Before it is made, so that nothing is missed.
+        let covered = match self.helper.walls() {
+            Walls::Namespaces => self.covers.begin(&scene),
+            _ => None,
+        };
+        let mut child = self.helper.begin(&scene, job, own, opened)?;
+        child.stays_covered(covered);
+        Ok(child)
     }
 }
 

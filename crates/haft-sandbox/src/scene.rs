@@ -35,6 +35,13 @@ impl Scene {
     }
 }
 
+/// A name that is covered, by its own path: hidden, or else protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cover {
+    pub(crate) at: PathBuf,
+    pub(crate) hides: bool,
+}
+
 /// Where a part lies.
 pub(crate) fn place_of(part: &Part) -> &Path {
     match part {

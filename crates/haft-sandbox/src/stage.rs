@@ -21,7 +21,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 
-use crate::scene::{Part, Scene, Source, place_of};
+use crate::scene::{Cover, Part, Scene, Source, place_of};
 use crate::{limits, sys};
 
 /// What of a scene could not be made, and why.
@@ -125,10 +125,12 @@ pub(crate) struct Stage {
     /// Our own descriptors by number, from before [`MEANWHILE`] was covered.
     descriptors: OwnedFd,
     processes_max: u64,
+    /// A folder of the root's own on which `/proc` is mounted, so that nobody gets into it.
+    beneath: OwnedFd,
     masks: Option<Masks>,
 }
 
-/// An empty folder and an empty file without any permission, which no name leads to.
+/// An empty folder and an empty file without any permission, to which no way leads.
 struct Masks {
     folder: OwnedFd,
     file: OwnedFd,
@@ -161,7 +163,9 @@ impl Stage {
         move_mount(&root, "", CWD, MEANWHILE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
         let own = vec![device(root.as_fd())?];
         let processes_max = limits::PROCESSES_MAX;
-        Ok(Stage { root, own, stand_ins: Vec::new(), descriptors, processes_max, masks: None })
+        rustix::fs::mkdirat(&root, "proc", Mode::from_raw_mode(0o755))?;
+        let beneath = rustix::fs::openat(&root, "proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Stage { root, own, stand_ins: Vec::new(), descriptors, processes_max, beneath, masks: None })
     }
 
     fn put(&mut self, part: &Part) -> Result<()> {
@@ -261,62 +265,44 @@ impl Stage {
         Ok(())
     }
 
-    /// Nothing is made any more where it would be the root's own.
+    /// Nothing is made any more where it would be the root's own. What comes back can cover again what was covered.
     ///
     /// # Errors
     /// What the kernel refuses. The process is good for nothing then.
-    pub(crate) fn seal(self) -> std::result::Result<(), Fault> {
-        let seal = || {
-            if self.masks.is_some() {
-                rustix::fs::unlinkat(&self.root, ".folder", AtFlags::REMOVEDIR)?;
-                rustix::fs::unlinkat(&self.root, ".file", AtFlags::empty())?;
-            }
-            sys::mount_setattr(self.root.as_fd(), RDONLY, false)
-        };
-        seal().map_err(|errno| Fault { what: "sealing it".into(), errno })
+    pub(crate) fn seal(self) -> std::result::Result<Sealed, Fault> {
+        let sealed = sys::mount_setattr(self.root.as_fd(), RDONLY, false);
+        sealed.map_err(|errno| Fault { what: "sealing it".into(), errno })?;
+        Ok(Sealed { root: self.root, masks: self.masks })
     }
 
     fn mask(&mut self, at: &Path) -> Result<()> {
-        let target = match self.find(at) {
-            // There is nothing to hide.
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
-            found => found?,
-        };
+        // Also where there is nothing to hide yet: once this is sealed nothing can be made.
         if self.masks.is_none() {
             self.masks = Some(self.make_masks()?);
         }
-        let masks = self.masks.as_ref().ok_or(Errno::INVAL)?;
-        let mask = match Kind::of(target.as_fd())? {
-            Kind::Folder => &masks.folder,
-            Kind::File => &masks.file,
+        let target = match self.find(at) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            found => found?,
         };
-        let tree = copy(mask.as_fd())?;
-        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | RDONLY, false)?;
-        mount_on(&tree, &target)
+        self.masks.as_ref().ok_or(Errno::INVAL)?.hide(&target)
     }
 
+    /// They keep their names: what has none can't be mounted, and may have to be again.
     fn make_masks(&self) -> Result<Masks> {
-        let (folder, file) = (".folder", ".file");
-        rustix::fs::mkdirat(&self.root, folder, Mode::empty())?;
+        let (folder, file) = ("folder", "file");
+        rustix::fs::mkdirat(&self.beneath, folder, Mode::empty())?;
         let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.root, file, create, Mode::empty())?;
+        rustix::fs::openat(&self.beneath, file, create, Mode::empty())?;
         let path = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Masks {
-            folder: rustix::fs::openat(&self.root, folder, path, Mode::empty())?,
-            file: rustix::fs::openat(&self.root, file, path, Mode::empty())?,
+            folder: rustix::fs::openat(&self.beneath, folder, path, Mode::empty())?,
+            file: rustix::fs::openat(&self.beneath, file, path, Mode::empty())?,
         })
     }
 
     /// Makes what is there a mount of itself, so that neither it nor a folder above it can be moved away.
     fn onto_itself(&self, at: &Path, add: u64) -> Result<()> {
-        let target = self.find(at)?;
-        let is_link = FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode) == FileType::Symlink;
-        let mounted = copy(target.as_fd()).and_then(|tree| {
-            sys::mount_setattr(tree.as_fd(), add, true)?;
-            mount_on(&tree, &target)
-        });
-        // Not every kernel mounts a link on itself. Who wanted it looks at the link afterwards.
-        if is_link { Ok(()) } else { mounted }
+        onto_itself(&self.find(at)?, add)
     }
 
     fn link(&self, at: &Path, to: &OsStr) -> Result<()> {
@@ -462,6 +448,59 @@ impl Stage {
             || !self.stand_ins.is_empty() && self.stand_ins.contains(&mount_number(folder)?);
         if ours { Ok(()) } else { Err(Errno::NOENT) }
     }
+}
+
+impl Masks {
+    fn hide(&self, target: &OwnedFd) -> Result<()> {
+        let mask = match Kind::of(target.as_fd())? {
+            Kind::Folder => &self.folder,
+            Kind::File => &self.file,
+        };
+        let tree = copy(mask.as_fd())?;
+        sys::mount_setattr(tree.as_fd(), NOSUID | NODEV | RDONLY, false)?;
+        mount_on(&tree, target)
+    }
+}
+
+/// A file system that is made.
+pub(crate) struct Sealed {
+    root: OwnedFd,
+    masks: Option<Masks>,
+}
+
+impl Sealed {
+    /// Hides or protects what is at a place, if nothing does any more: somebody outside has given the name to another file,
+    /// and so taken away the mount that lay on it.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(crate) fn cover(&self, cover: &Cover) -> std::result::Result<(), Fault> {
+        let covered = || {
+            let target = find(&self.root, &cover.at)?;
+            match &self.masks {
+                _ if is_mounted(target.as_fd())? => Ok(()),
+                _ if !cover.hides => onto_itself(&target, RDONLY),
+                Some(masks) => masks.hide(&target),
+                None => Err(Errno::INVAL),
+            }
+        };
+        let covered = match covered() {
+            // There is nothing to cover, or it was replaced once more, and then we are told once more.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(()),
+            covered => covered,
+        };
+        covered.map_err(|errno| Fault { what: format!("covering `{}`", cover.at.display()), errno })
+    }
+}
+
+fn onto_itself(target: &OwnedFd, add: u64) -> Result<()> {
+    let is_link = FileType::from_raw_mode(rustix::fs::fstat(target)?.st_mode) == FileType::Symlink;
+    let mounted = copy(target.as_fd()).and_then(|tree| {
+        sys::mount_setattr(tree.as_fd(), add, true)?;
+        mount_on(&tree, target)
+    });
+    // Not every kernel mounts a link on itself. Who wanted it looks at the link afterwards.
+    if is_link { Ok(()) } else { mounted }
 }
 
 /// What is at a path of a root. A link on the way is an error.

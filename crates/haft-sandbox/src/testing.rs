@@ -225,6 +225,40 @@ fn deeper(number: u64) -> u64 {
     deeper(number + 1) + room[1]
 }
 
+/// Tries what no isolated tool may do, beside a folder `outside` and with a socket `socket` where it works; says what it
+/// did.
+pub fn escapes(cwd: &Path) -> Vec<String> {
+    let mut did = Vec::new();
+    let outside = cwd.with_file_name("outside");
+    for path in [cwd.join("escaped"), outside.join("escaped"), "/etc/escaped".into(), "/escaped".into()] {
+        if std::fs::write(&path, "x").is_ok() {
+            let _ = std::fs::remove_file(&path);
+            did.push(format!("write {}", path.display()));
+        }
+    }
+    for path in
+        [outside.join("secret"), "/proc/1/mem".into(), "/proc/1/environ".into(), "/proc/1/root/etc".into()]
+    {
+        if std::fs::symlink_metadata(&path).is_ok() && std::fs::File::open(&path).is_ok() {
+            did.push(format!("open {}", path.display()));
+        }
+    }
+    let datagram = std::net::UdpSocket::bind("127.0.0.1:0");
+    if datagram.and_then(|socket| socket.send_to(b"x", "127.0.0.1:9")).is_ok() {
+        did.push("send".into());
+    }
+    if std::os::unix::net::UnixStream::connect(cwd.join("socket")).is_ok() {
+        did.push("connect".into());
+    }
+    for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let Ok(to) = std::fs::read_link(entry.path()) else { continue };
+        if to.is_absolute() && !["/dev", "/proc"].iter().any(|own| to.starts_with(own)) {
+            did.push(format!("inherit {}", to.display()));
+        }
+    }
+    did
+}
+
 /// Does what its name says.
 struct Act(&'static str);
 
@@ -265,13 +299,7 @@ impl Tool for Act {
             }
             "overflow" => Ok(deeper(u64::from(std::process::id())).to_string()),
             "panic" => panic!("it panics"),
-            "escape" => {
-                let written = std::fs::write(cx.cwd().join("escaped"), "x").is_ok();
-                let reached = std::net::UdpSocket::bind("127.0.0.1:0")
-                    .and_then(|socket| socket.send_to(b"x", "127.0.0.1:9"))
-                    .is_ok();
-                Ok(format!("written {written}, reached {reached}"))
-            }
+            "escape" => Ok(format!("did: {}.", escapes(cx.cwd()).join(", "))),
             _ => Ok(format!("{} in {}", 6 * 7, std::process::id())),
         }
     }

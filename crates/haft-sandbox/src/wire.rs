@@ -21,7 +21,7 @@ use rustix::net::{
 };
 
 use crate::limits;
-use crate::scene::{Network, Part, Rlimit, Scene, Source};
+use crate::scene::{Cover, Network, Part, Rlimit, Scene, Source};
 
 /// What is to be run in a scene.
 #[derive(Debug, Default)]
@@ -340,6 +340,26 @@ pub(crate) fn read_closing(bytes: &[u8]) -> Option<Vec<PathBuf>> {
     (0..count).map(|_| reader.path()).collect()
 }
 
+/// What a first process is told to cover again.
+pub(crate) fn covering<'a>(covers: impl Iterator<Item = &'a Cover>) -> Vec<u8> {
+    let mut out = Writer(b"cover".to_vec());
+    for cover in covers {
+        out.number(u64::from(cover.hides));
+        out.path(&cover.at);
+    }
+    out.0
+}
+
+/// The same as it was written; none if it is something else.
+pub(crate) fn read_covering(bytes: &[u8]) -> Option<Vec<Cover>> {
+    let mut reader = Reader(bytes.strip_prefix(b"cover")?);
+    let mut covers = Vec::new();
+    while !reader.0.is_empty() {
+        covers.push(Cover { hides: reader.number()? != 0, at: reader.path()? });
+    }
+    Some(covers)
+}
+
 impl Report {
     pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let (text, descriptors): (Vec<u8>, &[BorrowedFd<'_>]) = match self {
@@ -440,6 +460,11 @@ pub(crate) fn send(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[BorrowedF
             done => return done.map(drop),
         }
     }
+}
+
+/// Sends one message, if there is room for it now.
+pub(crate) fn send_at_once(socket: BorrowedFd<'_>, text: &[u8]) -> Result<()> {
+    rustix::net::send(socket, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
 }
 
 pub(crate) fn receive(

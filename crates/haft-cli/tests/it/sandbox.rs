@@ -318,18 +318,16 @@ fn everyday_looking_runs_unasked() {
 fn git_sets_up_remotes_and_what_branches_follow() {
     let room = Room::new();
     let allowed = |command: &str| bash(&room, command, &["--allow", "Bash"]);
-    // A repository that a command has made is none to push to: its hooks would be the command's.
-    for mine in ["init -q -b main .", "init -q -b theirs up"] {
-        let git =
-            std::process::Command::new("git").args(mine.split(' ')).current_dir(room.path("work")).status();
-        assert!(git.unwrap().success());
-    }
+    // The user's own is protected, so that a remote may lead there.
+    let done = std::process::Command::new("git")
+        .args(["init", "-q", "-b", "trunk"])
+        .arg(room.path("work/up"))
+        .output();
+    assert!(done.unwrap().status.success());
     let made = allowed(
-        "git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one && git init -q --bare evil.git && \
-         git remote add evil ./evil.git",
+        "git init -q -b main . && git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one",
     );
     assert_eq!(made.code, Some(0), "{made:?}");
-    assert!(made.stdout.contains("`remote.evil.url` was changed, and that was undone"), "{made:?}");
     room.write("work/.gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = ./up\n");
     for (command, key, value) in [
         ("git remote add up ./up", "remote.up.url", "./up"),
@@ -574,7 +572,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     let before = fs::read_to_string(room.path("work/.git/config")).unwrap();
     room.write(
         "work/attack.sh",
-        "git config core.fsmonitor evil; git config branch.x.description o; echo '[core]' > .gitlocal; touch ready; sleep 1000",
+        "git config core.fsmonitor evil; git config branch.x.merge refs/heads/o; echo '[core]' > .gitlocal; touch ready; sleep 1000",
     );
     let input = json!({"command": "git config user.name q; bash attack.sh"}).to_string();
     let mut haft = room.haft(["call", "Bash", &input, "--allow", "Bash"]);
@@ -601,7 +599,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     }
     let after = fs::read_to_string(room.path("work/.git/config")).unwrap();
     assert!(after.starts_with(&before) && !after.contains("fsmonitor"), "{after}");
-    assert!(after.contains("description = o"), "what a command may change stays: {after}");
+    assert!(after.contains("merge = refs/heads/o"), "what a command may change stays: {after}");
     assert!(!room.path("work/.gitlocal").exists());
     // It is said once, and a session that ends as it should leaves nothing to say.
     let again = bash(&room, "git config user.name r", &["--allow", "Bash"]);

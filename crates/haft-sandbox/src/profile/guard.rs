@@ -156,7 +156,7 @@ impl Guard {
             Left::Names(names) => {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
             }
-            Left::Known(known) => left::clean_new(known, notes),
+            Left::Known(known, since) => left::clean_new(known, since, notes),
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();

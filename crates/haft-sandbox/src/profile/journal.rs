@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -60,8 +61,8 @@ pub(super) enum Left<'a> {
     Config(&'a Path, &'a [u8]),
     /// Names that weren't there, each with the folder that it is below.
     Names(&'a [(PathBuf, PathBuf)]),
-    /// Which repositories there were when it began.
-    Known(&'a Known),
+    /// Which repositories there were when it began, and when that was.
+    Known(&'a Known, SystemTime),
 }
 
 /// The repositories of working directories that no command has made.
@@ -230,6 +231,7 @@ impl Journal {
                 continue;
             }
             let bytes = fs::read(entry.path())?;
+            let since = file.metadata()?.modified()?;
             let (whereabouts, record) = Whereabouts::parse(&bytes);
             let now = |path: &Path| whereabouts.now(path, here);
             let (undone, waits) = match Record::parse(record) {
@@ -260,7 +262,10 @@ impl Journal {
                         folders: lost_folders,
                         sequences: lost_sequences,
                     };
-                    (look(Left::Known(&found)), (!waits.workspaces.is_empty()).then(|| waits.to_bytes()))
+                    (
+                        look(Left::Known(&found, since)),
+                        (!waits.workspaces.is_empty()).then(|| waits.to_bytes()),
+                    )
                 }
                 None => (true, None),
             };
@@ -351,7 +356,7 @@ mod tests {
                     Left::Names(names) => {
                         seen.extend(names.iter().map(|(below, name)| (below.join(name), b"name".to_vec())));
                     }
-                    Left::Known(known) => {
+                    Left::Known(known, _) => {
                         seen.extend(known.repositories.iter().map(|path| (path.clone(), b"known".to_vec())));
                     }
                 }
@@ -402,7 +407,7 @@ mod tests {
         let looked = |undone: bool| {
             let mut seen = Vec::new();
             let look = |left: Left<'_>| {
-                if let Left::Known(known) = left {
+                if let Left::Known(known, _) = left {
                     seen.push(known.clone());
                 }
                 undone
@@ -445,7 +450,7 @@ mod tests {
                 match left {
                     Left::Config(path, _) => seen.push(path.to_owned()),
                     Left::Names(names) => seen.extend(names.iter().map(|(_, name)| name.clone())),
-                    Left::Known(known) => {
+                    Left::Known(known, _) => {
                         assert_eq!(known.workspaces.is_empty(), known.repositories.is_empty());
                         seen.extend(known.repositories.iter().cloned());
                     }

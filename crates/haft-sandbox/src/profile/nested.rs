@@ -26,7 +26,7 @@ use haft::files::Hidden;
 use sha2::{Digest as _, Sha256};
 
 use super::administration::Administration;
-use super::{limits, open_plain, repository};
+use super::{limits, open_plain, repository, undo};
 
 /// Device, number, and when it last changed.
 type Changed = (u64, u64, i64, i64);
@@ -102,6 +102,8 @@ pub(super) struct Looked {
     pub(super) denied: Vec<PathBuf>,
     /// Folders that can't be read any more.
     pub(super) closed: Vec<PathBuf>,
+    /// Folders that couldn't be, and that were opened to their owner.
+    pub(super) opened: Vec<PathBuf>,
     /// There was too much, and nothing is looked for any more.
     pub(super) gave_up: bool,
 }
@@ -168,10 +170,21 @@ impl Nested {
     /// What commands have made or changed.
     pub(super) fn look(&mut self) -> Looked {
         let mut looked = Looked::default();
-        match &self.anew {
-            Some(_) => self.look_anew(&mut looked),
-            // What is there already when there turn out to be too many could have been made by this command.
-            None => self.refresh(&mut looked, UNIX_EPOCH),
+        loop {
+            looked.closed.clear();
+            match &self.anew {
+                Some(_) => self.look_anew(&mut looked),
+                // What is there already when there turn out to be too many could have been made by this command.
+                None => self.refresh(&mut looked, UNIX_EPOCH),
+            }
+            // What a command has closed may hold what it made, and others in it that it has closed too.
+            let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(looked.opened.len());
+            let new = looked.closed.iter().filter(|path| !looked.opened.contains(path)).take(room);
+            let new: Vec<PathBuf> = new.filter(|path| undo::open_up(path)).cloned().collect();
+            if new.is_empty() {
+                break;
+            }
+            looked.opened.extend(new);
         }
         let there = self.repositories();
         let touched = |work: &PathBuf| {

@@ -116,6 +116,11 @@ impl Places {
         parts.find(|part| !matches!(part, Part::Pin { .. }))
     }
 
+    /// Whether every child has something of its own at a path, and nobody what the host has: `/proc`, `/dev`.
+    pub(super) fn is_its_own(&self, path: &Path) -> bool {
+        matches!(self.decides(path), Some(Part::Proc | Part::Dev))
+    }
+
     /// Whether a child sees what the host has at a path.
     pub(super) fn shows(&self, path: &Path) -> bool {
         let shown = |part: &Part| match part {

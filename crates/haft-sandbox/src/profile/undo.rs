@@ -235,16 +235,19 @@ pub(super) fn is_there(path: &Path) -> bool {
 }
 
 /// Gives the owner of a folder that a command has made all permissions, so that nothing in it is closed to us.
-pub(super) fn open_up(folder: &Path) {
-    let Ok(found) = folder.symlink_metadata() else { return };
-    if !found.is_dir() || found.mode() & CHANGE == CHANGE {
-        return;
+/// Whether that opened it.
+pub(super) fn open_up(folder: &Path) -> bool {
+    let Ok(found) = at(folder, LOOK, |spot| spot.found()) else { return false };
+    let mode = found.st_mode & 0o7777;
+    if !FileType::from_raw_mode(found.st_mode).is_dir() || mode & CHANGE == CHANGE {
+        return false;
     }
-    let _ = at(folder, LOOK, |spot| {
+    let opened = at(folder, LOOK, |spot| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&spot.folder, spot.name, flags, Mode::empty())?;
-        change_mode(opened.as_fd(), found.mode() & 0o7777 | CHANGE)
+        change_mode(opened.as_fd(), mode | CHANGE)
     });
+    opened.is_ok()
 }
 
 /// The names in a folder; an error if it isn't one, a link leads there, or there are too many to be looked at.

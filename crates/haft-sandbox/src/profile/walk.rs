@@ -28,6 +28,8 @@ pub(super) struct Found {
     pub(super) unwritable: Vec<PathBuf>,
     /// All that rules deny to write.
     pub(super) denied: BTreeSet<PathBuf>,
+    /// Folders that can't be looked into.
+    pub(super) closed: Vec<PathBuf>,
     /// All folders, if all were seen.
     pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
     /// Folders that commands may write beside the working directories, and that hold too much to remember it.
@@ -90,6 +92,7 @@ pub(super) fn walk_but(
     while let Some((folder, depth)) = folders.pop_front() {
         let mut seen = Folder::of(&folder);
         let Ok(reader) = fs::read_dir(&folder) else {
+            found.closed.push(folder.clone());
             folders_seen.extend(seen.map(|seen| (folder, seen)));
             continue;
         };

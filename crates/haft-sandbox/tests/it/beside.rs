@@ -57,9 +57,6 @@ async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
         let user_meanwhile = move || {
             until("the command runs", || work.join("ready").exists());
             git(&work, &["config", "user.name", "other"]);
-            if !background {
-                until("the command wrote it", || work.join("wrote").exists());
-            }
             // Another one that works with git, which nothing hinders.
             git(&work, &["config", "user.email", "o@ther"]);
             let meanwhile = fs::read_to_string(work.join(".git/config")).unwrap();
@@ -67,21 +64,66 @@ async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
             meanwhile
         };
         let (exit, said, refused, meanwhile) = beside(&session, request, user_meanwhile).await;
-        assert_eq!(exit, Exit::Code(if background { 3 } else { 0 }), "{said}");
-        // The control: in the foreground it can write it, until it ends.
-        assert_eq!(meanwhile.contains("evil"), !background);
+        // In the foreground there is a moment until it is covered again, and then what was written there counts until the end.
+        let wrote = exit == Exit::Code(0);
+        assert!(exit == Exit::Code(3) || wrote && !background, "{exit:?}: {said}");
+        assert!(wrote || !meanwhile.contains("evil"));
         let now = config(&user);
         assert!(!now.contains("evil") && now.contains("other") && now.contains("o@ther"), "{now}");
         let told = refused.iter().find_map(|refused| match refused {
             Refusal::Changed { done, .. } if done.contains("was changed") => Some(done.clone()),
             _ => None,
         });
-        assert_eq!(told.is_some(), !background, "{refused:?}");
-        if let Some(told) = told {
+        assert!(!background || told.is_none(), "{refused:?}");
+        if let Some(told) = told.filter(|_| wrote) {
             assert!(told.contains("`core.fsmonitor`") && !told.contains("a command changed"), "{told}");
             let kept = told.rsplit('`').nth(1).unwrap();
             assert!(fs::read_to_string(kept).unwrap().contains("evil"), "{told}");
         }
+    }
+}
+
+/// An editor that saves a file gives its name to another one, and takes away what lay on it.
+#[tokio::test]
+async fn names_that_are_given_to_other_files_are_covered_again() {
+    for background in [false, true] {
+        let mut user = User::new();
+        fs::create_dir(user.at("work/deep")).unwrap();
+        for name in [".env", "deep/.env", ".mcp.json"] {
+            fs::write(user.at("work").join(name), "SECRET").unwrap();
+        }
+        user.config.deny_read_paths.extend([user.at("work/.env"), user.at("work/deep/.env")]);
+        let session = user.session();
+        let script = "cat .env deep/.env && exit 4; (: >> .mcp.json) && exit 5; \
+                      touch ready; until test -e replaced; do sleep 0.01; done; \
+                      while cat .env > was || cat deep/.env > was || (: >> .mcp.json); do \
+                      test -e stop && exit 6; sleep 0.01; done 2> /dev/null; touch covered; \
+                      cat plain; until test -e stop; do sleep 0.01; done; cat .env deep/.env && exit 7; \
+                      (: >> .mcp.json) && exit 8; true";
+        let mut request = session.request(script);
+        if background {
+            request = request.with_background(in_background());
+        }
+        let work = user.at("work");
+        let editor = move || {
+            until("the command runs", || work.join("ready").exists());
+            let save = |name: &str| {
+                let meanwhile = work.join("deep/.saved");
+                fs::write(&meanwhile, "SECRET").unwrap();
+                fs::rename(&meanwhile, work.join(name)).unwrap();
+            };
+            for _ in 0..50 {
+                [".env", "deep/.env", ".mcp.json", "plain"].into_iter().for_each(save);
+            }
+            fs::write(work.join("replaced"), "").unwrap();
+            let came = std::panic::catch_unwind(|| until("all is covered", || work.join("covered").exists()));
+            fs::write(work.join("stop"), "").unwrap();
+            came.is_ok()
+        };
+        let (exit, said, refused, came) = beside(&session, request, editor).await;
+        assert!(came && exit == Exit::Code(0), "{exit:?}: {said} {refused:?}");
+        assert_eq!(said.matches("SECRET").count(), 1, "only what isn't hidden: {said}");
+        assert_eq!(fs::read_to_string(user.at("work/.mcp.json")).unwrap(), "SECRET");
     }
 }
 

@@ -48,11 +48,23 @@ async fn attempt(
     prepare: impl Fn(&mut User),
     folders: &[&str],
 ) -> String {
+    attempt_after(what, scripts, prepare, "true", folders).await
+}
+
+/// The same, with something that the user does before.
+async fn attempt_after(
+    what: &str,
+    scripts: impl Fn(&User) -> Vec<String>,
+    prepare: impl Fn(&mut User),
+    first: &str,
+    folders: &[&str],
+) -> String {
     let mut control = User::new();
     prepare(&mut control);
     for script in scripts(&control) {
         outside(&control, &script);
     }
+    outside(&control, first);
     assert!(enter(&control, folders), "{what}: the attack doesn't even work outside");
 
     let mut user = User::new();
@@ -65,6 +77,7 @@ async fn attempt(
         said.push_str(&told(&refused));
     }
     assert!(!user.at("ran").exists());
+    outside(&user, first);
     assert!(!enter(&user, folders), "{what}: {said}");
     said
 }
@@ -82,7 +95,7 @@ async fn undoing_a_configuration_can_not_be_prevented() {
         let script =
             |user: &User| vec![format!("printf '[core]\\n\\t{}\\n' >> .git/config; {block}", poison(user))];
         let said = attempt(what, script, |_| {}, &["work"]).await;
-        assert!(said.contains("`core.fsmonitor`, and that was undone"), "{what}: {said}");
+        assert!(said.contains("`core.fsmonitor` was changed, and that was undone"), "{what}: {said}");
         // The same in one that is made.
         for folder in ["sub", "deep/er/sub"] {
             let script = |user: &User| {
@@ -118,6 +131,30 @@ async fn hooks_that_can_not_be_read_or_counted_are_taken_away() {
             let said = attempt(what, script, |_| {}, &[&format!("work/{folder}")]).await;
             assert!(said.contains("hooks") && !said.contains("another program"), "{what}: {said}");
         }
+    }
+}
+
+/// A folder that its owner can't look into is no place to hide; root looks into every one.
+#[tokio::test]
+async fn nothing_hides_in_a_folder_that_is_closed() {
+    for closed in ["p/q", "p/q p", "p/q/r/.git", "p/q/r"] {
+        let script = |user: &User| {
+            let evil = poison(user);
+            vec![
+                format!(
+                    "{MAKE}; make p/q/r && printf '[core]\\n\\t{evil}\\n' >> p/q/r/.git/config && chmod 000 {closed}"
+                ),
+                "true".into(),
+            ]
+        };
+        attempt_after(
+            closed,
+            script,
+            |_| {},
+            "chmod 755 p; chmod 755 p/q; chmod 755 p/q/r; chmod 755 p/q/r/.git",
+            &["work/p/q/r"],
+        )
+        .await;
     }
 }
 

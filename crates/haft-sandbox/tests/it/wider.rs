@@ -112,7 +112,10 @@ async fn a_remote_may_not_lead_to_where_commands_write() {
         let session = user.session();
         let (exit, said, refused) = session.run(session.request(&script).with_git_config()).await;
         assert_eq!(exit, Exit::Code(0), "{way}: {said}");
-        assert!(told(&refused).contains("`remote.origin.url`, and that was undone"), "{way}: {refused:?}");
+        assert!(
+            told(&refused).contains("`remote.origin.url` was changed, and that was undone"),
+            "{way}: {refused:?}"
+        );
         let mut url = Command::new("git");
         url.args(["config", "remote.origin.url"]).current_dir(user.at("work"));
         let url = url.output().unwrap().stdout;
@@ -202,4 +205,33 @@ s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [f]))
     let mut alone = session.request("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'");
     alone.access = granted();
     assert_eq!(session.run(alone).await.0, Exit::Code(0));
+}
+
+/// To read in `/proc`, of which each command has its own, is nothing that could be handed over.
+#[tokio::test]
+async fn commands_with_nothing_of_the_hosts_talk_to_each_other() {
+    const LISTEN: &str = "import socket
+s = socket.socket(socket.AF_UNIX); s.bind('/tmp/talk'); s.listen(1); open('listens', 'w').close()
+s.settimeout(10); c, _ = s.accept(); print(c.recv(9))";
+    const TALK: &str =
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/talk'); s.send(b'hello')";
+    let user = User::new();
+    fs::write(user.at("work/listen.py"), LISTEN).unwrap();
+    fs::write(user.at("work/talk.py"), TALK).unwrap();
+    let session = user.session();
+    let request = |script: &str| {
+        let mut request = session.request(script);
+        request.access.read.extend([Root::file("/proc/cpuinfo"), Root::file("/etc/os-release")]);
+        request
+    };
+    let talking = async {
+        while !user.at("work/listens").exists() {
+            tokio::task::yield_now().await;
+        }
+        session.run(request("python3 talk.py")).await
+    };
+    let ((heard, said, _), (talked, words, _)) =
+        tokio::join!(session.run(request("python3 listen.py")), talking);
+    assert_eq!((heard, talked), (Exit::Code(0), Exit::Code(0)), "{said} {words}");
+    assert!(said.contains("hello"), "{said}");
 }

@@ -3,7 +3,9 @@
 //! Nobody knows what the user did since. So what is in the way is put aside and never removed, and all of it is said.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ports::Refusal;
 
@@ -55,7 +57,8 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 }
 
 /// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
-pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
+/// `since` is when that was.
+pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
     let addresses = Addresses { roots: &workspaces, held: &known.repositories };
     let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
@@ -73,7 +76,8 @@ pub(super) fn clean_new(known: &Known, notes: &mut Vec<String>) -> bool {
     for root in known.roots.iter().filter(|root| root.is_dir()) {
         done &= ground.settle(root, Some(&recorded(known, root)), &mut said).left.is_empty();
     }
-    for work in repositories(&workspaces, known.more, notes).into_iter().filter(|work| !is_known(work)) {
+    for work in repositories(&workspaces, known.more, since, notes).into_iter().filter(|work| !is_known(work))
+    {
         done &= ground.clean(&work, &mut said) != Cleaned::Fails;
     }
     let told = said.len();
@@ -108,10 +112,15 @@ fn recorded(known: &Known, root: &Path) -> Administration {
 }
 
 /// Folders with a repository in these working directories; directly in them only, where others may be the user's.
-fn repositories(workspaces: &[PathBuf], only_near: bool, notes: &mut Vec<String>) -> Vec<PathBuf> {
+fn repositories(
+    workspaces: &[PathBuf],
+    only_near: bool,
+    since: SystemTime,
+    notes: &mut Vec<String>,
+) -> Vec<PathBuf> {
     let mut works = near(workspaces);
     if !only_near {
-        let found = walk::walk(workspaces, None, None);
+        let found = walk_opening(workspaces, since, notes);
         match found.folders {
             Some(folders) => {
                 let with_git = folders.into_iter().filter(|(_, folder)| folder.has_git);
@@ -130,6 +139,32 @@ fn repositories(workspaces: &[PathBuf], only_near: bool, notes: &mut Vec<String>
     works.sort();
     works.dedup();
     works
+}
+
+/// Looks through working directories. Folders that were closed to their owner since then are opened: a command may have
+/// hidden something there.
+fn walk_opening(workspaces: &[PathBuf], since: SystemTime, notes: &mut Vec<String>) -> walk::Found {
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = i64::try_from(since.as_secs()).unwrap_or_default();
+    let changed = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.ctime() >= since);
+    let mut opened = 0;
+    loop {
+        let found = walk::walk(workspaces, None, None);
+        let closed: Vec<&PathBuf> = found.closed.iter().filter(|path| changed(path)).collect();
+        let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(opened);
+        let now: Vec<&&PathBuf> = closed.iter().take(room).filter(|path| undo::open_up(path)).collect();
+        for path in now.iter().take(limits::NAMES_TOLD_MAX.saturating_sub(opened)) {
+            notes.push(format!(
+                "a session was killed while a command ran, and since then `{}` can't be read, where a repository could \
+                 hide; so its owner can read it again",
+                shown(path)
+            ));
+        }
+        if now.is_empty() {
+            return found;
+        }
+        opened += now.len();
+    }
 }
 
 /// Working directories and folders directly in them with a repository.

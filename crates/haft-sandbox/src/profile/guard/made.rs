@@ -100,7 +100,11 @@ impl Guard {
                         what rules name without a wildcard, can be held; look at it";
             said.push(Refusal::Protected { path, done: done.into() });
         }
-        for path in looked.closed {
+        for path in looked.opened.into_iter().take(limits::NAMES_TOLD_MAX) {
+            let done = "a command made it unreadable, and a repository could hide there; so its owner can read it again";
+            said.push(Refusal::Protected { path, done: done.into() });
+        }
+        for path in looked.closed.into_iter().take(limits::NAMES_TOLD_MAX) {
             let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
                         you use git in it";
             said.push(Refusal::Protected { path, done: done.into() });
