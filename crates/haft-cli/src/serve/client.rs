@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, Registry, ToolCall, ToolResult};
+use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, ToolCall, ToolResult};
 use haft_journal::Began;
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,

@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
     StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use sse_stream::Sse;
 
 use super::chain;
@@ -359,34 +359,46 @@ fn readable(message: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A message without the tools in it that the SDK can't read. It would take one of them for a reason not to know what the whole
-/// message is. (Other transports don't need this: there the SDK reads no lists.)
+/// A message whose tools the SDK can read: it would take one that it can't for a reason not to know what the whole message is.
+/// That one goes on beside the list, so that it can be said why it is left out. (Other transports don't need this: there the SDK
+/// reads no lists.)
 fn mended(message: &[u8]) -> Cow<'_, [u8]> {
     let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
     let read = || serde_json::from_slice::<Value>(message).ok().or_else(|| deep::list(message));
     let Some(mut value) = is_list.then(read).flatten() else {
         return message.into();
     };
-    let Some(tools) = value["result"]["tools"].as_array_mut() else { return message.into() };
+    let Some(Value::Object(result)) = value.get_mut("result") else { return message.into() };
+    let Some(Value::Array(tools)) = result.get_mut("tools") else { return message.into() };
     let reads = |tool: &Value| serde_json::from_value::<rmcp::model::Tool>(tool.clone()).is_ok();
-    let before = tools.len();
     let mut changed = false;
-    tools.retain_mut(|tool| {
-        if reads(tool) {
-            return true;
-        }
+    let (readable, unread): (Vec<Value>, Vec<Value>) =
+        std::mem::take(tools).into_iter().partition(|tool| reads(tool));
+    *tools = readable;
+    let mut lost = Vec::new();
+    for tool in unread {
+        changed = true;
         // What a tool can do without is not worth losing it.
-        if let Some(fields) = tool.as_object_mut() {
-            let lean = ["outputSchema", "annotations", "icons", "title"];
-            changed |= lean.iter().filter(|field| fields.remove(**field).is_some()).count() > 0;
+        let mut lean = tool.clone();
+        if let Value::Object(fields) = &mut lean {
+            fields
+                .retain(|key, _| !["outputSchema", "annotations", "icons", "title"].contains(&key.as_str()));
         }
-        reads(tool)
-    });
-    match changed || tools.len() < before {
+        if reads(&lean) { tools.push(lean) } else { lost.push(tool) }
+    }
+    if !lost.is_empty()
+        && let Value::Object(meta) = result.entry("_meta").or_insert_with(|| json!({}))
+    {
+        meta.insert(UNREAD.to_owned(), lost.into());
+    }
+    match changed {
         true => serde_json::to_vec(&value).map_or_else(|_| message.into(), Cow::Owned),
         false => message.into(),
     }
 }
+
+/// Where the tools stand, in the `_meta` of a list, that the SDK can't read.
+pub(crate) const UNREAD: &str = "haft/unread";
 
 const TOOLS: &[u8] = b"\"tools\"";
 

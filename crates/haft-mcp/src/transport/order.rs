@@ -91,8 +91,12 @@ struct Schema {
 impl Message {
     fn note(self, message: &mut Value) {
         Request { method: self.method, params: self.params }.note(message);
+        let asked = message.get_mut("result").and_then(|result| result.get_mut("inputRequests"));
+        let Some(Value::Object(asked)) = asked else { return };
         for (key, request) in self.result.into_iter().flat_map(|wanting| wanting.requests) {
-            request.note(&mut message["result"]["inputRequests"][key]);
+            if let Some(asked) = asked.get_mut(&key) {
+                request.note(asked);
+            }
         }
     }
 }
@@ -101,7 +105,8 @@ impl Request {
     fn note(self, request: &mut Value) {
         let names = self.params.and_then(|params| params.schema?.properties);
         let (Some(METHOD), Some(Names(names))) = (self.method.as_deref(), names) else { return };
-        let Some(params) = request["params"].as_object_mut() else { return };
+        // A list is read as a message as well, and is none.
+        let Some(Value::Object(params)) = request.get_mut("params") else { return };
         if let Value::Object(meta) = params.entry("_meta").or_insert_with(|| json!({})) {
             meta.insert(ORDER.to_owned(), names.into());
         }
@@ -175,6 +180,10 @@ mod tests {
             r#"{"id":1,"method":"elicitation/create","params":{"_meta":7,"requestedSchema":{"properties":{"b":1}}}}"#,
             r#"{"id":1,"method":7,"params":[{"requestedSchema":1}],"result":[]}"#,
             r#"["requestedSchema"]"#,
+            r#"["elicitation/create",{"requestedSchema":{"properties":{"b":1}}},null]"#,
+            r#"[["elicitation/create",{"requestedSchema":{"properties":{"b":1}}},null]]"#,
+            r#"[{"method":"elicitation/create","params":[{"properties":{"b":1}}],"x":{"requestedSchema":1}}]"#,
+            r#"{"result":[{"q":["elicitation/create",[[{"b":1}]]],"requestedSchema":1}]}"#,
         ] {
             let before: Value = serde_json::from_str(text).unwrap();
             let mut after = before.clone();

@@ -150,6 +150,8 @@ async fn both_handshakes_and_a_malformed_tool_over_streamable_http() {
             let room = Room::settled([ServerConfig::new("h", Transport::http(url))], host()).await;
             assert_eq!(room.revision(), revision, "as event: {as_event}");
             assert_eq!(room.server().tool_count(), 2, "the others are none the worse");
+            let left_out: Vec<String> = room.server().left_out().into_iter().map(|left| left.name).collect();
+            assert_eq!(left_out, ["no_schema", "?"], "{revision}, as event: {as_event}");
             for tool in ["mcp__h__t", "mcp__h__u"] {
                 assert_eq!(room.text(tool, json!({})).await, "ok", "{revision} {tool}");
             }

@@ -281,16 +281,18 @@ fn names(rule: &Rule, tool: &str) -> bool {
 
 impl RuleSet {
     /// Rules that name a tool which nobody has; `known` are the tools of this session. Names with `_` or `*` may belong
-    /// to a server that comes later and are left alone.
+    /// to a server that comes later and are left alone, unless they are several in one rule: that would be about none of them.
     pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<Lint> {
         let known: HashSet<&str> = known.into_iter().chain(tool::CONVENTIONAL.iter().copied()).collect();
         let mut lints = Vec::new();
         for (id, rule) in (0..).zip(&self.rules) {
             let name = &*rule.tool;
-            if name.contains(['_', '*']) || known.contains(name) {
+            let are_several = name.contains([',', ';']) || name.contains(char::is_whitespace);
+            if (name.contains(['_', '*']) && !are_several) || known.contains(name) {
                 continue;
             }
             let closest = match closest(name, &known) {
+                _ if are_several => "; a rule names one tool, so write a rule for each".to_owned(),
                 Some(near) => format!("; did you mean `{near}`?"),
                 None => String::new(),
             };

@@ -14,6 +14,7 @@ use crate::approval::{Known, Subject, Withheld};
 use crate::config::Trust;
 use crate::limits;
 use crate::text;
+use crate::transport::http::UNREAD;
 
 /// What a server offers, as it was when last seen.
 #[derive(Default)]
@@ -120,9 +121,13 @@ pub(super) async fn list(session: &Session, method: &str, key: &str) -> Result<(
                 format!("`{method}` was not answered within {} s", after.as_secs_f64())
             }
         })?;
-        let Value::Array(found) = page[key].take() else {
+        let Value::Array(mut found) = page[key].take() else {
             return Err(format!("its answer to `{method}` has no `{key}`"));
         };
+        let unread = page.get_mut("_meta").and_then(|meta| meta.get_mut(UNREAD)?.as_array_mut());
+        if let Some(unread) = unread.filter(|_| key == "tools") {
+            found.append(unread);
+        }
         let room = limits::LIST_ITEMS_MAX - entries.len();
         let too_many = found.len() > room;
         entries.extend(found.into_iter().take(room));

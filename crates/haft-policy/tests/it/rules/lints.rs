@@ -194,6 +194,8 @@ fn tools_that_nobody_has() {
         "allow Zebra",
         "deny Read",
         "deny Custom",
+        "deny mcp__x,mcp__y",
+        "deny mcp__x mcp__y",
     ]);
     let lints = set.unknown_tools(["Custom"]);
     let words: Vec<&str> = lints.iter().map(|lint| &*lint.words).collect();
@@ -203,6 +205,8 @@ fn tools_that_nobody_has() {
             "no tool named `Bsh`; did you mean `Bash`?",
             "no tool named `bash`; did you mean `Bash`?",
             "no tool named `Zebra`",
+            "no tool named `mcp__x,mcp__y`; a rule names one tool, so write a rule for each",
+            "no tool named `mcp__x mcp__y`; a rule names one tool, so write a rule for each",
         ]
     );
     assert!(lints.iter().all(|lint| lint.kind == UnknownTool));
