@@ -198,7 +198,8 @@ impl State {
         if self.folders.len() >= limits::FOLDERS_WATCHED_MAX {
             return;
         }
-        let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        let wanted =
+            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         if let Ok(number) = inotify::add_watch(inotify, folder, wanted) {
             self.folders.insert(folder.to_owned(), number);
             self.paths.entry(number).or_default().push(folder.to_owned());
@@ -224,7 +225,8 @@ impl State {
     fn again(&mut self, inotify: &OwnedFd, place: &Path) {
         let mut within = BTreeSet::new();
         for child in self.children.values_mut() {
-            let names = child.covers.range::<Path, _>((Bound::Included(place), Bound::Unbounded)).map(|(at, _)| at);
+            let names =
+                child.covers.range::<Path, _>((Bound::Included(place), Bound::Unbounded)).map(|(at, _)| at);
             let names: Vec<PathBuf> = names.take_while(|at| at.starts_with(place)).cloned().collect();
             within.extend(names.iter().filter(|at| *at != place).cloned());
             child.again.extend(names);

@@ -236,7 +236,9 @@ pub fn escapes(cwd: &Path) -> Vec<String> {
             did.push(format!("write {}", path.display()));
         }
     }
-    for path in [outside.join("secret"), "/proc/1/mem".into(), "/proc/1/environ".into(), "/proc/1/root/etc".into()] {
+    for path in
+        [outside.join("secret"), "/proc/1/mem".into(), "/proc/1/environ".into(), "/proc/1/root/etc".into()]
+    {
         if std::fs::symlink_metadata(&path).is_ok() && std::fs::File::open(&path).is_ok() {
             did.push(format!("open {}", path.display()));
         }
@@ -297,9 +299,7 @@ impl Tool for Act {
             }
             "overflow" => Ok(deeper(u64::from(std::process::id())).to_string()),
             "panic" => panic!("it panics"),
-            "escape" => {
-                Ok(format!("did: {}.", escapes(cx.cwd()).join(", ")))
-            }
+            "escape" => Ok(format!("did: {}.", escapes(cx.cwd()).join(", "))),
             _ => Ok(format!("{} in {}", 6 * 7, std::process::id())),
         }
     }

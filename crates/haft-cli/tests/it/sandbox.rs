@@ -319,7 +319,10 @@ fn git_sets_up_remotes_and_what_branches_follow() {
     let room = Room::new();
     let allowed = |command: &str| bash(&room, command, &["--allow", "Bash"]);
     // The user's own is protected, so that a remote may lead there.
-    let done = std::process::Command::new("git").args(["init", "-q", "-b", "trunk"]).arg(room.path("work/up")).output();
+    let done = std::process::Command::new("git")
+        .args(["init", "-q", "-b", "trunk"])
+        .arg(room.path("work/up"))
+        .output();
     assert!(done.unwrap().status.success());
     let made = allowed(
         "git init -q -b main . && git -c user.name=x -c user.email=x@x.io commit -q --allow-empty -m one",

@@ -262,7 +262,10 @@ impl Journal {
                         folders: lost_folders,
                         sequences: lost_sequences,
                     };
-                    (look(Left::Known(&found, since)), (!waits.workspaces.is_empty()).then(|| waits.to_bytes()))
+                    (
+                        look(Left::Known(&found, since)),
+                        (!waits.workspaces.is_empty()).then(|| waits.to_bytes()),
+                    )
                 }
                 None => (true, None),
             };

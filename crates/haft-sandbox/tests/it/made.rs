@@ -147,7 +147,14 @@ async fn nothing_hides_in_a_folder_that_is_closed() {
                 "true".into(),
             ]
         };
-        attempt_after(closed, script, |_| {}, "chmod 755 p; chmod 755 p/q; chmod 755 p/q/r; chmod 755 p/q/r/.git", &["work/p/q/r"]).await;
+        attempt_after(
+            closed,
+            script,
+            |_| {},
+            "chmod 755 p; chmod 755 p/q; chmod 755 p/q/r; chmod 755 p/q/r/.git",
+            &["work/p/q/r"],
+        )
+        .await;
     }
 }
 

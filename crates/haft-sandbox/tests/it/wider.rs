@@ -112,7 +112,10 @@ async fn a_remote_may_not_lead_to_where_commands_write() {
         let session = user.session();
         let (exit, said, refused) = session.run(session.request(&script).with_git_config()).await;
         assert_eq!(exit, Exit::Code(0), "{way}: {said}");
-        assert!(told(&refused).contains("`remote.origin.url` was changed, and that was undone"), "{way}: {refused:?}");
+        assert!(
+            told(&refused).contains("`remote.origin.url` was changed, and that was undone"),
+            "{way}: {refused:?}"
+        );
         let mut url = Command::new("git");
         url.args(["config", "remote.origin.url"]).current_dir(user.at("work"));
         let url = url.output().unwrap().stdout;
@@ -210,7 +213,8 @@ async fn commands_with_nothing_of_the_hosts_talk_to_each_other() {
     const LISTEN: &str = "import socket
 s = socket.socket(socket.AF_UNIX); s.bind('/tmp/talk'); s.listen(1); open('listens', 'w').close()
 s.settimeout(10); c, _ = s.accept(); print(c.recv(9))";
-    const TALK: &str = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/talk'); s.send(b'hello')";
+    const TALK: &str =
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/talk'); s.send(b'hello')";
     let mut user = User::new();
     fs::write(user.at("work/listen.py"), LISTEN).unwrap();
     fs::write(user.at("work/talk.py"), TALK).unwrap();
@@ -219,7 +223,11 @@ s.settimeout(10); c, _ = s.accept(); print(c.recv(9))";
     fs::create_dir_all(user.at("state/results")).unwrap();
     let request = |script: &str| {
         let mut request = session.request(script);
-        let nothing = [Root::file("/proc/cpuinfo"), Root::file(user.at("none")), Root::subtree(user.at("state/results"))];
+        let nothing = [
+            Root::file("/proc/cpuinfo"),
+            Root::file(user.at("none")),
+            Root::subtree(user.at("state/results")),
+        ];
         request.access.read.extend(nothing);
         request
     };
@@ -229,7 +237,8 @@ s.settimeout(10); c, _ = s.accept(); print(c.recv(9))";
         }
         session.run(request("python3 talk.py")).await
     };
-    let ((heard, said, _), (talked, words, _)) = tokio::join!(session.run(request("python3 listen.py")), talking);
+    let ((heard, said, _), (talked, words, _)) =
+        tokio::join!(session.run(request("python3 listen.py")), talking);
     assert_eq!((heard, talked), (Exit::Code(0), Exit::Code(0)), "{said} {words}");
     assert!(said.contains("hello"), "{said}");
 }

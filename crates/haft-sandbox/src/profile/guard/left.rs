@@ -76,7 +76,8 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
     for root in known.roots.iter().filter(|root| root.is_dir()) {
         done &= ground.settle(root, Some(&recorded(known, root)), &mut said).left.is_empty();
     }
-    for work in repositories(&workspaces, known.more, since, notes).into_iter().filter(|work| !is_known(work)) {
+    for work in repositories(&workspaces, known.more, since, notes).into_iter().filter(|work| !is_known(work))
+    {
         done &= ground.clean(&work, &mut said) != Cleaned::Fails;
     }
     let told = said.len();
