@@ -426,7 +426,11 @@ impl Profile {
         let network = if reaches(request) { Network::Session } else { Network::Empty };
         let (parts, more) = places.into_parts();
         let access = &request.access;
-        let beyond = |path: &Path| !self.session.shows(path) && !self.session.is_its_own(path);
+        // Its own results every command may read, also where there were none when the session began.
+        let usual = |path: &Path| self.config.results.iter().any(|results| path.starts_with(results));
+        let beyond = |path: &Path| {
+            !self.session.shows(path) && !self.session.is_its_own(path) && !usual(path) && path.exists()
+        };
         let is_granted = access.write.iter().any(|root| self.session.writable_root(&root.path).is_none())
             || access.read.iter().any(|root| beyond(&root.path));
         let apart = is_granted && self.guard.others_run(request);

@@ -30,7 +30,9 @@ pub(super) struct Found {
     pub(super) denied: BTreeSet<PathBuf>,
     /// Folders that can't be looked into.
     pub(super) closed: Vec<PathBuf>,
-    /// All folders, if all were seen.
+    /// Folders lie so deep that they weren't seen.
+    pub(super) too_deep: bool,
+    /// All others, if all were seen.
     pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
     /// Folders that commands may write beside the working directories, and that hold too much to remember it.
     pub(super) too_much: Vec<PathBuf>,
@@ -87,7 +89,7 @@ pub(super) fn walk_but(
     let mut found = Found::default();
     let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
     let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
-    let (mut folders_seen, mut too_deep) = (BTreeMap::new(), false);
+    let mut folders_seen = BTreeMap::new();
     let mut entries = 0;
     while let Some((folder, depth)) = folders.pop_front() {
         let mut seen = Folder::of(&folder);
@@ -158,13 +160,14 @@ pub(super) fn walk_but(
                 if depth < limits::WALK_DEPTH_MAX {
                     folders.push_back((path, depth + 1));
                 } else {
+                    // What lies further down is seen before the first command, where nothing has to be held.
                     found.missed = Some(format!("they are more than {depth} folders deep"));
-                    too_deep = true;
+                    found.too_deep = true;
                 }
             }
         }
         folders_seen.extend(seen.map(|seen| (folder, seen)));
     }
-    found.folders = (!too_deep).then_some(folders_seen);
+    found.folders = Some(folders_seen);
     found
 }

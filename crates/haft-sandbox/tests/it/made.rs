@@ -313,3 +313,19 @@ async fn what_a_command_names_forges_no_line() {
     }
     assert!(Path::new(&user.at("work/l")).symlink_metadata().is_ok());
 }
+
+/// Folders that lie deep hide nothing that lies elsewhere.
+#[tokio::test]
+async fn deep_folders_keep_nobody_from_looking() {
+    let deep = vec!["z"; 60].join("/");
+    for repository in ["p/q/r", &format!("{deep}/r")] {
+        let script = |user: &User| {
+            let evil = poison(user);
+            vec![format!(
+                "{MAKE}; make {repository} && printf '[core]\\n\\t{evil}\\n' >> {repository}/.git/config"
+            )]
+        };
+        let before = |user: &mut User| fs::create_dir_all(user.at("work").join(&deep)).unwrap();
+        attempt("deep folders", script, before, &[&format!("work/{repository}")]).await;
+    }
+}

@@ -215,13 +215,20 @@ s = socket.socket(socket.AF_UNIX); s.bind('/tmp/talk'); s.listen(1); open('liste
 s.settimeout(10); c, _ = s.accept(); print(c.recv(9))";
     const TALK: &str =
         "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/talk'); s.send(b'hello')";
-    let user = User::new();
+    let mut user = User::new();
     fs::write(user.at("work/listen.py"), LISTEN).unwrap();
     fs::write(user.at("work/talk.py"), TALK).unwrap();
+    user.config.results = Some(user.at("state/results"));
     let session = user.session();
+    fs::create_dir_all(user.at("state/results")).unwrap();
     let request = |script: &str| {
         let mut request = session.request(script);
-        request.access.read.extend([Root::file("/proc/cpuinfo"), Root::file("/etc/os-release")]);
+        let nothing = [
+            Root::file("/proc/cpuinfo"),
+            Root::file(user.at("none")),
+            Root::subtree(user.at("state/results")),
+        ];
+        request.access.read.extend(nothing);
         request
     };
     let talking = async {

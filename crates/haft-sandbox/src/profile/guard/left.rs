@@ -121,20 +121,16 @@ fn repositories(
     let mut works = near(workspaces);
     if !only_near {
         let found = walk_opening(workspaces, since, notes);
-        match found.folders {
-            Some(folders) => {
-                let with_git = folders.into_iter().filter(|(_, folder)| folder.has_git);
-                works.extend(with_git.map(|(path, _)| path));
-            }
-            None => {
-                works.extend(found.repositories);
-                notes.push(
-                    "a session was killed while a command ran, and there are too many files to find every repository \
-                     that it may have made; look before you use git there"
-                        .into(),
-                );
-            }
+        if found.folders.is_none() || found.too_deep {
+            notes.push(
+                "a session was killed while a command ran, and there are too many files, or too deep ones, to find every repository \
+                 that it may have made; look before you use git there"
+                    .into(),
+            );
         }
+        works.extend(found.repositories);
+        let folders = found.folders.into_iter().flatten();
+        works.extend(folders.filter(|(_, folder)| folder.has_git).map(|(path, _)| path));
     }
     works.sort();
     works.dedup();
