@@ -172,9 +172,12 @@ fn a_server_without_descriptors_lives_on() {
     let works = |answer: &Value| {
         answer["result"]["content"].to_string().contains("three") && answer["result"]["isError"] != true
     };
-    assert!(works(&read(&mut client)));
-    let open = std::fs::read_dir(format!("/proc/{}/fd", client.pid())).unwrap().count();
-    // As many as it has: not one more.
+    // As many as it keeps, not one more: the journal has the folders open for a moment while it makes them safe.
+    let open = (0..20).map(|_| {
+        assert!(works(&read(&mut client)));
+        std::fs::read_dir(format!("/proc/{}/fd", client.pid())).unwrap().count()
+    });
+    let open = open.min().unwrap();
     limit(client.pid(), &format!("{open}:4096"));
     for _ in 0..20 {
         let answer = read(&mut client);

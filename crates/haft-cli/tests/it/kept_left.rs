@@ -235,6 +235,6 @@ fn what_an_agent_was_denied_is_in_the_log() {
     let log = room.say(&["log", "--denials", "--output", "json"]).stdout;
     let entry: Value = serde_json::from_str(log.trim()).unwrap_or_else(|_| panic!("{log}"));
     assert_eq!((&entry["tool"], &entry["input"]["file_path"]), (&json!("Read"), &json!("notes.txt")));
-    assert!(entry["agent"].as_str().unwrap().starts_with("general-purpose"), "{entry}");
+    assert!(entry["agent"].as_str().unwrap().starts_with("general-"), "{entry}");
     assert!(entry["words"].as_str().unwrap().contains("Read(notes.txt)"), "{entry}");
 }
