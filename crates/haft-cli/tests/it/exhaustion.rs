@@ -176,7 +176,8 @@ fn a_server_without_descriptors_lives_on() {
     // while it makes them safe, so it is looked at more than once.
     let free = (0..20).map(|_| {
         assert!(works(&read(&mut client)));
-        let is_free = |number: &u32| std::fs::read_link(format!("/proc/{}/fd/{number}", client.pid())).is_err();
+        let is_free =
+            |number: &u32| std::fs::read_link(format!("/proc/{}/fd/{number}", client.pid())).is_err();
         (0..4096).find(is_free).unwrap()
     });
     let open = free.min().unwrap();

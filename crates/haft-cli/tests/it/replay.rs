@@ -230,25 +230,45 @@ fn what_settings_open_is_shut_for_calls_made_again() {
         format!("curl -s http://127.0.0.1:{port}/"),
     ];
     let quoted = |command: &String| serde_json::to_string(command).unwrap();
-    let calls: Vec<String> = commands.iter().enumerate().map(|(at, command)| {
-        let input = quoted(command);
-        format!(r#"{{"type": "tool_use", "id": "c{at}", "name": "Bash", "input": {{"command": {input}}}}}"#)
-    }).collect();
+    let calls: Vec<String> = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| {
+            let input = quoted(command);
+            format!(
+                r#"{{"type": "tool_use", "id": "c{at}", "name": "Bash", "input": {{"command": {input}}}}}"#
+            )
+        })
+        .collect();
     let results: Vec<String> = (0..commands.len())
         .map(|at| format!(r#"{{"type": "tool_result", "tool_use_id": "c{at}", "content": "x"}}"#))
         .collect();
-    room.write("work/open.json", &format!(
-        r#"[{{"role": "assistant", "content": [{}]}}, {{"role": "user", "content": [{}]}}]"#,
-        calls.join(", "),
-        results.join(", ")
-    ));
+    room.write(
+        "work/open.json",
+        &format!(
+            r#"[{{"role": "assistant", "content": [{}]}}, {{"role": "user", "content": [{}]}}]"#,
+            calls.join(", "),
+            results.join(", ")
+        ),
+    );
     let settings = serde_json::json!({
         "permissions": {"allow": [format!("Edit(/{beside}/**)"), "WebFetch(domain:127.0.0.1)"]},
         "sandbox": {"filesystem": {"allowWrite": [beside, work]}, "network": {"allowedDomains": ["127.0.0.1", format!("127.0.0.1:{port}")]}}
     });
     for mode in ["default", "bypassPermissions"] {
         let settings = settings.to_string();
-        let mut haft = room.haft(["replay", "open.json", "--run", "--all", "--permission-mode", mode, "--settings", &settings, "--output", "json"]);
+        let mut haft = room.haft([
+            "replay",
+            "open.json",
+            "--run",
+            "--all",
+            "--permission-mode",
+            mode,
+            "--settings",
+            &settings,
+            "--output",
+            "json",
+        ]);
         haft.env(crate::room::PATH, std::env::var_os(crate::room::PATH).unwrap());
         let ran = room.run(haft, "");
         if ran.stderr.contains("needs the sandbox") {
@@ -257,7 +277,10 @@ fn what_settings_open_is_shut_for_calls_made_again() {
         }
         let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
         assert_eq!(report["rows"].as_array().unwrap().len(), commands.len(), "{report}");
-        let mut there: Vec<String> = std::fs::read_dir(beside).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut there: Vec<String> = std::fs::read_dir(beside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         there.sort();
         assert_eq!(there, ["other.txt"], "{mode}: {report}");
         assert!(!room.path("work/original.txt").exists(), "{mode}: {report}");

@@ -347,7 +347,10 @@ fn openai_answers_are_in_the_order_of_the_calls() {
     let ids = |items: &[Value]| items.iter().map(|item| item["call_id"].clone()).collect::<Vec<_>>();
     let answers = |reply: &Reply| ids(reply.answer(&[]).as_array().unwrap());
     let (_, reply) = read(Wire::OpenAi, &events);
-    assert_eq!((ids(reply.items()), answers(&reply)), (vec!["a".into(), "b".into(), "x".into()], ids(reply.items())));
+    assert_eq!(
+        (ids(reply.items()), answers(&reply)),
+        (vec!["a".into(), "b".into(), "x".into()], ids(reply.items()))
+    );
     // Where the stream breaks, nobody knows whether the first was whole.
     let (_, reply) = read(Wire::OpenAi, &events[..3]);
     assert_eq!((ids(reply.items()), answers(&reply)), (vec!["b".into(), "x".into()], ids(reply.items())));
