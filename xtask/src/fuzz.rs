@@ -65,8 +65,8 @@ fn rows(page: &str) -> BTreeMap<String, String> {
 fn page(rows: &BTreeMap<String, String>) -> String {
     let rows: Vec<&str> = rows.values().map(String::as_str).collect();
     format!(
-        "# Fuzzing\n\nWhat `cargo xtask fuzz` ran last, each target by itself; what a target asserts is said in \
-         [its folder](../../fuzz/README.md). A finding ends the run and is no row here: it becomes a test.\n\n\
+        "# Fuzzing\n\nWhat `cargo xtask fuzz` ran last, or a target's own binary with the same flags, each target by itself; what a \
+         target asserts is said in [its folder](../../fuzz/README.md). A finding ends the run and is no row here: it becomes a test.\n\n\
          | target | minutes | inputs | seeds | found |\n|---|---|---|---|---|\n{}\n",
         rows.join("\n")
     )

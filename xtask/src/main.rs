@@ -43,7 +43,8 @@ usage: cargo xtask <command>
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
   fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
   soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
-  prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md
+  prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md;
+                        a NAME with its package, like haft-sim/it::prove_x, builds only that
   simulate --seed N     the story of one seed of the simulator, event by event
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text

@@ -19,9 +19,9 @@ const PAGE: &str = "docs/proof/latest.md";
 const MARK: &str = "proof: ";
 
 pub(crate) fn run(only: Option<&str>) -> Done {
-    // Who asks for a fuzz target need not wait until all tests are built.
+    // Who asks for a fuzz target need not wait until all tests are built, nor who asks for one of a package.
     let fuzzed = only.is_some_and(|only| only.starts_with(fuzz::FOLDER));
-    let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries()?)? };
+    let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries(only)?)? };
     proofs.extend(fuzz::targets()?.into_iter().map(Proof::Fuzzed));
     let wanted: Vec<&Proof> =
         proofs.iter().filter(|proof| only.is_none_or(|only| proof.name().contains(only))).collect();
@@ -103,11 +103,17 @@ struct Test {
     dir: PathBuf,
 }
 
-fn binaries() -> Result<Vec<Binary>, String> {
+/// The test programs; where the name of a proof begins with its package, as on the page, those of that package.
+fn binaries(only: Option<&str>) -> Result<Vec<Binary>, String> {
     let metadata = metadata()?;
     let mut binaries = Vec::new();
-    let args = ["test", "--profile", "prove", "--workspace", "--all-features", "--no-run"];
-    cargo(args.into_iter().chain(["--message-format", "json-render-diagnostics"])).run_lines(|line| {
+    let mut args = vec!["test", "--profile", "prove", "--all-features", "--no-run"];
+    match only.and_then(|only| only.split_once('/')) {
+        Some((package, _)) => args.extend(["--package", package]),
+        None => args.push("--workspace"),
+    }
+    args.extend(["--message-format", "json-render-diagnostics"]);
+    cargo(args).run_lines(|line| {
         let message = serde_json::from_str(line).unwrap_or(Value::Null);
         binaries.extend(binary(&message, &metadata));
     })?;

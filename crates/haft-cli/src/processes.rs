@@ -235,6 +235,13 @@ pub(crate) fn sandbox(
     Ok(SandboxConfig::new(profile).with_network(network).with_variables(variables))
 }
 
+/// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the
+/// sessions that they were written for, not for calls that are made again.
+pub(crate) fn shut(config: &mut SandboxConfig) {
+    config.profile.allow_write.clear();
+    config.network = NetworkPolicy::new();
+}
+
 fn denied_read(denied: DeniedReads) -> DeniedRead {
     let DeniedReads { rule, path, whole, covers } = denied;
     let read = DeniedRead::new(rule, path, covers);

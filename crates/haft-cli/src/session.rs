@@ -91,6 +91,12 @@ pub(crate) fn open_with(common: &Common, lookup: Lookup<'_>) -> Result<Session, 
     said(make(common, lookup, Purpose::Run, None)?)
 }
 
+/// The same in a copy of a workspace, with another environment than that of this process. Its children change nothing outside
+/// and reach nobody, whatever settings and rules allow.
+pub(crate) fn open_shut(common: &Common, lookup: Lookup<'_>) -> Result<Session, Usage> {
+    said(make(common, lookup, Purpose::Replay, None)?)
+}
+
 /// The same for a session that goes on under its id.
 pub(crate) fn open_again(common: &Common, id: &str) -> Result<Session, Usage> {
     said(make(common, &|name| std::env::var_os(name), Purpose::Run, Some(id))?)
@@ -128,6 +134,8 @@ enum Purpose {
     Run,
     /// To run the calls of one command line.
     Once,
+    /// To run calls again in a copy of their workspace, which nothing leaves.
+    Replay,
     /// To say what would become of them: nothing is made for it.
     Look,
 }

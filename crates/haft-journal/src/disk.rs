@@ -12,7 +12,7 @@ use crate::limits::HASHED_BYTES_MAX;
 use crate::record::Before;
 
 /// How often a lock is tried, and how long the pause between is.
-const LOCK_TRIES: u32 = 10;
+const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A session's folder, the folder of all sessions, and the state folder may all be new.
@@ -51,27 +51,35 @@ impl RealDisk {
     /// Opens or makes the file and locks it for this process; returns its length too.
     ///
     /// # Errors
-    /// It can't be made, or another process has it: `WouldBlock`.
+    /// It can't be made; another process has it: `WouldBlock`; or it was removed meanwhile: `NotFound`.
     pub fn open(path: &Path) -> io::Result<(RealDisk, u64)> {
         let mut options = OpenOptions::new();
         options.append(true).read(true).create(true).mode(0o600);
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
         let file = options.open(path)?;
-        // Whoever only looks has it for a moment.
-        let mut tries = 0;
-        while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            tries += 1;
-            if error != rustix::io::Errno::WOULDBLOCK || tries == LOCK_TRIES {
-                return Err(error.into());
-            }
-            std::thread::sleep(LOCK_PAUSE);
+        lock(&file, Patience::Some)?;
+        let meta = file.metadata()?;
+        // What is written to a file that was removed before the lock was had would be lost.
+        let there = std::fs::symlink_metadata(path)?;
+        if (there.dev(), there.ino()) != (meta.dev(), meta.ino()) {
+            return Err(io::ErrorKind::NotFound.into());
         }
-        let length = file.metadata()?.len();
+        let length = meta.len();
         let folders = match (length, path.parent()) {
             (0, Some(folder)) => folder.ancestors().take(NEW_FOLDERS).map(Path::to_owned).collect(),
             _ => Vec::new(),
         };
         Ok((RealDisk { file, folders }, length))
+    }
+
+    /// The lock on a file that nobody writes now, for who removes it: as long as it is held, nobody goes on with it.
+    ///
+    /// # Errors
+    /// Another process has it: `WouldBlock`; or it can't be opened.
+    pub(crate) fn hold(path: &Path, patience: Patience) -> io::Result<File> {
+        let file = File::open(path)?;
+        lock(&file, patience)?;
+        Ok(file)
     }
 
     /// Whether some process writes this file now.
@@ -82,6 +90,25 @@ impl RealDisk {
             Err(error) => error == rustix::io::Errno::WOULDBLOCK,
         }
     }
+}
+
+/// Whether those who only look, and have a file for a moment, are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    None,
+    Some,
+}
+
+fn lock(file: &File, patience: Patience) -> io::Result<()> {
+    let mut tries = 0;
+    while let Err(error) = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        tries += 1;
+        if error != rustix::io::Errno::WOULDBLOCK || patience == Patience::None || tries == LOCK_TRIES {
+            return Err(error.into());
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Ok(())
 }
 
 impl Disk for RealDisk {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::disk::{Disk as _, RealDisk};
+use crate::disk::{Disk as _, Patience, RealDisk};
 use crate::head::Head;
 use crate::journal::{Journal, Options};
 use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
@@ -19,6 +19,10 @@ use crate::recover::Recovered;
 
 /// The name of the file in a session's folder.
 const FILE: &str = "journal.log";
+/// How long an empty file counts as one whose session just begins.
+const BEGINS: Duration = Duration::from_secs(60);
+/// How often a file is made again that others remove.
+const OPEN_TRIES: u32 = 3;
 
 /// The sessions of a state folder.
 #[derive(Debug, Clone)]
@@ -183,17 +187,23 @@ impl Store {
     /// The file of a session, made if there is none.
     fn disk(&self, id: &str) -> Result<(RealDisk, u64, PathBuf), StoreError> {
         let folder = self.folder_of(id)?;
-        let mut builder = std::fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|error| StoreError::Io(folder.clone(), error))?;
         let path = folder.join(FILE);
-        let (disk, length) = RealDisk::open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StoreError::Running(id.to_owned()),
-            _ => StoreError::Io(path.clone(), error),
-        })?;
+        let mut tries = 0;
+        let (disk, length) = loop {
+            let mut builder = std::fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(&folder);
+            made.map_err(|error| StoreError::Io(folder.clone(), error))?;
+            tries += 1;
+            match RealDisk::open(&path) {
+                Ok(opened) => break opened,
+                // Another process removed it, and is done by now or soon.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(StoreError::Running(id.to_owned()));
+                }
+                Err(error) => return Err(StoreError::Io(path, error)),
+            }
+        };
         Ok((disk, length, path))
     }
 
@@ -208,8 +218,14 @@ impl Store {
 
     /// All sessions, the newest first. What can't be looked at is left out.
     pub fn list(&self) -> Vec<Session> {
+        self.listed(RealDisk::is_held)
+    }
+
+    /// All sessions; whether one runs is asked of `is_running`, because to look at locks is slow where there are thousands.
+    fn listed(&self, is_running: fn(&Path) -> bool) -> Vec<Session> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().take(SESSIONS_MAX);
-        let mut sessions: Vec<Session> = entries.filter_map(|entry| self.look(&entry.path())).collect();
+        let look = |entry: std::fs::DirEntry| self.look(&entry.path(), is_running);
+        let mut sessions: Vec<Session> = entries.filter_map(look).collect();
         sessions.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.id.cmp(&a.id)));
         sessions
     }
@@ -220,7 +236,7 @@ impl Store {
     /// There is none, or there are several.
     pub fn find(&self, id: &str) -> Result<Session, StoreError> {
         let exact = self.folder_of(id)?;
-        if let Some(session) = self.look(&exact) {
+        if let Some(session) = self.look(&exact, RealDisk::is_held) {
             return Ok(session);
         }
         let mut fitting: Vec<Session> =
@@ -241,10 +257,10 @@ impl Store {
     /// One has it, or the disk says no.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let session = self.find(id)?;
-        if session.is_running {
-            return Err(StoreError::Running(session.id));
-        }
-        std::fs::remove_dir_all(&session.folder).map_err(|error| StoreError::Io(session.folder, error))
+        discard(&session.folder, Patience::Some).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::Running(session.id),
+            _ => StoreError::Io(session.folder, error),
+        })
     }
 
     /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns
@@ -253,18 +269,20 @@ impl Store {
         let now = SystemTime::now();
         let mut total = 0;
         let mut removed = 0;
-        for session in self.list() {
-            let is_old = now.duration_since(session.changed).is_ok_and(|since| since > age);
-            if (is_old || total + session.bytes > bytes) && !session.is_running {
-                removed += usize::from(std::fs::remove_dir_all(&session.folder).is_ok());
-            } else {
-                total += session.bytes;
+        for session in self.listed(|_| false) {
+            let since = now.duration_since(session.changed).unwrap_or_default();
+            // Another process has made it and doesn't hold it yet.
+            let begins = session.bytes == 0 && since < BEGINS;
+            let removes = !begins && (since > age || total + session.bytes > bytes);
+            match removes && discard(&session.folder, Patience::None).is_ok() {
+                true => removed += 1,
+                false => total += session.bytes,
             }
         }
         removed
     }
 
-    fn look(&self, folder: &Path) -> Option<Session> {
+    fn look(&self, folder: &Path, is_running: fn(&Path) -> bool) -> Option<Session> {
         self.folder_of(folder.file_name()?.to_str()?).ok()?;
         let path = folder.join(FILE);
         let meta = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
@@ -275,7 +293,7 @@ impl Store {
             folder: folder.to_owned(),
             changed,
             bytes: meta.len(),
-            is_running: RealDisk::is_held(&path),
+            is_running: is_running(&path),
         })
     }
 
@@ -284,6 +302,13 @@ impl Store {
         let fits = !id.is_empty() && id.len() <= 128 && id.bytes().all(plain) && !id.starts_with('.');
         if fits { Ok(self.folder.join(id)) } else { Err(StoreError::BadId(id.to_owned())) }
     }
+}
+
+/// Removes the folder of a session, under its lock: who goes on with it meanwhile is not left with a file that is gone.
+/// `WouldBlock` where somebody has it.
+fn discard(folder: &Path, patience: Patience) -> io::Result<()> {
+    let _held = RealDisk::hold(&folder.join(FILE), patience)?;
+    std::fs::remove_dir_all(folder)
 }
 
 fn not_read(id: &str, path: &Path, error: io::Error) -> StoreError {

@@ -109,8 +109,14 @@ pub(crate) fn ended(world: &World, items: &[Value]) {
     }
     let dead = world.state().deaths.clone();
     for (mark, ran) in &ran {
-        // What a worker did, its own conversation says, unless that died with it.
-        let told = !mark.contains('s') || (dead.contains(&ran.process) && !noted.contains_key(mark));
+        // What a worker did, its own conversation says, unless that died with it: before the one who asked had an answer.
+        let told = match mark.split_once('s') {
+            None => true,
+            Some((asked, _)) => {
+                let is_noted = noted.contains_key(mark) || noted.contains_key(&format!("{asked}z"));
+                dead.contains(&ran.process) && !is_noted
+            }
+        };
         if ran.changes && told && !flat.contains(mark.as_str()) {
             world.broken("I7", format!("{} {mark} began, and the model has no word of it", ran.tool));
         }

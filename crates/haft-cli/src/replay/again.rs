@@ -1,8 +1,9 @@
 //! `--run`: the calls are made again, in a copy of the workspace, and their results compared with the recorded ones.
 //!
-//! What is outside of the copy is out of reach, whatever rules allow: a call that would write there, reach another machine, or
-//! run without the sandbox is not made ([`Inside`]), and no server is started. What would ask is made if it ran then. Paths of
-//! the recorded workspace are those of the copy in inputs, and the other way round in results.
+//! What is outside of the copy is out of reach, whatever rules and settings allow: a call that would write there, reach another
+//! machine, or run without the sandbox is not made ([`Inside`]), the sandbox opens nothing beside the copy, and no server is
+//! started. What would ask is made if it ran then. Paths of the recorded workspace are those of the copy in inputs, and the
+//! other way round in results.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,9 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
     let mut rows = Vec::with_capacity(recording.calls.len());
     for calls in turns(&recording.calls) {
         if interrupts.any() {
+            // Nothing may work in the copy while it is removed.
+            engine.shutdown(haft::Cause::Shutdown);
+            session::close();
             return Err(Usage("interrupted; the copy is removed".to_owned()));
         }
         let made = calls.iter().filter_map(|(at, past)| {
@@ -111,7 +115,7 @@ fn in_copy(copy: &Copy, here: &Session, common: &Common) -> Result<Session, Usag
         haft::env::HAFT_STATE_DIR => Some(state.clone()),
         name => std::env::var_os(name),
     };
-    let session = session::open_with(&common, &lookup)?;
+    let session = session::open_shut(&common, &lookup)?;
     let sandbox = &session.given.loaded.settings.sandbox;
     if !session.confined {
         let words = "--run makes calls again and needs the sandbox, which there is none of here; `haft doctor` says why";
@@ -186,12 +190,11 @@ impl Inside {
         if request.input.get("dangerouslyDisableSandbox") == Some(&Value::Bool(true)) {
             return Some("it asks to run without the sandbox".to_owned());
         }
-        // The sandbox keeps children to the copy; what is done in this process is kept to it here.
+        // The sandbox keeps children to the copy, but opens for a call what that declares and was allowed: a command that says
+        // where it writes is kept from it here.
         let effects = request.effects;
         let mut changed = effects.writes.iter().chain(&effects.deletes);
-        if let Some(path) =
-            changed.find(|path| !path.at.real.starts_with(&self.root)).filter(|_| !runs_in_child)
-        {
+        if let Some(path) = changed.find(|path| !path.at.real.starts_with(&self.root)) {
             return Some(format!("it changes `{}`", path.at.real.display()));
         }
         if let Some(reach) = request.declared().reaches.first() {

@@ -165,7 +165,10 @@ impl Base {
         let (policy, findings) = base.policy(base.ground.common.non_interactive)?;
         let Ground { common, given, workspace, state, .. } = &base.ground;
         let around = surroundings(common, given, workspace, state, id);
-        let sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
+        let mut sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
+        if purpose == Purpose::Replay {
+            processes::shut(&mut sandbox);
+        }
         #[cfg(feature = "browser")]
         if !confined && purpose != Purpose::Look {
             super::browser::asks_by(sandbox.network.clone());
@@ -182,7 +185,7 @@ impl Base {
     /// Rules, mode and answers, and what is doubtful about them. Answers are those of whoever gets it.
     pub(crate) fn policy(&self, non_interactive: bool) -> Result<(Policy, Findings), Usage> {
         let (full, misses): (IsFull, Misses) = match self.purpose {
-            Purpose::Run | Purpose::Once => {
+            Purpose::Run | Purpose::Once | Purpose::Replay => {
                 let (full, misses) = (self.starter.clone(), self.starter.clone());
                 (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
             }

@@ -68,7 +68,7 @@ pub(crate) fn skills_of(places: &Places) -> Vec<PathBuf> {
 
 /// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
 pub(super) fn shelf(lookup: Lookup<'_>, purpose: Purpose) -> Shelf {
-    match haft::env::state_dir(lookup).filter(|_| purpose == Purpose::Run) {
+    match haft::env::state_dir(lookup).filter(|_| matches!(purpose, Purpose::Run | Purpose::Replay)) {
         Some(state) => Shelf::at(&state.join(SESSIONS)),
         None => Shelf::default(),
     }

@@ -208,6 +208,86 @@ fn calls_made_again_stay_in_a_copy() {
     assert!(!outside.exists());
 }
 
+/// Settings that open files and hosts to commands open them to no command that is made again, however it names them.
+#[test]
+fn what_settings_open_is_shut_for_calls_made_again() {
+    let room = Room::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (beside, work) = (room.path("beside"), room.path("work"));
+    let (beside, work) = (beside.to_str().unwrap(), work.to_str().unwrap());
+    std::os::unix::fs::symlink(beside, room.path("work/link")).unwrap();
+    let commands = [
+        format!("echo x > {beside}/named.txt"),
+        format!("d={beside}; echo x > $d/hidden.txt"),
+        "cd link && echo x > by-link.txt".to_owned(),
+        format!("cp notes.txt {beside}/copied.txt"),
+        format!("rm -f {beside}/other.txt"),
+        format!("p={work}; cd \"${{p%k}}\"k && echo x > original.txt"),
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; echo x >&3"),
+        format!("p={port}; curl -s http://127.0.0.1:$p/"),
+        format!("curl -s http://127.0.0.1:{port}/"),
+    ];
+    let quoted = |command: &String| serde_json::to_string(command).unwrap();
+    let calls: Vec<String> = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| {
+            let input = quoted(command);
+            format!(
+                r#"{{"type": "tool_use", "id": "c{at}", "name": "Bash", "input": {{"command": {input}}}}}"#
+            )
+        })
+        .collect();
+    let results: Vec<String> = (0..commands.len())
+        .map(|at| format!(r#"{{"type": "tool_result", "tool_use_id": "c{at}", "content": "x"}}"#))
+        .collect();
+    room.write(
+        "work/open.json",
+        &format!(
+            r#"[{{"role": "assistant", "content": [{}]}}, {{"role": "user", "content": [{}]}}]"#,
+            calls.join(", "),
+            results.join(", ")
+        ),
+    );
+    let settings = serde_json::json!({
+        "permissions": {"allow": [format!("Edit(/{beside}/**)"), "WebFetch(domain:127.0.0.1)"]},
+        "sandbox": {"filesystem": {"allowWrite": [beside, work]}, "network": {"allowedDomains": ["127.0.0.1", format!("127.0.0.1:{port}")]}}
+    });
+    for mode in ["default", "bypassPermissions"] {
+        let settings = settings.to_string();
+        let mut haft = room.haft([
+            "replay",
+            "open.json",
+            "--run",
+            "--all",
+            "--permission-mode",
+            mode,
+            "--settings",
+            &settings,
+            "--output",
+            "json",
+        ]);
+        haft.env(crate::room::PATH, std::env::var_os(crate::room::PATH).unwrap());
+        let ran = room.run(haft, "");
+        if ran.stderr.contains("needs the sandbox") {
+            println!("skipped: there is no sandbox here");
+            return;
+        }
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        assert_eq!(report["rows"].as_array().unwrap().len(), commands.len(), "{report}");
+        let mut there: Vec<String> = std::fs::read_dir(beside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        assert_eq!(there, ["other.txt"], "{mode}: {report}");
+        assert!(!room.path("work/original.txt").exists(), "{mode}: {report}");
+        assert!(listener.accept().is_err(), "{mode}: somebody came: {report}");
+    }
+}
+
 #[test]
 fn what_can_not_be_read_says_where() {
     let room = Room::new();

@@ -106,7 +106,7 @@ impl Stdio1 {
 
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
-            let message = self.receive().expect("an answer");
+            let message = self.receive().unwrap_or_else(|| panic!("no answer to {id}: {}", self.gone()));
             if message["method"] == "elicitation/create" {
                 self.asked.push(message["params"].clone());
                 let said = self.answers.remove(0);
@@ -117,6 +117,16 @@ impl Stdio1 {
                 self.heard.push(message);
             }
         }
+    }
+
+    /// How a server ended that should not have, and its last words.
+    fn gone(&mut self) -> String {
+        until("it ends", || self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
+        let mut words = String::new();
+        let stderr = self.child.stderr.take();
+        stderr.into_iter().for_each(|mut stderr| drop(stderr.read_to_string(&mut words)));
+        format!("the server ended with {status}, heard {:?}, its last words: {words}", self.heard)
     }
 
     /// Calls a tool: the text of its result, and whether it failed.

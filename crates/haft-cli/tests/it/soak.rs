@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,6 +28,8 @@ use crate::serve::{Http, Stdio1, until};
 const CLIENTS: usize = 3;
 /// How long until the next look.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long until the next line about what was seen so far: nothing is lost where a run fails.
+const SAID: Duration = Duration::from_secs(60);
 /// Says for how many minutes it goes on.
 const MINUTES: &str = "HAFT_SOAK_MINUTES";
 
@@ -38,6 +40,17 @@ struct Counts(Mutex<BTreeMap<&'static str, u64>>);
 impl Counts {
     fn add(&self, what: &'static str) {
         *self.0.lock().unwrap().entry(what).or_default() += 1;
+    }
+}
+
+/// Says that its thread panicked.
+struct Failed(Sender<()>);
+
+impl Drop for Failed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.send(());
+        }
     }
 }
 
@@ -204,32 +217,36 @@ fn soak(time: Duration) {
     let mut server = Http::start(&room, &[&flags[..], &["--mcp-config", "../servers.json"]].concat());
     let (over, counts) = (AtomicBool::new(false), Counts::default());
     let seen = std::thread::scope(|scope| {
-        // Ends the others where one of them fails: nobody waits for ever.
-        let (alive, watched): (_, Receiver<()>) = channel();
+        // Says that one of them failed: the others are ended then, and nobody waits for ever.
+        let (failed, watched): (_, Receiver<()>) = channel();
         let (server, over, counts, room, mark) = (&server, &over, &counts, &room, mark.as_str());
         for number in 0..CLIENTS {
-            let alive = alive.clone();
+            let failed = Failed(failed.clone());
             scope.spawn(move || {
-                let _alive = alive;
+                let _failed = failed;
                 client(server, number, mark, over, counts);
             });
         }
-        let alive_too = alive.clone();
+        let (one, other) = (Failed(failed.clone()), Failed(failed));
         scope.spawn(move || {
-            let _alive = alive_too;
+            let _failed = one;
             comers(room, over, counts);
         });
         scope.spawn(move || {
-            let _alive = alive;
+            let _failed = other;
             interrupted(room, mark, over, counts);
         });
         let begun = Instant::now();
-        let mut seen = Vec::new();
+        let (mut seen, mut said) = (Vec::new(), SAID);
         while begun.elapsed() < time {
-            if watched.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
-                break;
+            match watched.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => seen.push(Seen::of(room, server.pid())),
+                _ => break,
             }
-            seen.push(Seen::of(room, server.pid()));
+            if begun.elapsed() >= said {
+                println!("{} s: {:?} {:?}", said.as_secs(), seen.last(), counts.0.lock().unwrap());
+                said += SAID;
+            }
         }
         over.store(true, Ordering::Relaxed);
         seen

@@ -53,6 +53,32 @@ fn what_runs_is_not_opened_twice_and_not_removed() {
     assert!(store.list().is_empty());
 }
 
+/// Who goes on with a session while it is removed has it, or begins it again, or is told; nobody writes to a file that is gone.
+#[test]
+fn what_is_removed_while_it_is_opened_is_not_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let begin = || store.open("a", Began::in_folder("/w"), Options::default());
+    let mut opened = 0;
+    for round in 0..200 {
+        drop(begin().unwrap());
+        std::thread::scope(|scope| {
+            let remover = scope.spawn(|| (store.clean(Duration::ZERO, 0), store.remove("a").is_ok()));
+            match begin() {
+                Ok((journal, _)) => {
+                    // Nobody removes it as long as it is held.
+                    assert!(journal.path().exists(), "round {round}");
+                    opened += 1;
+                }
+                Err(StoreError::Running(_) | StoreError::Io(..)) => {}
+                Err(other) => panic!("{other}"),
+            }
+            remover.join().unwrap();
+        });
+    }
+    assert!(opened > 0, "it was never opened");
+}
+
 #[test]
 fn a_session_is_found_by_the_beginning_of_its_id() {
     let folder = tempfile::tempdir().unwrap();

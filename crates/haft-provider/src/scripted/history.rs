@@ -82,6 +82,12 @@ impl Seen {
 }
 
 impl Reading {
+    /// The model speaks, in a message of its own: one that was paused is followed by another.
+    fn message(&mut self) {
+        self.model_spoke_last = false;
+        self.model();
+    }
+
     /// The model speaks, perhaps in several items.
     fn model(&mut self) {
         if !std::mem::replace(&mut self.model_spoke_last, true) {
@@ -127,7 +133,7 @@ impl Reading {
             let content = &message["content"];
             match message["role"].as_str() {
                 Some("assistant") => {
-                    self.model();
+                    self.message();
                     for block in content.as_array().into_iter().flatten() {
                         match block["type"].as_str() {
                             Some("tool_use") => self.call(text(block.get("id")), text(block.get("name"))),
@@ -207,7 +213,7 @@ impl Reading {
         for message in list(fields, "messages")? {
             match message["role"].as_str() {
                 Some("assistant") => {
-                    self.model();
+                    self.message();
                     for call in message["tool_calls"].as_array().into_iter().flatten() {
                         let function =
                             if call["type"] == "custom" { &call["custom"] } else { &call["function"] };
@@ -238,7 +244,7 @@ impl Reading {
         for content in list(fields, "contents")? {
             let all = content["parts"].as_array().into_iter().flatten();
             if content["role"] == "model" {
-                self.model();
+                self.message();
                 for call in all.filter_map(|part| part.get("functionCall")) {
                     // Calls have an id or are answered by name.
                     let id = text(call.get("id"));

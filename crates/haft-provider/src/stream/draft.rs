@@ -52,14 +52,24 @@ pub(super) struct Draft {
     closed: bool,
 }
 
-/// A call that waits for the end of the message.
+/// A call that waits for the end of the message, or behind one that does: calls are answered in the order of the message.
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     call: usize,
     kind: Kind,
     id: String,
     name: String,
-    input: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    /// It is run with this input, if that turns out to be whole.
+    Input(String),
+    /// The message ended inside of it.
+    Cut,
+    /// It takes text and not JSON.
+    Custom,
 }
 
 impl Draft {
@@ -214,9 +224,13 @@ impl Draft {
         if self.held.is_empty() && is_object(input) {
             self.run(kind, call, id, name, input);
         } else {
-            let (id, name, input) = (id.to_owned(), name.to_owned(), input.to_owned());
-            self.held.push(Held { call, kind, id, name, input });
+            self.hold(kind, call, id, name, What::Input(input.to_owned()));
         }
+    }
+
+    fn hold(&mut self, kind: Kind, call: usize, id: &str, name: &str, what: What) {
+        let (id, name) = (id.to_owned(), name.to_owned());
+        self.held.push(Held { call, kind, id, name, what });
     }
 
     fn run(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
@@ -232,14 +246,20 @@ impl Draft {
     }
 
     pub(super) fn refuse_cut_of(&mut self, kind: Kind, call: usize, id: &str, name: &str) {
+        if !self.held.is_empty() {
+            return self.hold(kind, call, id, name, What::Cut);
+        }
         self.answered.insert(call);
         self.message.call_of(kind, id, name, "");
         self.message.cut_off();
     }
 
-    /// A call that takes text and not JSON.
+    /// A call that takes text and not JSON. It has no number: nobody was told that it began.
     pub(super) fn refuse_custom(&mut self, id: &str, name: &str) {
-        self.message.custom(id, name);
+        match self.held.is_empty() {
+            true => self.message.custom(id, name),
+            false => self.hold(Kind::Custom, usize::MAX, id, name, What::Custom),
+        }
     }
 
     /// Whether a call is ready or refused, and so has an answer.
@@ -257,12 +277,14 @@ impl Draft {
             return;
         }
         let held = std::mem::take(&mut self.held);
-        for Held { call, kind, id, name, input } in held {
-            if is_object(&input) || !stop.cuts() {
-                let input = if input.trim().is_empty() { "{}" } else { &input };
-                self.run(kind, call, &id, &name, input);
-            } else {
-                self.refuse_cut_of(kind, call, &id, &name);
+        for Held { call, kind, id, name, what } in held {
+            match what {
+                What::Input(input) if is_object(&input) || !stop.cuts() => {
+                    let input = if input.trim().is_empty() { "{}" } else { &input };
+                    self.run(kind, call, &id, &name, input);
+                }
+                What::Input(_) | What::Cut => self.refuse_cut_of(kind, call, &id, &name),
+                What::Custom => self.refuse_custom(&id, &name),
             }
         }
         self.stop = Some(match stop {
@@ -316,9 +338,15 @@ impl Draft {
         }
     }
 
-    /// The bytes are over: what still waits is dropped, because nobody knows whether it is whole.
+    /// The bytes are over: what still waits to be run is dropped, because nobody knows whether it is whole.
     pub(super) fn end_of_bytes(&mut self) {
-        self.held.clear();
+        for Held { call, kind, id, name, what } in std::mem::take(&mut self.held) {
+            match what {
+                What::Input(_) => {}
+                What::Cut => self.refuse_cut_of(kind, call, &id, &name),
+                What::Custom => self.refuse_custom(&id, &name),
+            }
+        }
     }
 
     pub(super) fn into_reply(self, items: Vec<Value>) -> Reply {

@@ -333,6 +333,29 @@ fn openai_items_that_were_not_done_leave_their_text() {
     assert_eq!(reply.stop(), &Stop::Calls);
 }
 
+/// A call whose input can't be read waits for the message's end; what follows it is answered behind it all the same.
+#[test]
+fn openai_answers_are_in_the_order_of_the_calls() {
+    let done = |place: u64, item: Value| json!({"type": "response.output_item.done", "output_index": place, "item": item});
+    let function = |id: &str, status: &str| json!({"type": "function_call", "call_id": id, "name": "t", "arguments": "{oops", "status": status});
+    let events = [
+        done(0, function("a", "completed")),
+        done(1, function("b", "incomplete")),
+        done(2, json!({"type": "custom_tool_call", "call_id": "x", "name": "t", "input": "free"})),
+        json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}}),
+    ];
+    let ids = |items: &[Value]| items.iter().map(|item| item["call_id"].clone()).collect::<Vec<_>>();
+    let answers = |reply: &Reply| ids(reply.answer(&[]).as_array().unwrap());
+    let (_, reply) = read(Wire::OpenAi, &events);
+    assert_eq!(
+        (ids(reply.items()), answers(&reply)),
+        (vec!["a".into(), "b".into(), "x".into()], ids(reply.items()))
+    );
+    // Where the stream breaks, nobody knows whether the first was whole.
+    let (_, reply) = read(Wire::OpenAi, &events[..3]);
+    assert_eq!((ids(reply.items()), answers(&reply)), (vec!["b".into(), "x".into()], ids(reply.items())));
+}
+
 fn gemini(parts: Value, reason: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
     if let Some(reason) = reason {
