@@ -297,7 +297,7 @@ fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
     room.write("work/counts.says", "Something else.");
     let changed = echo();
     assert!(
-        changed.code == Some(1) && changed.stderr.contains("have changed since you approved them"),
+        changed.code == Some(1) && changed.stderr.contains("has changed since you approved it"),
         "{changed:?}"
     );
     room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
