@@ -1,7 +1,7 @@
 //! Work that waits for the disk, on a thread for that.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::ToolError;
 
@@ -26,18 +26,29 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     let stop = StopOnDrop(Arc::default());
     let flag = stop.0.clone();
-    // The runtime panics where the machine gives it no thread, which is no fault of the tool.
-    let begin = || tokio::task::spawn_blocking(move || work(&flag));
+    let work = Arc::new(Mutex::new(Some(work)));
+    let theirs = work.clone();
+    let begin = || tokio::task::spawn_blocking(move || taken(&theirs).map(|work| work(&flag)));
+    // The runtime panics where the machine gives it no thread, which is no fault of the tool. It keeps the work for whoever
+    // gets one later, so that is taken back: what was refused must not be done after all.
     let Ok(begun) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) else {
-        return Err(
-            ToolError::new("no thread can be had for it, too many run already; try again later").retryable()
-        );
+        let words = match taken(&work) {
+            Some(_) => "no thread can be had for it, too many run already; try again later",
+            None => {
+                "too many threads run already, and what became of it is unknown; look before you try again"
+            }
+        };
+        return Err(ToolError::new(words).retryable());
     };
     match begun.await {
-        Ok(done) => Ok(done),
+        Ok(Some(done)) => Ok(done),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(ToolError::new("the program is ending")),
+        Ok(None) | Err(_) => Err(ToolError::new("the program is ending")),
     }
+}
+
+fn taken<W>(work: &Mutex<Option<W>>) -> Option<W> {
+    work.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Runs work on so many bytes: on a thread for that if they are many, else here, where it ends sooner.

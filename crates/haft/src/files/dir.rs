@@ -462,16 +462,46 @@ fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
     Ok(entries)
 }
 
-/// Runs something that waits for the disk on a thread for that, or right here without a runtime.
+/// Runs something that waits for the disk on a thread for that, or right here without a runtime or a thread.
 async fn offload<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
-    match runtime.spawn_blocking(work).await {
-        Ok(answer) => answer,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(FileError::new(FileErrorKind::Io, "the runtime is shutting down")),
+    let (mine, theirs) = shared(work);
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    // The runtime panics where the machine gives it no thread, and keeps the work for whoever gets one later. So it is taken
+    // back: what was said to have failed must not be done after all.
+    let begin = || {
+        runtime.spawn_blocking(move || {
+            let answer = taken(&theirs).map(|work| work());
+            answer.is_some_and(|answer| tell.send(answer).is_ok())
+        })
+    };
+    let gone = || FileError::new(FileErrorKind::Io, "the runtime is shutting down");
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) {
+        Ok(begun) => match begun.await {
+            Ok(_) => told.recv().map_err(|_| gone())?,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(gone()),
+        },
+        Err(_) => match taken(&mine) {
+            Some(work) => work(),
+            // Somebody got a thread in the meantime and is at it.
+            None => told.recv().map_err(|_| gone())?,
+        },
     }
+}
+
+/// Work that is done once, by the first who takes it.
+type Shared<W> = Arc<std::sync::Mutex<Option<W>>>;
+
+fn shared<W>(work: W) -> (Shared<W>, Shared<W>) {
+    let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+    (Arc::clone(&shared), shared)
+}
+
+fn taken<W>(work: &Shared<W>) -> Option<W> {
+    work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
 }
 
 struct LocalFile {
