@@ -134,7 +134,7 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
     let script = format!(
         "exec 9>>.git/config; mkdir .git/rebase-merge; exec 8>.git/rebase-merge/git-rebase-todo; echo pick >&8; cd .git; \
          touch index.lock && rm index.lock && touch ../ready; \
-         while touch index.lock; do rm index.lock; sleep 0.01; done 2>/dev/null; \
+         while (: > index.lock); do rm index.lock; sleep 0.01; done 2>/dev/null; \
          cd \"$OLDPWD\"; touch closed; until test -e look; do sleep 0.01; done; \
          printf '{EVIL}' >&9; echo 'exec evil' >&8; printf '{EVIL}' >> .git/config; git commit -q --allow-empty -m x; \
          echo x > plain; touch done; until test -e stop; do sleep 0.01; done"
