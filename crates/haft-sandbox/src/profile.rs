@@ -45,6 +45,7 @@ mod places;
 mod recovered;
 mod repository;
 mod sequence;
+mod shelf;
 mod stand_in;
 mod standing;
 mod strays;

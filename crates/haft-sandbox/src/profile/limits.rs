@@ -72,6 +72,8 @@ pub(crate) const PROCESSES: u64 = 4_096;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+/// How many empty folders wait to stand in for a name again; more are removed.
+pub(super) const SHELF_MAX: usize = 256;
 /// How many folders that killed sessions have left are removed when one starts.
 pub(super) const STAND_INS_SWEPT_MAX: usize = 1_000;
 /// How long is kept what a command left where nothing was granted, or had made when its session was killed.

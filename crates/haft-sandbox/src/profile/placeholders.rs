@@ -21,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::shelf::{self, Shelf};
 use super::whereabouts::Id;
 
 #[derive(Debug)]
@@ -42,6 +43,7 @@ struct State {
     ever: BTreeSet<PathBuf>,
     /// Empty folders that no session has made.
     of_others: Vec<(PathBuf, Id)>,
+    shelf: Shelf,
 }
 
 /// One line of a record.
@@ -105,7 +107,8 @@ impl Placeholders {
                     flock(&record, FlockOperation::NonBlockingLockExclusive)?;
                     let (made, ever) = (BTreeSet::new(), BTreeSet::new());
                     let (needs, of_others) = (BTreeMap::new(), Vec::new());
-                    let state = Mutex::new(State { record, made, needs, ever, of_others });
+                    let shelf = Shelf::at(shelf_of(&own));
+                    let state = Mutex::new(State { record, made, needs, ever, of_others, shelf });
                     return Ok(Placeholders { records: records.to_owned(), own, state });
                 }
             }
@@ -144,7 +147,7 @@ impl Placeholders {
                 missing.push(path);
                 continue;
             };
-            let records = fs::read_dir(&self.records).into_iter().flatten().flatten();
+            let records = fs::read_dir(&self.records).into_iter().flatten().flatten().filter(is_record);
             if records.map(|entry| read(&entry.path())).any(|lines| is_made(&lines, path)) {
                 lines.push(Line { path: path.clone(), id: Some(id) });
                 state.made.insert(path.clone());
@@ -157,7 +160,7 @@ impl Placeholders {
         note(&mut state.record, &lines)?;
         lines.clear();
         for path in missing {
-            match fs::create_dir(path) {
+            match state.shelf.stand(path) {
                 Ok(()) => lines.push(Line { path: path.clone(), id: Id::at(path) }),
                 // The user was quicker.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -188,8 +191,7 @@ impl Placeholders {
         let listed = read(&self.own);
         for path in free {
             if !of_others.contains(&path) && is_made(&listed, &path) {
-                // Only an empty folder goes this way.
-                let _ = fs::remove_dir(&path);
+                state.shelf.away(&path);
             }
             state.made.remove(&path);
         }
@@ -214,10 +216,21 @@ fn note(record: &mut File, lines: &[Line]) -> io::Result<()> {
     if bytes.is_empty() { Ok(()) } else { record.write_all(&bytes) }
 }
 
+/// Where the folders wait of the session with this record.
+fn shelf_of(record: &Path) -> PathBuf {
+    record.with_extension("shelf")
+}
+
+/// Whether it is what a session has written down.
+fn is_record(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    name != "lock" && Path::new(&name).extension().is_none()
+}
+
 /// What living sessions have written down, but for one of them.
 fn needed_by_others(records: &Path, own: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(records).into_iter().flatten().flatten();
-    let others = entries.map(|entry| entry.path()).filter(|path| path != own && !path.ends_with("lock"));
+    let others = entries.filter(is_record).map(|entry| entry.path()).filter(|path| path != own);
     let lives = |path: &PathBuf| {
         let file = File::open(path);
         file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
@@ -258,7 +271,7 @@ pub fn make_way(caches: &Path, path: &Path) -> bool {
 pub fn clear_way(caches: &Path) {
     let records = records(caches);
     let left = fs::read_dir(&records).into_iter().flatten().flatten();
-    if left.filter(|entry| entry.file_name() != "lock").count() > 0
+    if left.filter(is_record).count() > 0
         && let Ok(_alone) = alone(&records)
     {
         clear(&records, None);
@@ -293,7 +306,7 @@ fn clear(records: &Path, ending: Option<&Path>) {
     let (mut needed, mut left) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(records).into_iter().flatten().flatten() {
         let path = entry.path();
-        if entry.file_name() == "lock" {
+        if !is_record(&entry) {
             continue;
         }
         let Ok(file) = File::open(&path) else { continue };
@@ -312,6 +325,7 @@ fn clear(records: &Path, ending: Option<&Path>) {
                 let _ = fs::remove_dir(path);
             }
         }
+        shelf::clear(&shelf_of(&record));
         let _ = fs::remove_file(record);
     }
 }
