@@ -489,7 +489,7 @@ impl Guard {
             }
         }
         self.keep_names()?;
-        self.watch.refresh(&self.watched());
+        self.watch.refresh(&self.watched(), &self.placeholders.all());
         Ok(stood_for)
     }
 

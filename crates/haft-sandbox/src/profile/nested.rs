@@ -135,7 +135,7 @@ impl Nested {
     /// Takes what is there now for the user's: no command runs. Gives what is new.
     pub(super) fn begin(&mut self) -> Vec<PathBuf> {
         let now = SystemTime::now();
-        self.refresh(&mut Looked::default(), now);
+        self.refresh(&mut Looked::default(), now, &BTreeSet::new());
         if let Some(anew) = &mut self.anew {
             anew.since = now;
         }
@@ -167,15 +167,15 @@ impl Nested {
         (&self.users, self.folders.is_some())
     }
 
-    /// What commands have made or changed.
-    pub(super) fn look(&mut self) -> Looked {
+    /// What commands have made or changed. Nothing is in the folders of `stand_ins`, into which no command can write.
+    pub(super) fn look(&mut self, stand_ins: &BTreeSet<PathBuf>) -> Looked {
         let mut looked = Looked::default();
         loop {
             looked.closed.clear();
             match &self.anew {
                 Some(_) => self.look_anew(&mut looked),
                 // What is there already when there turn out to be too many could have been made by this command.
-                None => self.refresh(&mut looked, UNIX_EPOCH),
+                None => self.refresh(&mut looked, UNIX_EPOCH, stand_ins),
             }
             // What a command has closed may hold what it made, and others in it that it has closed too.
             let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(looked.opened.len());
@@ -261,7 +261,7 @@ impl Nested {
     }
 
     /// `since` is when to look from, should there be too many to remember.
-    fn refresh(&mut self, looked: &mut Looked, since: SystemTime) {
+    fn refresh(&mut self, looked: &mut Looked, since: SystemTime, but: &BTreeSet<PathBuf>) {
         let Some(mut before) = self.folders.take() else { return };
         let mut now = BTreeMap::new();
         let mut left: Vec<PathBuf> = self.roots.clone();
@@ -295,6 +295,7 @@ impl Nested {
                 },
             }
             let inside = folder.inside.iter().map(|name| path.join(name));
+            let inside = inside.filter(|path| !but.contains(path));
             left.extend(inside.filter(|path| !self.roots.contains(path) && !self.hidden.contains(path)));
             now.insert(path, folder);
             if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
@@ -429,25 +430,25 @@ mod tests {
         }
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         fs::write(root.join("a/b/x.key"), "").unwrap();
-        let looked = nested.look();
+        let looked = nested.look(&BTreeSet::new());
         assert_eq!(looked.repositories, [root.join("a/b/c")]);
         assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
         let work = root.join("a/b/c");
         nested.checked(&work, Some(Stamps::of(&work)));
-        assert!(nested.look().repositories.is_empty());
+        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
         fs::write(work.join(".git/config"), "one").unwrap();
-        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         nested.checked(&work, Some(Stamps::of(&work)));
         // The next command.
         assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
-        assert_eq!(nested.look().repositories, [root.join("many/7/deep")]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/7/deep")]);
         // It may be the user who makes so many, and then a command.
         let mut nested = self::nested(root);
         nested.folders_max = 50;
         assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/8/deep/.git")).unwrap();
-        assert_eq!(nested.look().repositories, [root.join("many/8/deep")]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/8/deep")]);
     }
 
     #[test]
@@ -456,29 +457,29 @@ mod tests {
         let root = dir.path();
         fs::create_dir_all(root.join("mine/.git")).unwrap();
         let mut nested = nested(root);
-        assert!(nested.look().repositories.is_empty());
+        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
-        assert_eq!(nested.look().repositories, [root.join("a/b/c")]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b/c")]);
         let work = root.join("a/b/c");
         nested.checked(&work, Some(Stamps::of(&work)));
-        assert!(nested.look().repositories.is_empty());
+        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
         // However quickly it follows.
         fs::write(work.join(".git/config"), "one").unwrap();
-        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         let stamps = Stamps::of(&work);
         fs::write(work.join(".git/config"), "two").unwrap();
         nested.checked(&work, Some(stamps));
-        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         // What is not as it should be is not the user's for that.
         nested.checked(&work, None);
         nested.begin();
-        assert_eq!(nested.look().repositories, std::slice::from_ref(&work));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         nested.checked(&work, Some(Stamps::of(&work)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
         nested.begin();
-        assert_eq!(nested.look().repositories, [] as [PathBuf; 0]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
         fs::remove_dir_all(root.join("a")).unwrap();
-        assert!(nested.look().repositories.is_empty());
+        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
     }
 }

@@ -80,9 +80,14 @@ fn read(record: &Path) -> Vec<Line> {
 
 /// Whether it was made by who wrote these. What was only going to be made was, if it is there.
 fn is_made(lines: &[Line], path: &Path) -> bool {
+    is_made_as(lines, path, Id::at(path))
+}
+
+/// The same of something at the path of which it is known what it is.
+fn is_made_as(lines: &[Line], path: &Path, id: Option<Id>) -> bool {
     let (mut listed, mut known) = (false, false);
     for line in lines.iter().filter(|line| line.path == path) {
-        if line.id.is_some() && line.id == Id::at(path) {
+        if line.id.is_some() && line.id == id {
             return true;
         }
         (listed, known) = (true, known || line.id.is_some());
@@ -161,7 +166,7 @@ impl Placeholders {
         lines.clear();
         for path in missing {
             match state.shelf.stand(path) {
-                Ok(()) => lines.push(Line { path: path.clone(), id: Id::at(path) }),
+                Ok(id) => lines.push(Line { path: path.clone(), id }),
                 // The user was quicker.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => {
@@ -190,8 +195,9 @@ impl Placeholders {
         let of_others = needed_by_others(&self.records, &self.own);
         let listed = read(&self.own);
         for path in free {
-            if !of_others.contains(&path) && is_made(&listed, &path) {
-                state.shelf.away(&path);
+            let id = Id::at(&path);
+            if !of_others.contains(&path) && is_made_as(&listed, &path, id) {
+                state.shelf.away(&path, id);
             }
             state.made.remove(&path);
         }
@@ -203,6 +209,11 @@ impl Placeholders {
     /// Whether this session has made a path, or needs what another session has made there.
     pub(super) fn made(&self, path: &Path) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).made.contains(path)
+    }
+
+    /// What this session has made that stands.
+    pub(super) fn all(&self) -> BTreeSet<PathBuf> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).made.clone()
     }
 
     /// Whether this session has stood in for a path, now or before.

@@ -4,6 +4,9 @@
 //! what stood in for a name while a command ran is put on a shelf of the session, under a number, and taken from there for
 //! the next one. It is the same folder then, so that a sandbox that was prepared with it still fits. Where the shelf lies
 //! on another file system than the name, folders are made and removed.
+//!
+//! What somebody puts into one of them stays under its name, and comes back there if it was put in while the folder lay on
+//! the shelf.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +16,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::limits;
+use super::whereabouts::Id;
 
 #[derive(Debug)]
 pub(super) struct Shelf {
     /// Made with the first that is put there.
     folder: PathBuf,
     /// Which folder waits for which name.
-    waiting: BTreeMap<PathBuf, PathBuf>,
+    waiting: BTreeMap<PathBuf, Waiting>,
     put: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    place: PathBuf,
+    id: Option<Id>,
 }
 
 impl Shelf {
@@ -29,33 +39,29 @@ impl Shelf {
         Shelf { folder, waiting: BTreeMap::new(), put: 0 }
     }
 
-    /// Puts an empty folder where nothing is.
+    /// Puts an empty folder where nothing is, and says which.
     ///
     /// # Errors
     /// `AlreadyExists` where something is, and what the file system says.
-    pub(super) fn stand(&mut self, name: &Path) -> io::Result<()> {
-        if let Some(waiting) = self.waiting.remove(name)
-            && is_empty(&waiting)
-        {
-            match move_to(&waiting, name) {
-                Ok(()) => return Ok(()),
+    pub(super) fn stand(&mut self, name: &Path) -> io::Result<Option<Id>> {
+        if let Some(waiting) = self.waiting.remove(name) {
+            match move_to(&waiting.place, name) {
+                Ok(()) => return Ok(waiting.id),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.waiting.insert(name.to_owned(), waiting);
                     return Err(error);
                 }
                 Err(_) => {
-                    let _ = fs::remove_dir(&waiting);
+                    let _ = fs::remove_dir(&waiting.place);
                 }
             }
         }
-        fs::create_dir(name)
+        fs::create_dir(name)?;
+        Ok(Id::at(name))
     }
 
-    /// Takes an empty folder away. One that isn't empty stays, also if it is filled just now.
-    pub(super) fn away(&mut self, name: &Path) {
-        if !is_empty(name) {
-            return;
-        }
+    /// Takes this folder away if it is empty.
+    pub(super) fn away(&mut self, name: &Path, id: Option<Id>) {
         if self.waiting.len() >= limits::SHELF_MAX
             || self.waiting.contains_key(name)
             || (self.put == 0 && fs::create_dir_all(&self.folder).is_err())
@@ -68,7 +74,7 @@ impl Shelf {
         if move_to(name, &place).is_err() {
             let _ = fs::remove_dir(name);
         } else if is_empty(&place) {
-            self.waiting.insert(name.to_owned(), place);
+            self.waiting.insert(name.to_owned(), Waiting { place, id });
         } else {
             // If somebody took the name as well, what was put into it is kept where it is now.
             let _ = move_to(&place, name);
@@ -85,8 +91,7 @@ pub(super) fn clear(folder: &Path) {
 }
 
 fn is_empty(folder: &Path) -> bool {
-    folder.symlink_metadata().is_ok_and(|found| found.is_dir())
-        && fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Gives something another name, unless that is taken.
@@ -108,30 +113,33 @@ mod tests {
         shelf.stand(&name).unwrap();
         let first = number(&name);
         for _ in 0..3 {
-            shelf.away(&name);
+            shelf.away(&name, Id::at(&name));
             assert!(!name.exists() && fs::read_dir(&folder).unwrap().count() == 1);
             shelf.stand(&name).unwrap();
             assert_eq!(number(&name), first);
         }
         // What somebody put into it stays, and who was there first too.
         fs::write(name.join("x"), "mine").unwrap();
-        shelf.away(&name);
+        shelf.away(&name, Id::at(&name));
         assert!(name.join("x").exists());
         fs::remove_file(name.join("x")).unwrap();
-        shelf.away(&name);
+        shelf.away(&name, Id::at(&name));
         fs::write(&name, "mine").unwrap();
         assert_eq!(shelf.stand(&name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         fs::remove_file(&name).unwrap();
         shelf.stand(&name).unwrap();
         assert_eq!(number(&name), first, "it waited");
-        // A folder that was filled on the shelf, by a descriptor that was held, isn't used and isn't removed.
-        shelf.away(&name);
-        let shelved = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-        fs::write(shelved.join("x"), "late").unwrap();
+        // What was put into it on the shelf, by a descriptor that was held, isn't lost either.
+        let shelved = || fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        shelf.away(&name, Id::at(&name));
+        fs::write(shelved().join("x"), "late").unwrap();
         shelf.stand(&name).unwrap();
-        assert!(number(&name) != first && shelved.join("x").exists());
-        shelf.away(&name);
+        shelf.away(&name, Id::at(&name));
+        assert!(name.join("x").exists());
+        fs::remove_file(name.join("x")).unwrap();
+        shelf.away(&name, Id::at(&name));
+        fs::write(shelved().join("x"), "late").unwrap();
         clear(&folder);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert!(shelved().join("x").exists());
     }
 }

@@ -83,7 +83,8 @@ impl Guard {
     /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
     /// looked at again when something of them has changed.
     fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
-        let looked = self.state().nested.look();
+        let stand_ins = self.placeholders.all();
+        let looked = self.state().nested.look(&stand_ins);
         for work in looked.repositories {
             if self.state().repositories.iter().any(|repository| repository.work == work) {
                 continue;
