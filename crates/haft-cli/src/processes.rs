@@ -115,6 +115,15 @@ impl Processes for Starter {
         self.plan.is_some() && haft_sandbox::is_possible()
     }
 
+    fn tidy(&self) {
+        // While it is being made nothing lies there.
+        if let Ok(sandbox) = self.sandbox.try_read()
+            && let Some(Ok(sandbox)) = &*sandbox
+        {
+            sandbox.tidy();
+        }
+    }
+
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         if self.plan.is_none() || request.confinement == Confinement::Outside {
             return self.local.run(request);

@@ -459,6 +459,11 @@ impl Profile {
         temporary || self.session.writable_root(path).is_some()
     }
 
+    /// Takes away the folders that stand in for names, where no child runs that needs them.
+    pub(crate) fn tidy(&self) {
+        self.guard.tidy();
+    }
+
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {

@@ -45,6 +45,9 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
+    /// Takes away what lies there for the next child alone.
+    fn tidy(&self) {}
+
     /// Folders that are to be closed to a child when it moves to the background, or has ended while another one runs; none if
     /// it can't write them anyway.
     fn to_close(&self, _: &ProcessRequest) -> Vec<PathBuf> {
@@ -71,6 +74,10 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
+    fn tidy(&self) {
+        Profile::tidy(self);
+    }
+
     fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
         Profile::scene(self, request)
     }
@@ -483,6 +490,10 @@ impl Sandbox {
 impl Processes for Sandbox {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn tidy(&self) {
+        self.inner.scenes.tidy();
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

@@ -292,6 +292,11 @@ impl Guard {
         self.placeholders.stood(name) && (name.symlink_metadata().is_err() || placeholders::stands(name))
     }
 
+    /// Takes away the folders that stand in for names that no child needs.
+    pub(super) fn tidy(&self) {
+        self.placeholders.clean();
+    }
+
     /// Remembers a file that was made for a call.
     pub(super) fn made_empty(&self, path: &Path) {
         let made = undo::Changed::at(path);
@@ -446,7 +451,8 @@ impl Guard {
                         })?;
                     }
                     // It may be another session's, which would take it away under our child.
-                    if found.is_dir() && self.can_stand_in(path) && placeholders::stands(path) {
+                    let stands = || self.placeholders.made(path) || placeholders::stands(path);
+                    if found.is_dir() && self.can_stand_in(path) && stands() {
                         stood_for.push(path.clone());
                     } else {
                         places.protect(path);

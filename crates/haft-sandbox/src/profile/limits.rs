@@ -72,6 +72,8 @@ pub(crate) const PROCESSES: u64 = 4_096;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+/// How long empty folders stand in for names after the last command that they were made for.
+pub(super) const STAND_IN_LINGER: Duration = Duration::from_secs(2);
 /// How many empty folders wait to stand in for a name again; more are removed.
 pub(super) const SHELF_MAX: usize = 256;
 /// How many folders that killed sessions have left are removed when one starts.

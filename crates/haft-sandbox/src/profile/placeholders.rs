@@ -2,7 +2,7 @@
 //!
 //! A name can only be held in a child's view if there is something on the host to hold, and the kernel lets go of what it
 //! holds as soon as somebody removes that. So where `.mcp.json` isn't, an *empty folder* of that name is made for as long as
-//! a command runs that could make it: git doesn't see empty folders, programs that look for a file find none, and what is
+//! a command runs that could make it, and a moment longer, because the next one often follows at once: git doesn't see empty folders, programs that look for a file find none, and what is
 //! removed at the end can't be anybody's work, because only an empty folder can be removed so. One that the user has made
 //! stays, though it is empty.
 //!
@@ -17,18 +17,29 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::limits;
 use super::shelf::{self, Shelf};
 use super::whereabouts::Id;
 
 #[derive(Debug)]
 pub(super) struct Placeholders {
+    all: Arc<All>,
+}
+
+/// What is shared with the thread that takes away what nobody needs any more.
+#[derive(Debug)]
+struct All {
     records: PathBuf,
     own: PathBuf,
     state: Mutex<State>,
+    /// The session ends.
+    ends: Condvar,
 }
 
 #[derive(Debug)]
@@ -39,6 +50,12 @@ struct State {
     made: BTreeSet<PathBuf>,
     /// Who needs which of them: requests whose children run.
     needs: BTreeMap<usize, Vec<PathBuf>>,
+    /// Those that nobody needs, until when they stand.
+    idle: BTreeSet<PathBuf>,
+    until: Instant,
+    /// Takes the idle away, when it is time.
+    cleaner: Option<JoinHandle<()>>,
+    closed: bool,
     /// What was ever made.
     ever: BTreeSet<PathBuf>,
     /// Empty folders that no session has made.
@@ -95,6 +112,31 @@ fn is_made_as(lines: &[Line], path: &Path, id: Option<Id>) -> bool {
     listed && !known
 }
 
+impl State {
+    fn new(record: File, shelf: Shelf) -> State {
+        State {
+            record,
+            made: BTreeSet::new(),
+            needs: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            until: Instant::now(),
+            cleaner: None,
+            closed: false,
+            ever: BTreeSet::new(),
+            of_others: Vec::new(),
+            shelf,
+        }
+    }
+
+    fn need(&mut self, request: usize, path: &Path) {
+        self.idle.remove(path);
+        let own = self.needs.entry(request).or_default();
+        if !own.iter().any(|known| known == path) {
+            own.push(path.to_owned());
+        }
+    }
+}
+
 impl Placeholders {
     /// Keeps records in this folder, and takes away what dead sessions have left.
     pub(super) fn open(records: &Path) -> io::Result<Placeholders> {
@@ -110,11 +152,10 @@ impl Placeholders {
                 Err(error) => return Err(error),
                 Ok(record) => {
                     flock(&record, FlockOperation::NonBlockingLockExclusive)?;
-                    let (made, ever) = (BTreeSet::new(), BTreeSet::new());
-                    let (needs, of_others) = (BTreeMap::new(), Vec::new());
                     let shelf = Shelf::at(shelf_of(&own));
-                    let state = Mutex::new(State { record, made, needs, ever, of_others, shelf });
-                    return Ok(Placeholders { records: records.to_owned(), own, state });
+                    let state = Mutex::new(State::new(record, shelf));
+                    let all = All { records: records.to_owned(), own, state, ends: Condvar::new() };
+                    return Ok(Placeholders { all: Arc::new(all) });
                 }
             }
         }
@@ -123,19 +164,13 @@ impl Placeholders {
     /// Sees to it that something is at each of these paths, whose parents must exist, until this request is
     /// [let go](Placeholders::let_go). Gives those where nothing can be.
     pub(super) fn ensure(&self, request: usize, paths: &[PathBuf]) -> io::Result<Vec<(PathBuf, io::Error)>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let needs = |state: &mut State, path: &PathBuf| {
-            let own = state.needs.entry(request).or_default();
-            if !own.contains(path) {
-                own.push(path.clone());
-            }
-        };
+        let mut state = self.all.state();
         let mut rest = Vec::new();
         for path in paths {
             let there = Id::at(path);
             let known = |id: Id| state.of_others.iter().any(|(other, of)| other == path && *of == id);
             match there {
-                Some(_) if state.made.contains(path) => needs(&mut state, path),
+                Some(_) if state.made.contains(path) => state.need(request, path),
                 Some(id) if !stands(path) || known(id) => {}
                 _ => rest.push(path),
             }
@@ -144,7 +179,7 @@ impl Placeholders {
             return Ok(Vec::new());
         }
         // Not while another session takes its own away.
-        let _alone = alone(&self.records)?;
+        let _alone = alone(&self.all.records)?;
         let (mut lines, mut missing, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for path in rest {
             let Some(id) = Id::at(path) else {
@@ -152,12 +187,12 @@ impl Placeholders {
                 missing.push(path);
                 continue;
             };
-            let records = fs::read_dir(&self.records).into_iter().flatten().flatten().filter(is_record);
+            let records = fs::read_dir(&self.all.records).into_iter().flatten().flatten().filter(is_record);
             if records.map(|entry| read(&entry.path())).any(|lines| is_made(&lines, path)) {
                 lines.push(Line { path: path.clone(), id: Some(id) });
                 state.made.insert(path.clone());
                 state.ever.insert(path.clone());
-                needs(&mut state, path);
+                state.need(request, path);
             } else if stands(path) {
                 state.of_others.push((path.clone(), id));
             }
@@ -176,25 +211,84 @@ impl Placeholders {
             }
             state.made.insert(path.clone());
             state.ever.insert(path.clone());
-            needs(&mut state, path);
+            state.need(request, path);
         }
         note(&mut state.record, &lines)?;
         Ok(failed)
     }
 
-    /// Takes away what only this request needed.
+    /// Says that this request needs none any more. What only it needed stands for a moment.
     pub(super) fn let_go(&self, request: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.all.state();
         let Some(own) = state.needs.remove(&request) else { return };
         let needed = |path: &PathBuf| state.needs.values().flatten().any(|needed| needed == path);
         let free: Vec<PathBuf> = own.into_iter().filter(|path| !needed(path)).collect();
         if free.is_empty() {
             return;
         }
+        state.idle.extend(free);
+        state.until = Instant::now() + limits::STAND_IN_LINGER;
+        if state.cleaner.as_ref().is_none_or(JoinHandle::is_finished) {
+            let all = self.all.clone();
+            let thread = thread::Builder::new().name("haft-names".into());
+            match thread.stack_size(crate::limits::THREAD_STACK_BYTES).spawn(move || all.clean_in_time()) {
+                Ok(cleaner) => state.cleaner = Some(cleaner),
+                Err(_) => self.all.clean(&mut state),
+            }
+        }
+    }
+
+    /// Takes away at once what nobody needs.
+    pub(super) fn clean(&self) {
+        self.all.clean(&mut self.all.state());
+    }
+
+    /// Whether this session has made a path, or needs what another session has made there.
+    pub(super) fn made(&self, path: &Path) -> bool {
+        self.all.state().made.contains(path)
+    }
+
+    /// What this session has made that stands.
+    pub(super) fn all(&self) -> BTreeSet<PathBuf> {
+        self.all.state().made.clone()
+    }
+
+    /// Whether this session has stood in for a path, now or before.
+    pub(super) fn stood(&self, path: &Path) -> bool {
+        self.all.state().ever.contains(path)
+    }
+}
+
+impl All {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is time to clean, and does. Ends when there is nothing to clean any more.
+    fn clean_in_time(&self) {
+        let mut state = self.state();
+        while !state.closed && !state.idle.is_empty() {
+            let left = state.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.clean(&mut state);
+                break;
+            }
+            state = self.ends.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // Who lets go next needs another one.
+        state.cleaner = None;
+    }
+
+    /// Takes away what nobody needs.
+    fn clean(&self, state: &mut State) {
+        let idle = std::mem::take(&mut state.idle);
+        if idle.is_empty() {
+            return;
+        }
         let Ok(_alone) = alone(&self.records) else { return };
         let of_others = needed_by_others(&self.records, &self.own);
         let listed = read(&self.own);
-        for path in free {
+        for path in idle {
             let id = Id::at(&path);
             if !of_others.contains(&path) && is_made_as(&listed, &path, id) {
                 state.shelf.away(&path, id);
@@ -204,21 +298,6 @@ impl Placeholders {
         if state.made.is_empty() {
             let _ = state.record.set_len(0);
         }
-    }
-
-    /// Whether this session has made a path, or needs what another session has made there.
-    pub(super) fn made(&self, path: &Path) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).made.contains(path)
-    }
-
-    /// What this session has made that stands.
-    pub(super) fn all(&self) -> BTreeSet<PathBuf> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).made.clone()
-    }
-
-    /// Whether this session has stood in for a path, now or before.
-    pub(super) fn stood(&self, path: &Path) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).ever.contains(path)
     }
 }
 
@@ -259,7 +338,8 @@ pub(super) fn records(caches: &Path) -> PathBuf {
 /// sessions have left. `caches` is that of [`ProfileConfig`](super::ProfileConfig).
 ///
 /// To be called before one of [`PROTECTED`](super::PROTECTED) is written. Says whether nothing stands at the path any more;
-/// if not, a command runs that is kept from it, and the folder has to stay until that one has ended.
+/// if not, a command runs that is kept from it, and the folder has to stay until that one has ended. Waits for the moment
+/// that it takes until the folders of a command go that has just ended.
 ///
 /// ```
 /// let (state, work) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -271,10 +351,20 @@ pub fn make_way(caches: &Path, path: &Path) -> bool {
     if !records.is_dir() || !stands(path) {
         return true;
     }
-    let Ok(_alone) = alone(&records) else { return true };
-    clear(&records, None);
-    let listed = || needed_by_others(&records, Path::new(""));
-    !stands(path) || !listed().iter().any(|needed| needed == path)
+    let until = Instant::now() + 2 * limits::STAND_IN_LINGER;
+    loop {
+        let Ok(alone) = alone(&records) else { return true };
+        clear(&records, None);
+        let listed = || needed_by_others(&records, Path::new(""));
+        if !stands(path) || !listed().iter().any(|needed| needed == path) {
+            return true;
+        }
+        drop(alone);
+        if Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(limits::STAND_IN_LINGER / 20);
+    }
 }
 
 /// Takes away the empty folders that killed sessions have left in place of protected names, anywhere. Costs next to nothing
@@ -291,8 +381,16 @@ pub fn clear_way(caches: &Path) {
 
 impl Drop for Placeholders {
     fn drop(&mut self) {
-        if let Ok(_alone) = alone(&self.records) {
-            clear(&self.records, Some(&self.own));
+        let cleaner = {
+            let mut state = self.all.state();
+            state.closed = true;
+            state.cleaner.take()
+        };
+        self.all.ends.notify_all();
+        // It only waits.
+        let _ = cleaner.map(JoinHandle::join);
+        if let Ok(_alone) = alone(&self.all.records) {
+            clear(&self.all.records, Some(&self.all.own));
         }
     }
 }
@@ -373,19 +471,48 @@ mod tests {
             assert!(session.ensure(1, &all).unwrap().is_empty());
             assert!(session.ensure(2, &all[..1]).unwrap().is_empty());
             session.let_go(1);
+            assert!(all[1].is_dir(), "the next command may follow at once");
+            session.clean();
             assert!(name.is_dir() && !all[1].exists() && session.made(&name) && !session.made(&all[1]));
             assert!(other.ensure(3, &all[..1]).unwrap().is_empty());
             session.let_go(2);
+            session.clean();
             assert!(name.is_dir() && !session.made(&name), "a command of another session is held by it");
             other.let_go(3);
+            other.clean();
             assert!(!name.exists() && session.stood(&name));
-            assert_eq!(fs::read(&session.own).unwrap(), b"", "nothing is left to be cleaned up");
+            assert_eq!(fs::read(&session.all.own).unwrap(), b"", "nothing is left to be cleaned up");
         }
         // What somebody put into it stays.
         session.put(&name);
         fs::write(name.join("x"), "mine").unwrap();
         session.let_go(0);
+        session.clean();
         assert!(name.join("x").exists());
+    }
+
+    #[test]
+    fn they_go_by_themselves_when_no_command_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, name) = (dir.path().join("records"), dir.path().join(".mcp.json"));
+        let session = Placeholders::open(&records).unwrap();
+        for _ in 0..2 {
+            session.put(&name);
+            session.let_go(0);
+            let cleaner = session.all.state().cleaner.take();
+            // Another command follows, so it waits for that.
+            session.put(&name);
+            session.let_go(0);
+            cleaner.unwrap().join().unwrap();
+            let later = session.all.state().cleaner.take();
+            let _ = later.map(JoinHandle::join);
+            assert!(!name.exists() && !session.made(&name));
+        }
+        // What ends meanwhile doesn't wait.
+        session.put(&name);
+        session.let_go(0);
+        drop(session);
+        assert!(!name.exists());
     }
 
     #[test]
@@ -395,9 +522,9 @@ mod tests {
         let living = Placeholders::open(&records).unwrap();
         living.put(&name);
         assert!(!make_way(dir.path(), &name) && name.is_dir(), "a command runs");
-        let record = fs::read(&living.own).unwrap();
+        let record = fs::read(&living.all.own).unwrap();
         living.let_go(0);
-        assert!(make_way(dir.path(), &name));
+        assert!(make_way(dir.path(), &name), "a command has just ended");
         // Killed: its folder is there, and nobody holds its record.
         fs::create_dir(&name).unwrap();
         fs::write(records.join("1-0"), format!("{}\0", name.display())).unwrap();
@@ -470,7 +597,7 @@ mod tests {
         fs::remove_dir(&name).unwrap();
         fs::create_dir(&name).unwrap();
         session.put(&name);
-        let record = fs::read(&session.own).unwrap();
+        let record = fs::read(&session.all.own).unwrap();
         drop(session);
         assert!(name.is_dir());
         fs::write(records.join("1-0"), record).unwrap();
@@ -484,7 +611,7 @@ mod tests {
         let (records, name) = (dir.path().join("records"), dir.path().join(".idea"));
         let killed = Placeholders::open(&records).unwrap();
         killed.put(&name);
-        let record = fs::read(&killed.own).unwrap();
+        let record = fs::read(&killed.all.own).unwrap();
         // It doesn't end; only its lock goes.
         let later = Placeholders::open(&records).unwrap();
         fs::write(records.join("1-0"), &record).unwrap();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell};
+use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell, tidy};
 use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::{Context, Moved};
@@ -85,6 +85,7 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
+    tidy(shared, entry, &resolved.declared);
     let mut met = Vec::new();
     shared.background.meet(resolved, entry, &shared.host, None, &mut met);
     let started = Instant::now();

@@ -114,6 +114,16 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
 }
 
+/// Sees to it that a tool which looks at files, or changes them, finds only what is really there.
+fn tidy(shared: &Shared, entry: &Entry, effects: &Effects) {
+    if (effects.has_paths() || effects.unknown)
+        && !entry.tool().spec().runs_in_child()
+        && let Some(processes) = &shared.host.ports.processes
+    {
+        let _ = guarded(|| processes.tidy());
+    }
+}
+
 /// Steps 1 and 2: find the tool and read its input. Never waits.
 pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Result<Opened, ToolResult> {
     let ToolCall { id, name, input } = call;
@@ -159,6 +169,7 @@ pub(crate) async fn prepare(
     for _ in 0..=limits::REWRITES_MAX {
         opened.attempt.declare(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
         // 3 check
+        tidy(shared, &opened.entry, &opened.attempt.effects);
         match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {

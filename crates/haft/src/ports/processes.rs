@@ -30,6 +30,10 @@ pub trait Processes: Send + Sync + 'static {
 
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
+
+    /// Takes away what lies in working directories for the next child alone. Called before a tool looks at files, or
+    /// changes them, by itself; costs nothing where nothing lies there.
+    fn tidy(&self) {}
 }
 
 /// Told of output as it comes. Called from a thread of the implementation; a call that blocks holds this child up.

@@ -93,4 +93,8 @@ impl Processes for Traced {
         }
         self.inner.run(request)
     }
+
+    fn tidy(&self) {
+        self.inner.tidy();
+    }
 }
