@@ -405,9 +405,14 @@ impl Profile {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
-        let mut stood_for = Vec::new();
+        let (mut stood_for, mut stood) = (Vec::new(), false);
         if writable || by_name {
-            stood_for = self.guard.hold(&mut places, request)?;
+            (stood_for, stood) = self.guard.hold(&mut places, request)?;
+        }
+        if stood && !by_name && request.access.read.is_empty() && request.access.write.is_empty() {
+            for name in stood_for.drain(..) {
+                places.protect(&name);
+            }
         }
         self.make_room_in_temp(&mut places)?;
         if !by_name {
@@ -415,7 +420,7 @@ impl Profile {
             if self.widen(&mut places, request)? {
                 self.hide_denied(&mut places);
                 if !request.access.write.is_empty() {
-                    stood_for.extend(self.guard.hold(&mut places, request)?);
+                    stood_for.extend(self.guard.hold(&mut places, request)?.0);
                 }
                 self.make_room_in_temp(&mut places)?;
             }

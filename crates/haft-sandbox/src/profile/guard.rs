@@ -355,7 +355,7 @@ impl Guard {
             state.unheld.clear();
             self.find_again(&mut state);
             state.replaced.clear();
-            for work in state.nested.begin() {
+            for work in state.nested.begin(&self.placeholders.all()) {
                 let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
                 if state.repositories.iter().any(|repository| repository.work == work) {
                     continue;
@@ -399,8 +399,12 @@ impl Guard {
     }
 
     /// Holds every name that a child could change. Gives those for which an empty folder stands, which are still to be
-    /// protected: they are others for each child.
-    pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<Vec<PathBuf>, String> {
+    /// protected; whether they stood already, so that a sandbox may have been prepared with them.
+    pub(super) fn hold(
+        &self,
+        places: &mut Places,
+        request: &ProcessRequest,
+    ) -> Result<(Vec<PathBuf>, bool), String> {
         self.begin(request)?;
         let configs = self.configs_of(request);
         for workspace in &self.workspaces {
@@ -420,7 +424,9 @@ impl Guard {
             self.through.iter().chain(of_git).cloned().collect()
         };
         let held = |path: &&PathBuf| places.writable_root(path).is_some();
-        if fixed.iter().chain(&through).filter(held).count() > limits::HELD_NAMES_MAX {
+        if fixed.len() + through.len() > limits::HELD_NAMES_MAX
+            && fixed.iter().chain(&through).filter(held).count() > limits::HELD_NAMES_MAX
+        {
             return Err(format!(
                 "more than {} names would have to be kept from commands, and nobody can hold so many: look at what lies in \
                  the folders of git here",
@@ -463,6 +469,7 @@ impl Guard {
                 Err(_) => {}
             }
         }
+        let stood = stood_for.iter().all(|name| self.placeholders.made(name));
         self.stand_in(request, &mut stood_for)?;
         for config in &configs {
             places.pin_above(config);
@@ -496,7 +503,7 @@ impl Guard {
         }
         self.keep_names()?;
         self.watch.refresh(&self.watched(), &self.placeholders.all());
-        Ok(stood_for)
+        Ok((stood_for, stood))
     }
 
     /// Puts empty folders where nothing is, until the child has ended. Leaves of the names those that can be protected.

@@ -132,10 +132,10 @@ impl Nested {
         self
     }
 
-    /// Takes what is there now for the user's: no command runs. Gives what is new.
-    pub(super) fn begin(&mut self) -> Vec<PathBuf> {
+    /// Takes what is there now for the user's: no command runs. Gives what is new. Nothing is in the folders of `stand_ins`.
+    pub(super) fn begin(&mut self, stand_ins: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let now = SystemTime::now();
-        self.refresh(&mut Looked::default(), now, &BTreeSet::new());
+        self.refresh(&mut Looked::default(), now, stand_ins);
         if let Some(anew) = &mut self.anew {
             anew.since = now;
         }
@@ -424,7 +424,7 @@ mod tests {
         let rule = Hidden::new(|path| path.extension().is_some_and(|end| end == "key"));
         let mut nested = nested(root).with_denied(Some(rule), BTreeSet::new());
         nested.folders_max = 50;
-        assert!(nested.begin().is_empty());
+        assert!(nested.begin(&BTreeSet::new()).is_empty());
         for number in 0..100 {
             fs::create_dir_all(root.join(format!("many/{number}"))).unwrap();
         }
@@ -440,13 +440,13 @@ mod tests {
         assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         nested.checked(&work, Some(Stamps::of(&work)));
         // The next command.
-        assert!(nested.begin().is_empty());
+        assert!(nested.begin(&BTreeSet::new()).is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
         assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/7/deep")]);
         // It may be the user who makes so many, and then a command.
         let mut nested = self::nested(root);
         nested.folders_max = 50;
-        assert!(nested.begin().is_empty());
+        assert!(nested.begin(&BTreeSet::new()).is_empty());
         fs::create_dir_all(root.join("many/8/deep/.git")).unwrap();
         assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/8/deep")]);
     }
@@ -472,12 +472,12 @@ mod tests {
         assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         // What is not as it should be is not the user's for that.
         nested.checked(&work, None);
-        nested.begin();
+        nested.begin(&BTreeSet::new());
         assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
         nested.checked(&work, Some(Stamps::of(&work)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
-        nested.begin();
+        nested.begin(&BTreeSet::new());
         assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
         fs::remove_dir_all(root.join("a")).unwrap();
         assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
