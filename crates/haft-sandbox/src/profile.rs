@@ -405,11 +405,11 @@ impl Profile {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
-        let (mut stood_for, mut stood) = (Vec::new(), false);
+        let (mut stood_for, mut last) = (Vec::new(), false);
         if writable || by_name {
-            (stood_for, stood) = self.guard.hold(&mut places, request)?;
+            (stood_for, last) = self.guard.hold(&mut places, request)?;
         }
-        if stood && !by_name && request.access.read.is_empty() && request.access.write.is_empty() {
+        if last && !by_name && request.access.read.is_empty() && request.access.write.is_empty() {
             for name in stood_for.drain(..) {
                 places.protect(&name);
             }

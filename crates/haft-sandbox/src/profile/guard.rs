@@ -399,7 +399,7 @@ impl Guard {
     }
 
     /// Holds every name that a child could change. Gives those for which an empty folder stands, which are still to be
-    /// protected; whether they stood already, so that a sandbox may have been prepared with them.
+    /// protected; whether they are the same for the next child, so that a sandbox can be prepared with them.
     pub(super) fn hold(
         &self,
         places: &mut Places,
@@ -469,7 +469,7 @@ impl Guard {
                 Err(_) => {}
             }
         }
-        let stood = stood_for.iter().all(|name| self.placeholders.made(name));
+        let last = stood_for.iter().all(|name| self.placeholders.lasts(name));
         self.stand_in(request, &mut stood_for)?;
         for config in &configs {
             places.pin_above(config);
@@ -503,7 +503,7 @@ impl Guard {
         }
         self.keep_names()?;
         self.watch.refresh(&self.watched(), &self.placeholders.all());
-        Ok((stood_for, stood))
+        Ok((stood_for, last))
     }
 
     /// Puts empty folders where nothing is, until the child has ended. Leaves of the names those that can be protected.

@@ -248,6 +248,13 @@ impl Placeholders {
         self.all.state().made.contains(path)
     }
 
+    /// Whether what stands at a path is to be the same folder for the next request as it is for this one, as far as anybody
+    /// can tell: it stands already, or waits on the shelf, or nothing ever stood there.
+    pub(super) fn lasts(&self, path: &Path) -> bool {
+        let state = self.all.state();
+        state.made.contains(path) || state.shelf.has(path) || !state.ever.contains(path)
+    }
+
     /// What this session has made that stands.
     pub(super) fn all(&self) -> BTreeSet<PathBuf> {
         self.all.state().made.clone()

@@ -39,6 +39,11 @@ impl Shelf {
         Shelf { folder, waiting: BTreeMap::new(), put: 0 }
     }
 
+    /// Whether a folder waits for this name.
+    pub(super) fn has(&self, name: &Path) -> bool {
+        self.waiting.contains_key(name)
+    }
+
     /// Puts an empty folder where nothing is, and says which.
     ///
     /// # Errors
