@@ -56,6 +56,10 @@ impl<P: Processes> Processes for Children<P> {
         self.processes.confines()
     }
 
+    fn tidy(&self) {
+        self.processes.tidy();
+    }
+
     fn run<'a>(&'a self, mut request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         if let Some(change) = self.changed(&request) {
             let message = format!(

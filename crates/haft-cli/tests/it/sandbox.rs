@@ -125,6 +125,42 @@ fn names(room: &Room) -> Vec<String> {
 }
 
 /// What a session that was killed left behind doesn't keep the next one from working.
+/// Folders that keep commands from making a name stand for a moment after one has ended; tools don't find them.
+#[test]
+fn tools_see_nothing_of_what_holds_names() {
+    let room = Room::new();
+    let call = |name: &str, input: serde_json::Value| json!({"tool_calls": [{"name": name, "input": input}]});
+    let turns = [
+        call("Bash", json!({"command": "touch made; ls -A"})),
+        call("LS", json!({"path": "."})),
+        call("Bash", json!({"command": "touch more"})),
+        call("Write", json!({"file_path": ".envrc", "content": "export A=1\n"})),
+        call("Bash", json!({"command": "echo x > .envrc"})),
+        json!({"text": "Done."}),
+    ];
+    room.write("script.json", &json!({"turns": turns}).to_string());
+    let args = [
+        "run",
+        "--script",
+        "../script.json",
+        "--permission-mode",
+        "bypassPermissions",
+        "--allow",
+        "Edit(.envrc)",
+    ];
+    let mut haft = room.haft([&args[..], &["--output", "json", "go"]].concat());
+    haft.env("PATH", std::env::var_os("PATH").unwrap());
+    let ran = room.run(haft, "");
+    let found: serde_json::Value =
+        serde_json::from_str(&ran.stdout.replace(":T", ":0")).unwrap_or_else(|_| panic!("{ran:?}"));
+    let of = |at: usize| found["calls"][at].to_string();
+    assert!(of(0).contains(".envrc") && of(0).contains(".idea"), "a command sees them: {}", of(0));
+    assert!(of(1).contains("made") && !of(1).contains(".idea") && !of(1).contains(".envrc"), "{}", of(1));
+    assert!(of(4).contains("Read-only file system"), "{}", of(4));
+    assert_eq!(fs::read_to_string(room.path("work/.envrc")).unwrap(), "export A=1\n");
+    assert!(!names(&room).iter().any(|name| name == ".idea"), "{:?}", names(&room));
+}
+
 #[test]
 fn an_empty_folder_in_place_of_the_servers_is_no_file() {
     let room = Room::new();

@@ -79,6 +79,7 @@ async fn empty_folders_of_the_user_with_protected_names_stay() {
     session.good("echo > q").await;
     session.bad("echo > .idea/x").await;
     session.good("[ -d .vscode ]").await;
+    session.sandbox.tidy();
     assert!(!user.at("work/.vscode").exists(), "one of the session's, and no command runs");
     drop(session);
     assert!(user.at("work/.claude").is_dir() && user.at("work/.idea").is_dir());

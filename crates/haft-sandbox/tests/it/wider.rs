@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use haft::files::{Access, Hidden, Root};
-use haft::ports::{Exit, Refusal};
+use haft::ports::{Exit, Processes as _, Refusal};
 
 use crate::profile::{User, git};
 
@@ -40,6 +40,7 @@ async fn names_are_protected_where_settings_let_commands_write() {
     ] {
         session.bad(script).await;
     }
+    session.sandbox.tidy();
     for name in [".envrc", ".vscode", ".mcp.json"] {
         assert!(!user.at("out").join(name).exists(), "{name} is left");
     }
@@ -163,6 +164,7 @@ async fn a_name_in_a_folder_that_is_not_there_is_put_aside() {
     // From then on it is held.
     session.bad("echo x > d/later").await;
     session.good("echo x > d/more").await;
+    session.sandbox.tidy();
     assert!(!user.at("work/d/later").exists());
 }
 
