@@ -135,19 +135,11 @@ fn tools_see_nothing_of_what_holds_names() {
         call("LS", json!({"path": "."})),
         call("Bash", json!({"command": "touch more"})),
         call("Write", json!({"file_path": ".envrc", "content": "export A=1\n"})),
-        call("Bash", json!({"command": "echo x > .envrc"})),
+        call("Bash", json!({"command": "eval \"$(echo ZWNobyB4ID4gLmVudnJj | base64 -d)\""})),
         json!({"text": "Done."}),
     ];
     room.write("script.json", &json!({"turns": turns}).to_string());
-    let args = [
-        "run",
-        "--script",
-        "../script.json",
-        "--permission-mode",
-        "bypassPermissions",
-        "--allow",
-        "Edit(.envrc)",
-    ];
+    let args = ["run", "--script", "../script.json", "--permission-mode", "bypassPermissions"];
     let mut haft = room.haft([&args[..], &["--output", "json", "go"]].concat());
     haft.env("PATH", std::env::var_os("PATH").unwrap());
     let ran = room.run(haft, "");
