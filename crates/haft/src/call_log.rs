@@ -78,7 +78,7 @@ impl CallLog {
     ) {
         lock(&self.0).earlier = Some(Box::new(move || {
             let (count, calls) = earlier();
-            let mut kept = Kept { count: count - (calls.len() as u64).min(count), ..Kept::default() };
+            let mut kept = Kept { count: count.saturating_sub(calls.len() as u64), ..Kept::default() };
             calls.into_iter().for_each(|call| kept.add(call.past(&registry)));
             kept
         }));

@@ -165,7 +165,6 @@ fn the_address_that_the_browser_is_greeted_with_is_never_seen() {
         has(&said[at], &["*1 http://localhost:5173/"]);
         assert_eq!(said[at].lines().count(), 1, "{}", said[at]);
     }
-    has(&said[2], &["the console is empty"]);
 }
 
 /// Rules for hosts are rules for the browser: they let it act unasked, and open its hosts to pages.
