@@ -121,6 +121,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
     }
     if let Some(resumed) = &resumed {
+        resumed.recalls(state, &session.calls, &session.engine);
         if keeping.is_not() {
             output::warning("what follows is not kept: `journal.enabled` is false in your settings");
         }

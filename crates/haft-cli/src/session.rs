@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Asker;
-use haft::{Engine, Gates, Registry, TaskTable, Workspace};
+use haft::{CallLog, Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::Seen;
@@ -64,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
     pub(crate) tasks: Arc<TaskTable>,
+    /// The calls that ran.
+    pub(crate) calls: CallLog,
     /// Prompts that are planned for later.
     pub(crate) crons: Arc<CronTable>,
     /// What was read of files.
@@ -181,7 +183,7 @@ fn assemble(
         gates,
         results: base.ground.results().zip(base.ground.results()),
     };
-    let Member { engine, bare, hooks, tasks, servers } = base.join(joining)?;
+    let Member { engine, bare, hooks, tasks, calls, servers } = base.join(joining)?;
     let crons = kit::crons(base.ground.state.as_deref(), base.ground.workspace.cwd());
     let engine = engine.ports(|ports| {
         ports.crons = Some(crons.clone());
@@ -193,7 +195,21 @@ fn assemble(
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;
     let seen = Seen::default();
-    Ok(Session { id, workspace, engine, policy, given, hooks, tasks, crons, seen, confined, warnings, links })
+    Ok(Session {
+        id,
+        workspace,
+        engine,
+        policy,
+        given,
+        hooks,
+        tasks,
+        calls,
+        crons,
+        seen,
+        confined,
+        warnings,
+        links,
+    })
 }
 
 /// What is doubtful about settings, rules, trust and hooks, in words.

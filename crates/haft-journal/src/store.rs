@@ -13,6 +13,7 @@ use crate::disk::{Disk as _, Patience, RealDisk};
 use crate::head::Head;
 use crate::journal::{Journal, Options};
 use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
+use crate::past::{self, Ran};
 use crate::read::{self, Kept, read};
 use crate::record::{Began, Record};
 use crate::recover::Recovered;
@@ -136,6 +137,15 @@ impl Store {
         let bytes = self.bytes(id)?;
         let (recovered, whole, next) = Recovered::read(&bytes);
         Ok((recovered, Mark { whole, next, length: bytes.len() as u64 }))
+    }
+
+    /// How many calls of a session ran up to a mark, and the newest `most` of them, oldest first.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn calls(&self, id: &str, until: Mark, most: usize) -> Result<(u64, Vec<Ran>), StoreError> {
+        let bytes = self.bytes(id)?;
+        Ok(past::calls(&bytes[..bytes.len().min(until.whole as usize)], most))
     }
 
     /// Goes on with a session from this mark. What a crash left half written is cut off.

@@ -38,12 +38,12 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let tree = tempfile::tempdir().unwrap();
-    let root = tree.path().canonicalize().unwrap();
-    plant(&root);
     println!("| what | yardstick | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
     tools(&runtime);
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path().canonicalize().unwrap();
+    plant(&root);
     searches(&runtime, &root);
     descriptors(&runtime, &root);
 }
@@ -58,7 +58,7 @@ fn tools(runtime: &Runtime) {
         .permissions(permissions);
     let call = |tool: &str, input: Value| {
         let results = runtime.block_on(engine.turn().run([ToolCall::new("1", tool, input)]));
-        results[0].outcome().unwrap().to_text().len()
+        results[0].outcome().unwrap().blocks().iter().map(|block| block.to_text().len()).sum::<usize>()
     };
 
     let page: String = (0..2_000).map(|line| format!("    let value_{line} = compute({line});\n")).collect();
@@ -71,8 +71,11 @@ fn tools(runtime: &Runtime) {
         }
         numbered.len()
     };
-    let (floor, measured) = rounds(by_hand, || call("Read", json!({"file_path": "page.rs"})));
-    row("`Read` of 2,000 lines, against reading and numbering by hand", &floor, &measured, "≤ 1.3");
+    // A single one takes less than the machine's own unrest.
+    let often = |work: &dyn Fn() -> usize| (0..READS_PER_ROUND).map(|_| work()).sum();
+    let (floor, measured) =
+        rounds(|| often(&by_hand), || often(&|| call("Read", json!({"file_path": "page.rs"}))));
+    row("50 × `Read` of 2,000 lines, against reading and numbering by hand", &floor, &measured, "≤ 1.3");
 
     let bytes = document(100);
     fs::write(root.join("doc.pdf"), &bytes).unwrap();
@@ -117,6 +120,8 @@ fn tools(runtime: &Runtime) {
     row("1,000 `Edit`s of a file of 1 MB, against writing it as often", &floor, &measured, "≤ 2");
 }
 
+/// Reads of one round.
+const READS_PER_ROUND: usize = 50;
 /// Edits of one round; 1,000 in all.
 const EDITS_PER_ROUND: usize = 1_000 / ROUNDS + 1;
 

@@ -187,11 +187,7 @@ impl Tool for Skill {
             Some(arguments) if !arguments.is_empty() => format!("{name} {arguments}"),
             _ => name.to_owned(),
         });
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

@@ -49,11 +49,7 @@ fn spec(name: &'static str) -> ToolSpec {
 /// What a person sees of a call.
 fn shown(stage: &Stage<'_>, title: &str) -> View {
     let view = View::titled(title);
-    match stage {
-        Stage::Error { error, .. } => view.summary(error.message()),
-        Stage::Rejected { reason, .. } => view.summary(*reason),
-        _ => view,
-    }
+    view.why(stage)
 }
 
 /// A worktree of ours.

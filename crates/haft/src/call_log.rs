@@ -2,10 +2,11 @@
 //!
 //! It is a hook after calls and the port that tools read, one value for both. In memory and bounded: the newest calls are
 //! kept, with inputs cut to what is needed to tell one call from another. A journal on disk is something else, and refuses
-//! calls that it can't write down; this one never stands in anybody's way.
+//! calls that it can't write down; this one never stands in anybody's way. Where a session goes on in another process, the
+//! journal is where the calls of the one before come from.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
@@ -15,8 +16,11 @@ use crate::future::{BoxFuture, guarded};
 use crate::hooks::{After, HookCall, HookError, PostHook};
 use crate::limits;
 use crate::ports::{History, PastCall};
+use crate::registry::{Entry, Registry};
 use crate::result::ToolResult;
 use crate::sync::lock;
+use crate::tool::erased::AnyTool;
+use crate::view::Stage;
 
 /// The calls of a session, the newest of them. Clones share it.
 ///
@@ -40,6 +44,21 @@ struct Kept {
     calls: VecDeque<PastCall>,
     /// How many there were.
     count: u64,
+    /// Those of an earlier process, until somebody wants to know.
+    earlier: Option<Box<dyn FnOnce() -> Kept + Send>>,
+}
+
+/// A call that an earlier process of the session ran, as a journal has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EarlierCall {
+    /// The agent that made it.
+    pub agent: String,
+    /// The tool.
+    pub tool: String,
+    /// The input, all of it.
+    pub input: Value,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
 }
 
 impl CallLog {
@@ -48,24 +67,78 @@ impl CallLog {
         CallLog::default()
     }
 
-    fn add(&self, mut call: PastCall) {
-        let mut kept = lock(&self.0);
-        kept.count += 1;
-        call.number = kept.count;
-        if kept.calls.len() == limits::PAST_CALLS_MAX {
-            kept.calls.pop_front();
-        }
-        kept.calls.push_back(call);
+    /// The session goes on in this process: `earlier` says how many calls ran before, and the newest of them, oldest first.
+    ///
+    /// It is asked once, and only when somebody wants to know: to read them may take a while. What they touched is what the
+    /// tools of the registry say of these inputs now.
+    pub fn goes_on(
+        &self,
+        registry: Registry,
+        earlier: impl FnOnce() -> (u64, Vec<EarlierCall>) + Send + 'static,
+    ) {
+        lock(&self.0).earlier = Some(Box::new(move || {
+            let (count, calls) = earlier();
+            let mut kept = Kept { count: count.saturating_sub(calls.len() as u64), ..Kept::default() };
+            calls.into_iter().for_each(|call| kept.add(call.past(&registry)));
+            kept
+        }));
     }
+
+    /// What is known, that of earlier processes included.
+    fn known(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = lock(&self.0);
+        if let Some(earlier) = kept.earlier.take() {
+            let later = std::mem::replace(&mut *kept, earlier());
+            later.calls.into_iter().for_each(|call| kept.add(call));
+        }
+        kept
+    }
+}
+
+impl Kept {
+    fn add(&mut self, mut call: PastCall) {
+        self.count += 1;
+        call.number = self.count;
+        if self.calls.len() == limits::PAST_CALLS_MAX {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(call);
+    }
+}
+
+impl EarlierCall {
+    fn past(self, registry: &Registry) -> PastCall {
+        let EarlierCall { agent, tool, input, error } = self;
+        let known = registry.entries().map(Entry::tool).find(|known| known.name() == tool);
+        let stage = Stage::Use { input: &input, complete: true };
+        let about = known.and_then(|known| guarded(|| known.view(&stage).title).ok());
+        past(known, (agent, tool), &input, about.unwrap_or_default(), error)
+    }
+}
+
+/// A call with everything within its bounds.
+fn past(
+    tool: Option<&AnyTool>,
+    (agent, name): (String, String),
+    input: &Value,
+    mut about: String,
+    mut error: Option<String>,
+) -> PastCall {
+    let declared = || Some(tool?.invoke(input).ok()?.effects());
+    let effects = guarded(declared).ok().flatten().unwrap_or_else(Effects::unknown);
+    bound(&mut about, limits::PAST_CALL_TEXT_CHARS_MAX);
+    error.iter_mut().for_each(|words| bound(words, limits::PAST_CALL_TEXT_CHARS_MAX));
+    let mut left = limits::PAST_CALL_CHARS_MAX;
+    PastCall { number: 0, agent, tool: name, input: cut(input, &mut left), effects, about, error }
 }
 
 impl History for CallLog {
     fn calls(&self) -> Vec<PastCall> {
-        lock(&self.0).calls.iter().cloned().collect()
+        self.known().calls.iter().cloned().collect()
     }
 
     fn forgotten(&self) -> u64 {
-        let kept = lock(&self.0);
+        let kept = self.known();
         kept.count - kept.calls.len() as u64
     }
 }
@@ -81,25 +154,11 @@ impl PostHook for CallLog {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<After, HookError>> {
         let cx = call.context;
-        let declared = || Some(cx.entry()?.tool().invoke(call.input).ok()?.effects());
-        let effects = guarded(declared).ok().flatten().unwrap_or_else(Effects::unknown);
-        let mut about = guarded(|| result.view().title).unwrap_or_default();
-        bound(&mut about, limits::PAST_CALL_TEXT_CHARS_MAX);
-        let error = result.error().map(|error| {
-            let mut words = error.message().to_owned();
-            bound(&mut words, limits::PAST_CALL_TEXT_CHARS_MAX);
-            words
-        });
-        let mut left = limits::PAST_CALL_CHARS_MAX;
-        self.add(PastCall {
-            number: 0,
-            agent: cx.agent_id().to_owned(),
-            tool: call.tool.to_owned(),
-            input: cut(call.input, &mut left),
-            effects,
-            about,
-            error,
-        });
+        let about = guarded(|| result.view().title).unwrap_or_default();
+        let error = result.error().map(|error| error.message().to_owned());
+        let made = (cx.agent_id().to_owned(), call.tool.to_owned());
+        let call = past(cx.entry().map(|entry| entry.tool()), made, call.input, about, error);
+        lock(&self.0).add(call);
         Box::pin(std::future::ready(Ok(After::default())))
     }
 }
@@ -186,9 +245,39 @@ mod tests {
             about: String::new(),
             error: None,
         };
-        (0..limits::PAST_CALLS_MAX + 3).for_each(|_| log.add(call.clone()));
+        (0..limits::PAST_CALLS_MAX + 3).for_each(|_| lock(&log.0).add(call.clone()));
         assert_eq!((log.calls().len(), log.forgotten()), (limits::PAST_CALLS_MAX, 3));
         assert_eq!(log.calls()[0].number, 4);
+    }
+
+    #[tokio::test]
+    async fn calls_of_an_earlier_process_come_first() {
+        let log = CallLog::new();
+        let (write, handle) = scripted("write").effects(|_| Effects::writes("a.txt")).build();
+        let registry = Registry::new().with(write.clone()).unwrap();
+        let caller = Caller::new().tool(write).engine(|engine| {
+            let allowed = crate::Permissions::new().allow("write").unwrap();
+            engine.permissions(allowed).hooks(Hooks::new().after(log.clone()))
+        });
+        let call = |tool: &str, error: Option<&str>| EarlierCall {
+            agent: "main".into(),
+            tool: tool.into(),
+            input: json!({"text": "x".repeat(5_000)}),
+            error: error.map(str::to_owned),
+        };
+        let earlier = vec![call("write", None), call("gone", Some("no"))];
+        log.goes_on(registry, move || (7, earlier));
+        let turn = caller.start([("1", "write", json!({"text": "now"}))]);
+        handle.started().await.succeed("written");
+        turn.results().await;
+        let calls = log.calls();
+        assert_eq!(calls.iter().map(|call| call.number).collect::<Vec<_>>(), [6, 7, 8]);
+        assert_eq!(log.forgotten(), 5);
+        let of = |at: usize| (calls[at].tool.as_str(), calls[at].effects.clone(), calls[at].error.as_deref());
+        assert_eq!(of(0), ("write", Effects::writes("a.txt"), None));
+        assert_eq!(of(1), ("gone", Effects::unknown(), Some("no")));
+        assert_eq!(calls[0].input["text"].as_str().unwrap().len(), limits::PAST_CALL_TEXT_CHARS_MAX);
+        assert_eq!(calls[2].input["text"], "now");
     }
 
     #[test]

@@ -79,7 +79,7 @@ mod sync;
 mod tool;
 
 pub use call::{CallInput, ToolCall};
-pub use call_log::CallLog;
+pub use call_log::{CallLog, EarlierCall};
 pub use cancel::{Cancel, Cancelled, Cause};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
 pub use context::{Context, Moved};

@@ -160,6 +160,24 @@ impl View {
         self
     }
 
+    /// Says why, if the call failed or was refused. Otherwise the view stays as it is.
+    ///
+    /// ```
+    /// # use haft::{Stage, ToolError, View};
+    /// let (input, error) = (serde_json::json!({}), ToolError::new("no such page"));
+    /// let view = View::titled("a page");
+    /// assert_eq!(view.clone().why(&Stage::Use { input: &input, complete: true }), view);
+    /// assert_eq!(view.why(&Stage::Error { input: &input, error: &error }).summary.as_deref(), Some("no such page"));
+    /// ```
+    #[must_use]
+    pub fn why(self, stage: &Stage<'_>) -> View {
+        match stage {
+            Stage::Error { error, .. } => self.summary(error.message()),
+            Stage::Rejected { reason, .. } => self.summary(*reason),
+            _ => self,
+        }
+    }
+
     /// Adds a part.
     #[must_use]
     pub fn with(mut self, part: Part) -> View {
@@ -182,8 +200,7 @@ impl View {
                 let text_part = (lines > 1).then_some(Part::Text { text });
                 View { summary: Some(summary), body: text_part.into_iter().collect(), ..view }
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
+            Stage::Error { .. } | Stage::Rejected { .. } => view.why(stage),
         }
     }
 

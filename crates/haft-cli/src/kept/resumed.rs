@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use haft::{Output, ToolError, ToolResult};
-use haft_journal::{CallState, Mark, Recovered, Store};
+use haft::{CallLog, EarlierCall, Engine, Output, ToolError, ToolResult};
+use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::run::CutOff;
 use haft_provider::{Conversation, Wire};
 use serde_json::Value;
@@ -67,6 +67,22 @@ impl Resumed {
             return Ok(self);
         }
         Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
+    }
+
+    /// What earlier processes did, for tools that ask what was done.
+    pub(crate) fn recalls(&self, state: Option<&Path>, calls: &CallLog, engine: &Engine) {
+        let Some(store) = state.map(Store::at) else { return };
+        let (id, mark) = (self.id.clone(), self.mark);
+        calls.goes_on(engine.registry(), move || {
+            let (count, ran) = store.calls(&id, mark, haft::limits::PAST_CALLS_MAX).unwrap_or_default();
+            let earlier = |ran: Ran| EarlierCall {
+                agent: ran.agent,
+                tool: ran.tool,
+                input: ran.input,
+                error: ran.error,
+            };
+            (count, ran.into_iter().map(earlier).collect())
+        });
     }
 
     /// That the conversation can go on in this wire.
@@ -182,7 +198,7 @@ impl Resumed {
     }
 
     /// Brings the agent to where it was; what can't be is said, and told to the model.
-    pub(crate) fn place(&self, engine: &haft::Engine) -> Option<String> {
+    pub(crate) fn place(&self, engine: &Engine) -> Option<String> {
         let moved = &self.recovered.moved;
         let why = engine.move_to(moved).err()?;
         let from = moved.scope.as_ref().or(moved.cwd.as_ref()).map(|path| path.display().to_string());

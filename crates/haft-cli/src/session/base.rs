@@ -148,6 +148,8 @@ pub(crate) struct Member {
     pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
     pub(crate) tasks: Arc<TaskTable>,
+    /// The calls that ran.
+    pub(crate) calls: CallLog,
     /// The servers, once they are started: for hooks that are tools of one.
     pub(crate) servers: ServerSlot,
 }
@@ -239,8 +241,8 @@ impl Base {
         let bare = engine.clone();
         let servers = ServerSlot::default();
         let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
-        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls));
-        Ok(Member { engine, bare, hooks, tasks, servers })
+        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls.clone()));
+        Ok(Member { engine, bare, hooks, tasks, calls, servers })
     }
 
     /// What servers are started with.

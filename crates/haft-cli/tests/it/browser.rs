@@ -133,6 +133,40 @@ fn a_dev_server_of_the_session_is_reached_and_nothing_else() {
     );
 }
 
+/// The browser is made known to the sandbox's network by an address that leads nowhere. Nobody sees it: no tab, no message of a
+/// console, no word of a refusal, whenever that is told.
+#[test]
+fn the_address_that_the_browser_is_greeted_with_is_never_seen() {
+    if !is_there() {
+        return;
+    }
+    let room = with_script("{}");
+    room.write("work/index.html", "<title>App</title><h1>Hello</h1>");
+    let page = json!({"url": "http://localhost:5173/"});
+    let tabs = || ("BrowserTabs", json!({}));
+    let said = session(
+        &room,
+        &[
+            ("BrowserNavigate", page.clone()),
+            tabs(),
+            ("BrowserConsole", json!({"level": "debug"})),
+            ("BrowserWait", json!({"timeout_ms": 500})),
+            ("BrowserClose", json!({})),
+            tabs(),
+            ("BrowserNavigate", page),
+            tabs(),
+        ],
+        &["--allow", "BrowserNavigate", "--allow", "BrowserClose"],
+    );
+    for text in &said {
+        assert!(!text.contains("192.0.2") && !text.contains("refused"), "{text}");
+    }
+    for at in [1, 7] {
+        has(&said[at], &["*1 http://localhost:5173/"]);
+        assert_eq!(said[at].lines().count(), 1, "{}", said[at]);
+    }
+}
+
 /// Rules for hosts are rules for the browser: they let it act unasked, and open its hosts to pages.
 #[test]
 fn rules_for_hosts_hold_for_the_browser() {

@@ -346,3 +346,32 @@ fn a_session_that_is_continued_has_its_tasks_and_checkpoints() {
     let ran = play(&room, &[&["go"][..], &allowed].concat());
     assert!(results(&ran)[0].contains("no tasks"), "{ran:?}");
 }
+
+/// What was done before a session was continued counts as done, and what failed as failed.
+#[test]
+fn a_plan_is_held_against_what_was_done_before_the_session_was_continued() {
+    let call = |name: &str, input: Value| json!({"name": name, "input": input});
+    let plan =
+        "1. Write `src/a.rs`\n2. Edit `notes.txt`\n3. Run `grep -c fn src/a.rs`\n4. Update `README.md`\n";
+    let first = vec![
+        json!({"tool_calls": [call("Write", json!({"file_path": "src/a.rs", "content": "fn a() {}\n"})),
+            call("Edit", json!({"file_path": "notes.txt", "old_string": "nowhere", "new_string": "x"}))]}),
+        json!({"text": "Half of it."}),
+    ];
+    let more = vec![
+        json!({"tool_calls": [call("Bash", json!({"command": "grep -c fn src/a.rs"}))]}),
+        json!({"tool_calls": [call("VerifyPlan", json!({"plan": plan}))]}),
+        json!({"text": "Done."}),
+    ];
+    let script = |turns: &[&[Value]]| json!({"turns": turns.concat()}).to_string();
+    let room = with_script(&script(&[&first]));
+    let allowed = ["--output", "json", "--allow", "Write", "--allow", "Edit", "--allow", "Bash(grep *)"];
+    play(&room, &[&["go"][..], &allowed].concat());
+    room.write("script.json", &script(&[&first, &more]));
+    let said = results(&play(&room, &[&["--continue", "go on"][..], &allowed].concat()));
+    let verified = &said[1];
+    assert!(verified.contains("4 steps: 2 done, 1 different, 1 missing"), "{verified}");
+    assert!(verified.contains("`src/a.rs` was changed (call 1, Write)"), "{verified}");
+    assert!(verified.contains("`notes.txt` was not changed: call 2, Edit failed"), "{verified}");
+    assert!(verified.contains("(call 3, Bash)"), "{verified}");
+}

@@ -3,7 +3,8 @@
 //! The session is played twice under `strace`, with the call and without it; what only the first run opened, made,
 //! changed or connected to has to be declared. What the program keeps for itself (its state folder, temporary files) is
 //! not the tool's. Commands that a tool runs are held by the sandbox, which has tests of its own, so tools that declare
-//! that they run something are judged by what the program itself touched.
+//! that they run something are judged by what the program itself touched. Before a command and after it the sandbox looks
+//! for repositories where it runs; that is excused where the call started a process, as the trace says, and nowhere else.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -21,9 +22,8 @@ fn every_tool_touches_only_what_it_declares() {
         return;
     }
     let found = tool_example::each(|tool, example| {
-        let (touched, effects) = traced(tool, example, true);
-        let (alone, _) = traced(tool, example, false);
-        undeclared_of(&touched, &alone, &effects)
+        let with = traced(tool, example, true);
+        undeclared_of(&with, &traced(tool, example, false), &with.effects)
     });
     let undeclared: Vec<String> = found
         .into_iter()
@@ -40,12 +40,40 @@ fn what_is_not_declared_is_found() {
     }
     let examples = tool_example::all();
     for (tool, expected) in [("Read", "Reads"), ("Write", "Changes")] {
-        let (touched, _) = traced(tool, &examples[tool], true);
-        let (alone, _) = traced(tool, &examples[tool], false);
-        let nothing = json!({"reads": [], "writes": [], "deletes": [], "reaches": [], "runs": []});
-        let found = undeclared_of(&touched, &alone, &nothing);
+        let (with, without) = (traced(tool, &examples[tool], true), traced(tool, &examples[tool], false));
+        assert_eq!(with.starts, without.starts, "{tool} starts nothing");
+        let found = undeclared_of(&with, &without, &nothing());
         assert!(found.iter().any(|touch| format!("{touch:?}").starts_with(expected)), "{tool}: {found:?}");
     }
+    let (with, without) = (traced("Bash", &examples["Bash"], true), traced("Bash", &examples["Bash"], false));
+    assert!(with.starts > without.starts, "{} {}", with.starts, without.starts);
+}
+
+/// What the sandbox looks at for a command is nothing that any other tool may look at.
+#[test]
+fn a_repository_is_looked_at_only_for_commands() {
+    let trace = "7 openat(AT_FDCWD<ROOM/work>, \".git/HEAD\", O_RDONLY) = 3<ROOM/work/.git/HEAD>\n";
+    let child = "7 clone(child_stack=0x7, flags=CLONE_VM|CLONE_VFORK|SIGCHLD <unfinished ...>\n";
+    let thread = "7 clone3({flags=CLONE_VM|CLONE_THREAD}, 88) = 8\n";
+    let others =
+        "8 clone(child_stack=NULL, flags=SIGCHLD) = 9\n9 clone(child_stack=NULL, flags=SIGCHLD) = 10\n";
+    let quiet = Traced::of("7 execve(\"haft\") = 0\n", nothing());
+    let looks = |trace: &str| undeclared_of(&Traced::of(trace, nothing()), &quiet, &nothing());
+    assert_eq!(looks(&format!("{trace}{thread}")), [Touch::Reads("ROOM/work/.git/HEAD".into())]);
+    assert_eq!(looks(&format!("{trace}{child}")), []);
+    let changes = format!("{child}7 unlink(\"ROOM/work/.git/HEAD\") = 0\n");
+    assert_eq!(looks(&changes), [Touch::Changes("ROOM/work/.git/HEAD".into())]);
+    let more = format!("{child}7 open(\"ROOM/work/.git/index\", O_RDONLY) = 3\n");
+    assert_eq!(looks(&more), [Touch::Reads("ROOM/work/.git/index".into())]);
+    assert_eq!(
+        Traced::of(&format!("{thread}{others}"), nothing()).starts,
+        1,
+        "a child's children are its own"
+    );
+}
+
+fn nothing() -> Value {
+    json!({"reads": [], "writes": [], "deletes": [], "reaches": [], "runs": []})
 }
 
 /// Something that a process did to the world.
@@ -56,22 +84,48 @@ enum Touch {
     Connects(String),
 }
 
-/// What was touched in the room and outside of it, with the room's own path as `ROOM`, and what was declared.
-fn traced(tool: &str, example: &tool_example::Example, with_call: bool) -> (BTreeSet<Touch>, Value) {
+/// What a session did.
+struct Traced {
+    /// What was touched in the room and outside of it, with the room's own path as `ROOM`.
+    touched: BTreeSet<Touch>,
+    /// How many processes the program started.
+    starts: usize,
+    /// What was declared.
+    effects: Value,
+}
+
+fn traced(tool: &str, example: &tool_example::Example, with_call: bool) -> Traced {
     let example = if with_call { example.clone() } else { example.without_the_call() };
     let played = example.play(tool, |command, room: &Room| {
         let mut strace = Command::new("strace");
         strace.args(["-f", "--seccomp-bpf", "-y", "-qq", "-s", "4096", "-e", "signal=none"]);
-        strace.args(["-e", "trace=%file,connect,clone,clone3", "-o"]).arg(room.path("trace.txt")).arg("--");
+        strace
+            .args(["-e", "trace=%file,connect,clone,clone3,fork,vfork", "-o"])
+            .arg(room.path("trace.txt"))
+            .arg("--");
         strace.arg(command.get_program()).args(command.get_args());
         strace.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         strace.current_dir(command.get_current_dir().unwrap());
         strace.stdout(Stdio::piped()).stderr(Stdio::piped());
         strace
     });
-    let own = own_processes(&played.trace);
-    let lines = played.trace.lines().filter(|line| own.contains(pid(line)));
-    (lines.filter_map(touch).filter(|touch| !is_private(touch)).collect(), played.effects)
+    Traced::of(&played.trace, played.effects)
+}
+
+impl Traced {
+    fn of(trace: &str, effects: Value) -> Traced {
+        let own = own_processes(trace);
+        let lines = || trace.lines().filter(|line| own.contains(pid(line)));
+        let touched = lines().filter_map(touch).filter(|touch| !is_private(touch)).collect();
+        Traced { touched, starts: lines().filter(|line| starts_process(line)).count(), effects }
+    }
+}
+
+/// Whether a line is the beginning of another process, and no thread.
+fn starts_process(line: &str) -> bool {
+    let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
+    let starts = ["clone(", "clone3(", "fork(", "vfork("].iter().any(|name| call.starts_with(name));
+    starts && !line.contains("CLONE_THREAD")
 }
 
 /// The program's own process and its threads; commands, and what confines them, are others.
@@ -170,8 +224,8 @@ fn is_ours(name: &std::ffi::OsStr) -> bool {
     name.starts_with(".haft-") && name.ends_with(".tmp")
 }
 
-/// What the sandbox looks at before it lets a command in and afterwards, in a working directory: where links and other
-/// repositories would be, never what is in the files of one.
+/// What the sandbox looks at before it lets a command in and afterwards, in a working directory: where the repository, links
+/// and other repositories would be.
 const LOOKED_AT: [&str; 15] = [
     "",
     ".git",
@@ -198,13 +252,11 @@ fn is_private(touch: &Touch) -> bool {
     let own =
         ["ROOM/home/.local", "ROOM/home/.config/haft", "ROOM/home/.cache", "ROOM/tmp", "ROOM/script.json"];
     of_all.iter().chain(&own).any(|place| path.starts_with(place))
-        || matches!(touch, Touch::Reads(_))
-            && LOOKED_AT.iter().any(|place| *path == Path::new("ROOM/work").join(place))
         || matches!(touch, Touch::Reads(_)) && to_read.iter().any(|place| path.starts_with(place))
 }
 
 /// What was touched only with the call, and isn't in its declaration.
-fn undeclared_of(with: &BTreeSet<Touch>, without: &BTreeSet<Touch>, effects: &Value) -> Vec<Touch> {
+fn undeclared_of(with: &Traced, without: &Traced, effects: &Value) -> Vec<Touch> {
     let list = |name: &str| -> Vec<PathBuf> {
         effects[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from).collect()
     };
@@ -213,12 +265,16 @@ fn undeclared_of(with: &BTreeSet<Touch>, without: &BTreeSet<Touch>, effects: &Va
     // What an open page asks for goes through the session's proxy, whenever it likes.
     let browses = effects["summary"].as_str().is_some_and(|summary| summary.contains("browser"));
     let reaches = browses || !list("reaches").is_empty();
+    let by_sandbox = |path: &Path| {
+        with.starts > without.starts
+            && LOOKED_AT.iter().any(|place| path == Path::new("ROOM/work").join(place))
+    };
     let within = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
     let declared = |touch: &Touch| match touch {
         Touch::Reads(path) => {
             // A folder on the way to what is declared is opened to get there.
             let on_the_way = reads.iter().chain(&changed).any(|place| place.starts_with(path));
-            within(path, &reads) || within(path, &changed) || on_the_way
+            within(path, &reads) || within(path, &changed) || on_the_way || by_sandbox(path)
         }
         Touch::Changes(path) => {
             // What replaces a file is written beside it first, under a name of ours.
@@ -229,5 +285,5 @@ fn undeclared_of(with: &BTreeSet<Touch>, without: &BTreeSet<Touch>, effects: &Va
         }
         Touch::Connects(_) => reaches,
     };
-    with.difference(without).filter(|touch| !declared(touch)).cloned().collect()
+    with.touched.difference(&without.touched).filter(|touch| !declared(touch)).cloned().collect()
 }

@@ -239,8 +239,7 @@ impl Tool for Agent {
         Some(match stage {
             Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
             Stage::Error { error, .. } => view.summary(error.message().lines().next().unwrap_or_default()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -87,9 +87,7 @@ impl Tool for SendMessage {
                 Some(words) => view.summary(words),
                 None => view,
             },
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod pages;
 mod safety;
+mod words;
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};

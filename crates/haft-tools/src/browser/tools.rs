@@ -27,9 +27,8 @@ fn shown(stage: &Stage<'_>, title: impl Into<String>) -> View {
     let view = View::titled(title);
     match stage {
         Stage::Error { error, .. } => view.summary(first_line(error.message())),
-        Stage::Rejected { reason, .. } => view.summary(*reason),
         Stage::Result { output, .. } => view.summary(first_line(&output.to_text())),
-        _ => view,
+        _ => view.why(stage),
     }
 }
 

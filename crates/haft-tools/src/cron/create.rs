@@ -103,10 +103,6 @@ impl Tool for CronCreate {
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let prompt = stage.text("prompt").unwrap_or_default();
         let view = View::titled(format!("{}  {prompt}", stage.text("cron")?));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

@@ -79,10 +79,6 @@ impl Tool for CronDelete {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(stage.text("id")?);
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

@@ -60,10 +60,6 @@ impl Tool for CronList {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled("");
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

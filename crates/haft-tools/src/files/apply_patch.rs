@@ -179,9 +179,7 @@ impl Tool for ApplyPatch {
                 let text = patch.chars().take(haft::limits::VIEW_CHARS_MAX).collect();
                 view.with(Part::Code { language: Some("diff".to_owned()), text })
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -93,11 +93,7 @@ impl Tool for Diff {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(format!("{} and {}", stage.text("a")?, stage.text("b")?));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

@@ -120,9 +120,7 @@ impl Tool for Edit {
                 let diff = Diff::of(text("old_string"), text("new_string"));
                 view.summary(diff.counts()).with(diff.into_part(path))
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }
@@ -350,7 +348,7 @@ fn lines(text: &[u8], at: &[usize]) -> String {
     let (mut line, mut from) = (1, 0);
     let mut more = 0;
     for &at in at {
-        line += text[from..at].iter().filter(|byte| **byte == b'\n').count();
+        line += memchr::memchr_iter(b'\n', &text[from..at]).count();
         from = at;
         let full = numbers.len() == NUMBERS_SHOWN;
         match numbers.last_mut() {

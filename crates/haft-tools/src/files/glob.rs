@@ -120,25 +120,14 @@ impl Tool for Glob {
         }
         lines.extend(paths::unnameable(found.iter().map(|file| file.path.path())));
         lines.extend(problems.words());
-        let view = View::titled(title(&input.pattern, input.path.as_deref().and_then(Path::to_str)));
+        let view = View::titled(paths::sought(&input.pattern, input.path.as_deref()));
         let summary = if total == 0 { "nothing found".to_owned() } else { count(total, "file", "files") };
         Ok(lines.join("\n").into_output()?.with_view(view.summary(summary)))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(title(stage.text("pattern")?, stage.text("path")));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
-    }
-}
-
-fn title(pattern: &str, path: Option<&str>) -> String {
-    match path {
-        Some(path) => format!("{pattern} in {path}"),
-        None => pattern.to_owned(),
+        let view = View::titled(paths::sought(stage.text("pattern")?, stage.text("path").map(Path::new)));
+        Some(view.why(stage))
     }
 }
 
@@ -148,7 +137,7 @@ async fn not_opened(error: FileError, input: &GlobInput, cx: &Context) -> Result
     // A directory that only the pattern names is a pattern that matches nothing.
     let given = input.path.as_deref().unwrap_or(Path::new("."));
     if missing && !Path::new(&input.pattern).is_absolute() && cx.files().list(given).await.is_ok() {
-        let view = View::titled(title(&input.pattern, given.to_str())).summary("nothing found");
+        let view = View::titled(paths::sought(&input.pattern, Some(given))).summary("nothing found");
         return Ok(nothing(input, cx).into_output()?.with_view(view));
     }
     if error.kind() == FileErrorKind::NotADirectory {

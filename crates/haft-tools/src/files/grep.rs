@@ -152,7 +152,7 @@ impl Tool for Grep {
     async fn call(&self, input: GrepInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.path().to_owned();
         let place = paths::tidy(&path, cx);
-        let view = View::titled(title(&input.pattern, input.path.as_deref().and_then(Path::to_str)));
+        let view = title(&input.pattern, input.path.as_deref());
         let cwd = cx.cwd().to_owned();
         // A pattern may take long to compile, and an answer to write: all of it is done on the thread for that.
         let compile = {
@@ -188,20 +188,13 @@ impl Tool for Grep {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(title(stage.text("pattern")?, stage.text("path")));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        let view = title(stage.text("pattern")?, stage.text("path").map(Path::new));
+        Some(view.why(stage))
     }
 }
 
-fn title(pattern: &str, path: Option<&str>) -> String {
-    match path {
-        Some(path) => format!("\"{pattern}\" in {path}"),
-        None => format!("\"{pattern}\""),
-    }
+fn title(pattern: &str, path: Option<&Path>) -> View {
+    View::titled(paths::sought(&format!("\"{pattern}\""), path))
 }
 
 /// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be too.

@@ -115,11 +115,7 @@ impl Tool for Ls {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(stage.text("path").unwrap_or("."));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

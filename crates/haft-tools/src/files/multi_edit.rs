@@ -119,9 +119,7 @@ impl Tool for MultiEdit {
                 let view = view.summary(count(edits.len(), "edit", "edits"));
                 parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, View::with)
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -177,9 +177,7 @@ impl Tool for NotebookEdit {
                 let text = stage.text("new_source").unwrap_or_default().to_owned();
                 view.summary(format!("{mode} cell{cell}")).with(Part::Code { language: None, text })
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -93,6 +93,14 @@ pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
+/// What is looked for and where, as the title of a search: `*.rs in src`.
+pub(crate) fn sought(what: &str, path: Option<&Path>) -> String {
+    match path.and_then(Path::to_str) {
+        Some(path) => format!("{what} in {path}"),
+        None => what.to_owned(),
+    }
+}
+
 /// `1 file`, `3 files`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })

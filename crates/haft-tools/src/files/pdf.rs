@@ -281,6 +281,29 @@ struct Reader<'s> {
     last: Option<Last>,
     /// Where the last run began, to know one that is only drawn again.
     run: Option<Point>,
+    /// Of the last character; the next one nearly always stands the same way.
+    stance: Stance,
+}
+
+/// How characters stand and how large they are, wherever they are.
+#[derive(Clone, Copy)]
+struct Stance {
+    /// What a transformation has of it.
+    of: [f64; 4],
+    /// Along the line, of length 1.
+    right: (f64, f64),
+    /// The length of what was 1 along the line.
+    unit: f64,
+    /// The height of a character.
+    size: f64,
+}
+
+impl Stance {
+    fn of([a, b, c, d]: [f64; 4]) -> Stance {
+        let unit = a.hypot(b);
+        let right = if unit > 0.0 { (a / unit, b / unit) } else { (1.0, 0.0) };
+        Stance { of: [a, b, c, d], right, unit, size: (c.hypot(d) * 1_000.0).max(0.01) }
+    }
 }
 
 /// Where the last character ended.
@@ -293,7 +316,8 @@ struct Last {
 
 impl<'s> Reader<'s> {
     fn new(stop: &'s AtomicBool) -> Reader<'s> {
-        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None }
+        let stance = Stance::of([0.0; 4]);
+        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None, stance }
     }
 
     /// Whatever is drawn: is there still somebody who wants to know?
@@ -310,36 +334,40 @@ impl<'s> Reader<'s> {
     }
 
     fn glyph(&mut self, glyph: &Glyph<'_>, place: Affine) {
-        let begin = place * Point::ZERO;
         let width = match glyph {
             Glyph::Outline(outline) => outline.advance_width(),
             Glyph::Type3(drawn) => drawn.advance_width(),
         };
-        let end = place * Point::new(f64::from(width.unwrap_or(500.0)), 0.0);
-        let up = place * Point::new(0.0, 1_000.0) - begin;
-        let size = up.hypot().max(0.01);
-        let advance = end - begin;
-        let along = match advance.hypot() {
-            len if len > 1e-9 => (advance.x / len, advance.y / len),
+        let width = f64::from(width.unwrap_or(500.0));
+        let [a, b, c, d, e, f] = place.as_coeffs();
+        if self.stance.of != [a, b, c, d] {
+            self.stance = Stance::of([a, b, c, d]);
+        }
+        let Stance { right, unit, size, .. } = self.stance;
+        let (begin, end) = (Point::new(e, f), Point::new(a * width + e, b * width + f));
+        let along = match width * unit {
+            advance if advance > 1e-9 => right,
+            advance if advance < -1e-9 => (-right.0, -right.1),
             _ => (1.0, 0.0),
         };
-        let text = match glyph.as_unicode() {
-            Some(BfString::Char(c)) => c.to_string(),
-            Some(BfString::String(text)) => text,
+        self.break_before(begin, along, size);
+        match glyph.as_unicode() {
+            Some(BfString::Char(c)) => self.letter(c),
+            Some(BfString::String(text)) => text.chars().for_each(|c| self.letter(c)),
             None => {
                 self.page.unreadable += 1;
-                "\u{fffd}".to_owned()
+                self.letter('\u{fffd}');
             }
-        };
-        self.break_before(begin, along, size);
-        for c in text.chars() {
-            self.push(match c {
-                '\u{a0}' => ' ',
-                c if c.is_control() => continue,
-                c => c,
-            });
         }
         self.last = Some(Last { end, along, size });
+    }
+
+    fn letter(&mut self, c: char) {
+        match c {
+            '\u{a0}' => self.push(' '),
+            c if c.is_control() => {}
+            c => self.push(c),
+        }
     }
 
     /// A space or an end of the line, if there is one before this place.

@@ -174,9 +174,7 @@ impl Tool for Read {
         let view = View::titled(path.strip_prefix("./").unwrap_or(path));
         Some(match stage {
             Stage::Result { output, .. } => view.summary(summary(&output.to_text())),
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }
@@ -378,6 +376,9 @@ impl Kind {
         #[cfg(feature = "encodings")]
         if encoding::is_legacy(beginning) {
             return Kind::Encoded;
+        }
+        if text::plain(head).len() == head.len() {
+            return Kind::Text;
         }
         let mut odd = Odd::default();
         odd.read(head);

@@ -169,11 +169,7 @@ impl Tool for Rewind {
             (action, Some(to)) => format!("{action} to before change {to}"),
             (action, None) => action.to_owned(),
         });
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

@@ -79,9 +79,7 @@ impl Tool for Sleep {
         Some(match stage {
             Stage::Result { .. } => view.summary("done"),
             Stage::Progress { progress, .. } => view.summary(progress.message.clone().unwrap_or_default()),
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

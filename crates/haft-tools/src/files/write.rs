@@ -157,9 +157,7 @@ impl Tool for Write {
                 let lines = count(content.lines().count(), "line", "lines");
                 view.summary(lines).with(beginning(content))
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

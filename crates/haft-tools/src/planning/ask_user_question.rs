@@ -157,11 +157,7 @@ impl Tool for AskUserQuestion {
         let questions = stage.input().get("questions")?.as_array()?;
         let first = questions.first()?.get("question")?.as_str()?;
         let view = View::titled(first);
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

@@ -87,11 +87,7 @@ impl Tool for Config {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(stage.text("setting").unwrap_or_default());
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

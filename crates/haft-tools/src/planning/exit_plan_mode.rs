@@ -87,8 +87,7 @@ impl Tool for ExitPlanMode {
     async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
         let mode = mode(cx)?;
         let after = cx.history().and_then(|history| history.calls().last().map(|call| call.number));
-        let approved =
-            Approved { text: input.plan.clone(), after: after.unwrap_or_default(), earlier: false };
+        let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
         let before = self.plans.with(cx, |planned| {
             planned.approved = Some(approved);
             planned.before.take()
@@ -117,9 +116,7 @@ impl Tool for ExitPlanMode {
             Stage::Use { .. } => {
                 view.with(Part::Text { text: stage.text("plan").unwrap_or_default().to_owned() })
             }
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -49,16 +49,9 @@ pub(crate) struct Planned {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Approved {
     pub(crate) text: String,
-    /// The number of the last call before it was; numbers begin again when a session is continued.
-    #[serde(skip)]
+    /// The number of the last call before it was.
+    #[serde(default)]
     pub(crate) after: u64,
-    /// Whether it was approved before the session was continued.
-    #[serde(skip_serializing, default = "is_earlier")]
-    pub(crate) earlier: bool,
-}
-
-fn is_earlier() -> bool {
-    true
 }
 
 impl Plans {

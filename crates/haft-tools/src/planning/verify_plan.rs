@@ -75,7 +75,7 @@ impl Tool for VerifyPlan {
             .ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
-            Some(text) => Approved { text, after: 0, earlier: false },
+            Some(text) => Approved { text, after: 0 },
             None => self.plans.with(cx, |planned| planned.approved.clone()).ok_or_else(|| {
                 ToolError::senseless("no plan was approved in this session; give one in `plan`")
             })?,
@@ -115,12 +115,6 @@ impl Tool for VerifyPlan {
                 "\nthe oldest {forgotten} calls of the session are not remembered; what only they did counts as missing\n"
             ));
         }
-        if plan.earlier {
-            text.push_str(
-                "\nthis session was continued since the plan was approved, and calls from before are not remembered; what only \
-                 they did counts as missing: look at the files\n",
-            );
-        }
         if different + missing > 0 {
             text.push_str(
                 "\ndo what is missing, look at what is different, or tell the user why it is not needed",
@@ -134,10 +128,6 @@ impl Tool for VerifyPlan {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled("plan");
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

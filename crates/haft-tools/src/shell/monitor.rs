@@ -247,10 +247,8 @@ impl Tool for Monitor {
                 None => view,
             },
             Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
             Stage::Result { output, .. } => with_tail(view, &output.to_text()),
-            _ => view,
+            _ => view.why(stage),
         })
     }
 }

@@ -122,11 +122,7 @@ impl Tool for TaskOutput {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(stage.text("task_id").unwrap_or("background tasks"));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

@@ -74,10 +74,6 @@ impl Tool for TaskGet {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(format!("#{}", stage.text("taskId")?.trim_start_matches('#')));
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

@@ -201,10 +201,6 @@ impl Tool for TaskUpdate {
             Some(status) => format!("#{id} {}", status.replace('_', " ")),
             None => format!("#{id}"),
         });
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }

@@ -307,11 +307,7 @@ impl Tool for WebFetch {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let view = View::titled(stage.text("url")?);
-        Some(match stage {
-            Stage::Error { error, .. } => view.summary(error.message()),
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            _ => view,
-        })
+        Some(view.why(stage))
     }
 }
 

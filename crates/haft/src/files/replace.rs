@@ -100,8 +100,10 @@ pub(super) fn replace(
         }
     }
 
-    // What is another one by now needn't be written to be found out.
+    // What is another one by now needn't be written to be found out. Of a large file that is looked at once only, under
+    // the lock: nearly always it is as it was.
     if let Over::Content(content) = over
+        && content.len() <= limits::INLINE_IO_BYTES
         && !has_content(dir, name, content).map_err(fail)?
     {
         return Err(FileError::changed(path));

@@ -142,7 +142,7 @@ async fn dialogs_tabs_and_the_console_are_told() {
     );
     has(
         &scene.says("Tabs", json!({"action": "select", "tab": 7})).await,
-        &["there is no tab 7; there are 2"],
+        &["there is no tab 7; they are numbered from 1 to 2"],
     );
     has(&scene.says("Close", json!({})).await, &["the browser has ended"]);
     has(&scene.says("Tabs", json!({})).await, &["no browser runs"]);

@@ -76,7 +76,9 @@ impl Tool for BrowserConsole {
         let (lines, lost): (Vec<Line>, u64) = {
             let book = turn.book();
             let Some(tab) = book.tab(&on.target) else {
-                return Err(ToolError::new("the tab was closed meanwhile"));
+                return Err(ToolError::new(
+                    "the tab was closed meanwhile; BrowserTabs lists those that are open",
+                ));
             };
             let (lines, lost) = tab.console();
             (lines.filter(|line| line.level >= least).cloned().collect(), lost)

@@ -85,8 +85,9 @@ impl Tool for BrowserEvaluate {
         }
         if input.limit() > TIMEOUT_MAX || input.limit().is_zero() {
             return Err(ToolError::senseless(format!(
-                "`timeout_ms` must be between 1 and {}",
-                TIMEOUT_MAX.as_millis()
+                "`timeout_ms` must be between 1 and {}, got {}",
+                TIMEOUT_MAX.as_millis(),
+                input.limit().as_millis()
             )));
         }
         input.element.as_deref().map_or(Ok(()), |element| check_named(Some(element), None))

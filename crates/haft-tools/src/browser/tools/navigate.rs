@@ -57,7 +57,7 @@ pub(super) fn address(text: &str) -> Result<Url, ToolError> {
     }
     match url.host() {
         Some(_) => Ok(url),
-        None => wrong("names no host"),
+        None => wrong("names no host; give it whole, for example `https://example.com/page`"),
     }
 }
 

@@ -149,7 +149,9 @@ async fn element(turn: &Turn, on: &Target, name: &str) -> Result<Clip, ToolError
     let border: Vec<f64> =
         found["model"]["border"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
     let [x0, y0, x1, y1, x2, y2, x3, y3] = border[..] else {
-        return Err(ToolError::new("the element has no place"));
+        return Err(ToolError::new(
+            "the element has no place on the page, so there is no picture of it; leave `ref` out for the whole window",
+        ));
     };
     let (left, top) = (x0.min(x1).min(x2).min(x3), y0.min(y1).min(y2).min(y3));
     let (right, bottom) = (x0.max(x1).max(x2).max(x3), y0.max(y1).max(y2).max(y3));

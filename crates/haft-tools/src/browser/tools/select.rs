@@ -63,7 +63,10 @@ impl Tool for BrowserSelect {
 
     async fn check(&self, input: &BrowserSelectInput, _: &Context) -> Result<(), ToolError> {
         if input.values.len() > VALUES_MAX {
-            return Err(ToolError::senseless(format!("`values` has more than {VALUES_MAX} choices")));
+            return Err(ToolError::senseless(format!(
+                "`values` has {} choices; at most {VALUES_MAX} are accepted at once",
+                input.values.len()
+            )));
         }
         check_named(input.element.as_deref(), input.selector.as_deref())
     }

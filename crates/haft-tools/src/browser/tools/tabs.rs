@@ -152,7 +152,9 @@ fn listed(turn: &Turn) -> String {
 fn at(turn: &Turn, number: usize) -> Result<String, ToolError> {
     let book = turn.book();
     let found = number.checked_sub(1).and_then(|at| book.tabs.get(at)).map(|tab| tab.target.clone());
-    found.ok_or_else(|| ToolError::new(format!("there is no tab {number}; there are {}", book.tabs.len())))
+    found.ok_or_else(|| {
+        ToolError::new(format!("there is no tab {number}; they are numbered from 1 to {}", book.tabs.len()))
+    })
 }
 
 /// A new tab, selected.

@@ -106,8 +106,9 @@ impl Tool for BrowserWait {
     async fn check(&self, input: &BrowserWaitInput, _: &Context) -> Result<(), ToolError> {
         if input.limit() > WAIT_MAX || input.limit().is_zero() {
             return Err(ToolError::senseless(format!(
-                "`timeout_ms` must be between 1 and {}",
-                WAIT_MAX.as_millis()
+                "`timeout_ms` must be between 1 and {}, got {}",
+                WAIT_MAX.as_millis(),
+                input.limit().as_millis()
             )));
         }
         input.condition().map(drop)
@@ -124,7 +125,9 @@ impl Tool for BrowserWait {
         loop {
             let session = turn.book().tab(&on.target).map(|tab| tab.session.clone());
             let Some(session) = session else {
-                return Err(ToolError::new(turn.told("the tab was closed meanwhile")));
+                return Err(ToolError::new(
+                    turn.told("the tab was closed meanwhile; BrowserTabs lists those that are open"),
+                ));
             };
             match turn.value(&session, &expression).await {
                 Ok(Value::Bool(true)) => break,

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 /// How many lines of the file a hint shows.
 const LINES_SHOWN: usize = 12;
 /// How many characters of a line a hint shows.
@@ -112,7 +114,7 @@ impl Near {
 
 /// The text with every `\r\n` as `\n`; and where those are.
 fn without_returns(file: &[u8]) -> (Cow<'_, [u8]>, Vec<usize>) {
-    if !file.windows(2).any(|two| two == b"\r\n") {
+    if memmem::find(file, b"\r\n").is_none() {
         return (Cow::Borrowed(file), Vec::new());
     }
     let (mut text, mut double) = (Vec::with_capacity(file.len()), Vec::new());
@@ -145,19 +147,15 @@ fn put(into: &mut Vec<u8>, text: &str, mut ends: impl Iterator<Item = bool>, mut
     }
 }
 
-/// Where `needle` begins, each place, also where two overlap. It is UTF-8, so it lies in what is UTF-8 of the file.
+/// Where `needle` begins, each place, also where two overlap. It is UTF-8, so wherever its bytes are, they are characters: no
+/// character begins with a byte that another one goes on with.
 fn matches(file: &[u8], needle: &str) -> Vec<usize> {
-    let mut all = Vec::new();
+    let finder = memmem::Finder::new(needle);
     let step = needle.chars().next().map_or(1, char::len_utf8);
-    let mut begin = 0;
-    for chunk in file.utf8_chunks() {
-        let text = chunk.valid();
-        let mut from = 0;
-        while let Some(at) = text[from..].find(needle) {
-            all.push(begin + from + at);
-            from += at + step;
-        }
-        begin += text.len() + chunk.invalid().len();
+    let (mut all, mut from) = (Vec::new(), 0);
+    while let Some(at) = finder.find(&file[from..]) {
+        all.push(from + at);
+        from += at + step;
     }
     all
 }

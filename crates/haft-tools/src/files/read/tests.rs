@@ -91,6 +91,25 @@ fn lines_have_numbers() {
     check("日本語\n🙂\n", "1\t日本語\n2\t🙂");
 }
 
+/// Several lines are looked at together, and where such a look ends differs: in a line, in a character, at the end of what was
+/// read at once.
+#[test]
+fn lines_are_the_same_wherever_a_look_at_them_ends() {
+    let lengths = [0, 1, 63, 64, 65, 700, LINE_CHARS / 4 - 1];
+    for unit in ["a", "\u{e9}", "\u{20ac}", "a\t", "x\u{1f600}"] {
+        for end in ["\n", "\r\n"] {
+            let (mut text, mut expected) = (String::new(), Vec::new());
+            for at in 0..400 {
+                let line = unit.repeat(lengths[at % lengths.len()]);
+                text.push_str(&format!("{line}{end}"));
+                expected.push(format!("{}\t{line}", at + 1));
+            }
+            assert!(text.len() > CHUNK_BYTES);
+            check(&text, &expected.join("\n"));
+        }
+    }
+}
+
 #[test]
 fn an_empty_file_says_so() {
     check("", "[`f` is empty: it has no lines]");

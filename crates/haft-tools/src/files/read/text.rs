@@ -22,6 +22,11 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 /// leaves room for others and can be cancelled.
 pub(super) const SKIP_BYTES: usize = 2 * haft::limits::INLINE_IO_BYTES;
 
+/// Characters of a line that room is made for beforehand.
+const LINE_CHARS_GUESS: u64 = 120;
+/// Bytes that are looked at together for anything odd: more than a line that is shown whole.
+const LOOK_BYTES: usize = 4 * LINE_CHARS;
+
 /// Why a page ended.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
@@ -58,46 +63,41 @@ pub(super) async fn page(
         return Ok(Shown { text: Err(ToolError::new(words)), next: first });
     }
 
-    let mut page = String::with_capacity(reader.buffer.len() + reader.buffer.len() / 4);
+    let room = len.min(PAGE_CHARS_MAX as u64).min(limit.saturating_mul(LINE_CHARS_GUESS)) as usize;
+    let mut page = String::with_capacity(room + room / 4);
     let mut chars = 0;
     let mut odd = Odd::default();
     let mut next = first;
     let begin = reader.position;
+    let until = begin + PAGE_BYTES_MAX;
     let mut is_open = false;
     let end = loop {
+        let (lines, shown) =
+            reader.plain_lines(&mut page, next, limit - (next - first), PAGE_CHARS_MAX - chars, until);
+        if lines > 0 {
+            (next, is_open) = (next + lines, false);
+            (chars, odd.chars) = (chars + shown, odd.chars + shown);
+        }
+        if reader.position >= until {
+            break if reader.is_at_end().await? { End::File } else { End::Full };
+        }
         if next - first == limit {
             break if reader.is_at_end().await? { End::File } else { End::Limit };
         }
+        let Some(line) = reader.line(until).await? else { break End::File };
         let began = page.len();
-        page.push_str(itoa::Buffer::new().format(next));
-        page.push('\t');
-        let line = match reader.plain_line(&mut page) {
-            true => None,
-            false => match reader.line(begin + PAGE_BYTES_MAX).await? {
-                Some(line) => Some(line),
-                None => {
-                    page.truncate(began);
-                    break End::File;
-                }
-            },
-        };
-        line.iter().for_each(|line| line.show(&mut page));
+        number(&mut page, next);
+        line.show(&mut page);
         page.push('\n');
-        let shown_chars = page[began..].chars().count();
-        if chars + shown_chars > PAGE_CHARS_MAX && next > first {
+        let shown = page[began..].chars().count();
+        if chars + shown > PAGE_CHARS_MAX && next > first {
             page.truncate(began);
             break End::Full;
         }
-        is_open = line.as_ref().is_some_and(|line| line.is_open);
-        match &line {
-            Some(line) => odd.read(&line.kept),
-            None => odd.chars += shown_chars,
-        }
-        chars += shown_chars;
+        is_open = line.is_open;
+        odd.read(&line.kept);
+        chars += shown;
         next += 1;
-        if reader.position - begin >= PAGE_BYTES_MAX {
-            break if reader.is_at_end().await? { End::File } else { End::Full };
-        }
     };
     if odd.is_too_much() {
         let words = format!(
@@ -125,6 +125,12 @@ pub(super) async fn page(
         )),
     }
     Ok(Shown { text: Ok(page), next })
+}
+
+/// What stands before a line.
+fn number(page: &mut String, line: u64) {
+    page.push_str(itoa::Buffer::new().format(line));
+    page.push('\t');
 }
 
 /// An open file, read line by line and no further than needed.
@@ -222,20 +228,53 @@ impl Reader {
         Ok(skipped + u64::from(in_line))
     }
 
-    /// Reads a line and shows it, if all of it is there and nothing of it is odd, as it is with nearly all lines.
-    fn plain_line(&mut self, page: &mut String) -> bool {
-        let bytes = &self.buffer[self.at..];
-        let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE_CHARS + 1)]) else { return false };
-        let bytes = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
-        // All bytes are looked at: that is faster than to stop at the first.
-        let controls = bytes.iter().filter(|byte| **byte < b' ' && **byte != b'\t').count();
-        let Ok(text) = str::from_utf8(bytes) else { return false };
-        if controls > 0 {
-            return false;
+    /// Reads lines and shows them with their numbers, from this one on, as long as all of a line is there and nothing of it
+    /// is odd: so it is with nearly all of them. Says how many lines those were, and how many characters.
+    fn plain_lines(
+        &mut self,
+        page: &mut String,
+        first: u64,
+        most: u64,
+        room: usize,
+        until: u64,
+    ) -> (u64, usize) {
+        let (mut lines, mut chars) = (0, 0);
+        loop {
+            let bytes = &self.buffer[self.at..];
+            let text = plain(&bytes[..bytes.len().min(LOOK_BYTES)]);
+            let (is_ascii, has_returns) = (text.is_ascii(), text.contains('\r'));
+            let mut from = 0;
+            while lines < most && self.position + (from as u64) < until {
+                let Some(len) = memchr(b'\n', &text.as_bytes()[from..]) else { break };
+                let mut line = &text[from..from + len];
+                if has_returns {
+                    line = line.strip_suffix('\r').unwrap_or(line);
+                }
+                let line_chars = if is_ascii { line.len() } else { line.chars().count() };
+                if len > LINE_CHARS || has_returns && line.contains('\r') {
+                    break;
+                }
+                let began = page.len();
+                number(page, first + lines);
+                let shown = page.len() - began + line_chars + 1;
+                if chars + shown > room {
+                    page.truncate(began);
+                    break;
+                }
+                if has_returns {
+                    page.push_str(line);
+                    page.push('\n');
+                } else {
+                    page.push_str(&text[from..=from + len]);
+                }
+                (lines, chars) = (lines + 1, chars + shown);
+                from += len + 1;
+            }
+            self.take(from);
+            if from == 0 {
+                return (lines, chars);
+            }
         }
-        page.push_str(text);
-        self.take(end + 1);
-        true
     }
 
     /// Reads a line; nothing at the end of the file. Its end is looked for up to the position `until`.
@@ -263,6 +302,25 @@ impl Reader {
                 line.is_open = true;
                 return Ok(Some(line));
             }
+        }
+    }
+}
+
+/// The beginning that is UTF-8 without any control character but white space.
+pub(super) fn plain(bytes: &[u8]) -> &str {
+    let text = match str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()),
+    };
+    let odd = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
+    // All bytes of a block are looked at: that is faster than to stop at the first.
+    let mut blocks = text.as_bytes().chunks(64);
+    match blocks.position(|block| block.iter().fold(false, |any, byte| any | odd(byte))) {
+        None => text,
+        Some(block) => {
+            let from = block * 64;
+            let at = text.as_bytes()[from..].iter().position(odd);
+            &text[..at.map_or(text.len(), |at| from + at)]
         }
     }
 }

@@ -1,0 +1,156 @@
+//! The calls of a session that ran, for who has to know what was done before it was cut off.
+//!
+//! A call is there once it has ended, in the order in which calls ended; one that was cut off by the end of its process
+//! is there as well, and its outcome is unknown. Only the newest are read whole: a session may be long.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::line;
+use crate::read::{Lines, whole};
+use crate::record::{Block, OutcomeRecord, Record};
+
+/// A call that ran.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Ran {
+    /// Whose call.
+    pub agent: String,
+    /// The tool.
+    pub tool: String,
+    /// The input as it ran.
+    pub input: Value,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// What a call and its outcome have in common.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    agent: String,
+    turn: u64,
+    call: String,
+}
+
+/// The lines of a call: that it is about to run, and what came of it.
+type Lined<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// How many calls ran, and the newest of them, oldest first.
+pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
+    let mut running: BTreeMap<Key, &[u8]> = BTreeMap::new();
+    let mut ended: VecDeque<Lined<'_>> = VecDeque::new();
+    let mut count = 0;
+    let mut end = |call| {
+        count += 1;
+        if ended.len() == most {
+            ended.pop_front();
+        }
+        ended.push_back(call);
+    };
+    for json in Lines::of(bytes).filter_map(|(_, line)| line.ok()) {
+        let Some((_, kind, _)) = line::kind(json) else { continue };
+        match kind {
+            b"began" => std::mem::take(&mut running).into_values().for_each(|intent| end((intent, None))),
+            b"intent" => {
+                if let Ok(key) = serde_json::from_slice(json) {
+                    running.insert(key, json);
+                }
+            }
+            b"outcome" => {
+                let key = serde_json::from_slice::<Key>(json).ok();
+                if let Some(intent) = key.and_then(|key| running.remove(&key)) {
+                    end((intent, Some(json)));
+                }
+            }
+            _ => {}
+        }
+    }
+    running.into_values().for_each(|intent| end((intent, None)));
+    (count, ended.into_iter().filter_map(ran).collect())
+}
+
+fn ran((intent, outcome): Lined<'_>) -> Option<Ran> {
+    let Record::Intent(intent) = whole(intent).ok()?.record else { return None };
+    let error = match outcome.map(|outcome| whole(outcome).map(|stamped| stamped.record)) {
+        Some(Ok(Record::Outcome(outcome))) => why(*outcome),
+        _ => Some("the session was cut off, and the outcome is unknown".to_owned()),
+    };
+    Some(Ran { agent: intent.agent, tool: intent.tool, input: intent.input, error })
+}
+
+/// The words of an error, or its kind where they weren't kept.
+fn why(outcome: OutcomeRecord) -> Option<String> {
+    let kind = outcome.error?;
+    let said = outcome.result.into_iter().flatten().find_map(|block| match block {
+        Block::Text(text) => Some(text),
+        _ => None,
+    });
+    Some(said.unwrap_or(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn journal(records: &[Value]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (n, record) in records.iter().enumerate() {
+            let record: Record = serde_json::from_value(record.clone()).unwrap();
+            line::put(&mut out, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
+        }
+        out
+    }
+
+    fn intent(call: &str, turn: u64, path: &str) -> Value {
+        let (input, effects) = (json!({"file_path": path}), "writes");
+        json!({"is": "intent", "agent": "main", "turn": turn, "call": call, "tool": "Write", "input": input,
+               "digest": "", "effects": effects, "changes": true, "again": false, "by": "a rule"})
+    }
+
+    fn outcome(call: &str, turn: u64, error: Option<&str>) -> Value {
+        let text = error.map(|error| json!([{"text": format!("{error}!")}]));
+        json!({"is": "outcome", "agent": "main", "turn": turn, "call": call, "tool": "Write", "error": error,
+               "result": text, "digest": "", "micros": 1})
+    }
+
+    #[test]
+    fn calls_are_there_as_they_ended_and_cut_off_ones_with_their_process() {
+        let began = json!({"is": "began", "version": "1", "cwd": "/", "pid": 1});
+        let records = [
+            began.clone(),
+            intent("1", 1, "a"),
+            intent("2", 1, "b"),
+            outcome("2", 1, None),
+            outcome("1", 1, Some("failed")),
+            intent("1", 2, "c"),
+            began,
+            intent("1", 1, "d"),
+            outcome("1", 1, None),
+            intent("2", 1, "e"),
+        ];
+        let bytes = journal(&records);
+        let shown = |(count, calls): (u64, Vec<Ran>)| {
+            let each = calls.into_iter().map(|call| {
+                format!("{} {}", call.input["file_path"].as_str().unwrap(), call.error.unwrap_or_default())
+            });
+            (count, each.collect::<Vec<_>>())
+        };
+        let cut = "the session was cut off, and the outcome is unknown";
+        let (c, e) = (format!("c {cut}"), format!("e {cut}"));
+        assert_eq!(
+            shown(calls(&bytes, 9)),
+            (5, vec!["b ".into(), "a failed!".into(), c, "d ".into(), e.clone()])
+        );
+        assert_eq!(shown(calls(&bytes, 2)), (5, vec!["d ".into(), e]));
+        assert_eq!(calls(b"", 2), (0, Vec::new()));
+        // A damaged line costs its own call.
+        let mut damaged = bytes.clone();
+        let at = memchr::memmem::find(&damaged, b"\"outcome\"").unwrap();
+        damaged[at] = b'x';
+        assert_eq!(shown(calls(&damaged, 9)).1.len(), 5);
+    }
+}
