@@ -66,6 +66,12 @@ impl Resumed {
         if was == cwd {
             return Ok(self);
         }
+        if was.as_os_str().is_empty() {
+            return Err(Usage(format!(
+                "session {} was cut off before anything of it was recorded, so there is nothing to go on with; begin a new one",
+                self.id
+            )));
+        }
         Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
     }
 
