@@ -83,6 +83,17 @@ impl RealDisk {
         Ok(file)
     }
 
+    /// Whether some process writes this file, also in a moment: what one that was killed had just begun to start has its lock
+    /// until it becomes another program.
+    pub(crate) fn stays_held(path: &Path) -> bool {
+        (0..LOCK_TRIES.0).all(|number| {
+            if number > 0 {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            RealDisk::is_held(path)
+        })
+    }
+
     /// Whether some process writes this file now.
     pub(crate) fn is_held(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };

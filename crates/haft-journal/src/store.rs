@@ -225,6 +225,13 @@ impl Store {
         self.listed(RealDisk::is_held)
     }
 
+    /// Whether a process has a session, asked again. Where `waits`, for a moment: a process that was killed just now may have
+    /// left something that has it still.
+    pub fn is_running(&self, session: &Session, waits: bool) -> bool {
+        let path = session.folder.join(FILE);
+        if waits { RealDisk::stays_held(&path) } else { RealDisk::is_held(&path) }
+    }
+
     /// All sessions; whether one runs is asked of `is_running`, because to look at locks is slow where there are thousands.
     fn listed(&self, is_running: fn(&Path) -> bool) -> Vec<Session> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().take(SESSIONS_MAX);
@@ -261,8 +268,7 @@ impl Store {
     /// One has it, or the disk says no.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let session = self.find(id)?;
-        discard(&session.folder, Patience::Some)
-            .map_err(|error| not_had(&session.id, &session.folder, error))
+        discard(&session.folder, Patience::Some).map_err(|error| not_had(&session.id, &session.folder, error))
     }
 
     /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns

@@ -27,7 +27,8 @@ impl Forms {
             if forms.contains_key(&past.name) {
                 continue;
             }
-            let schema = snapshot.find(&past.name).ok().and_then(|found| found.tool().output_schema().cloned());
+            let schema =
+                snapshot.find(&past.name).ok().and_then(|found| found.tool().output_schema().cloned());
             // A schema that no value can be held against promises nothing.
             if let Some(schema) = schema.and_then(|schema| InputSchema::of_output(schema).ok()) {
                 forms.insert(past.name.clone(), schema);
@@ -43,11 +44,15 @@ impl Forms {
             return None;
         }
         let Ok(value) = serde_json::from_str::<Value>(text) else {
-            return Some("the recorded result is no JSON, and the tool promises a value of its output schema".to_owned());
+            return Some(
+                "the recorded result is no JSON, and the tool promises a value of its output schema"
+                    .to_owned(),
+            );
         };
         let faults: Vec<String> =
             schema.violations(&value).iter().take(FAULTS_MAX).map(ToString::to_string).collect();
-        (!faults.is_empty())
-            .then(|| format!("the recorded result does not fit the tool's output schema: {}", faults.join("; ")))
+        (!faults.is_empty()).then(|| {
+            format!("the recorded result does not fit the tool's output schema: {}", faults.join("; "))
+        })
     }
 }

@@ -21,7 +21,8 @@ fn agent(prompt: &str) -> Value {
 
 fn tree() -> Room {
     let turn = |calls: &[Value]| json!({"tool_calls": calls});
-    let of = |word: &str, turns: &[Value]| json!({"when": {"prompt": true, "contains": word}, "turns": turns});
+    let of =
+        |word: &str, turns: &[Value]| json!({"when": {"prompt": true, "contains": word}, "turns": turns});
     let script = json!({
         "turns": [
             {"text": "hello"},
@@ -66,7 +67,10 @@ fn killed_at(at: usize) -> Option<usize> {
             _ => answered("FIRST", "First is done."),
         };
         let told = whole.contains(&format!("runs echo {trace}."));
-        assert!(has_words || times == 0 || told, "killed at write {at}: {trace} ran, and nobody knows: {whole}");
+        assert!(
+            has_words || times == 0 || told,
+            "killed at write {at}: {trace} ran, and nobody knows: {whole}"
+        );
     }
     hit.then(|| ran.keys().filter(|trace| **trace != "m1").count())
 }

@@ -282,8 +282,7 @@ impl Fault {
             Fault::Call(inject) => {
                 let mut command = Command::new("strace");
                 command.args(["-f", "-qq", "-o"]).arg(trace).arg("-P").arg(journal);
-                command
-                    .args(["-e", "trace=write,fdatasync,ftruncate", "-e", &format!("inject={inject}")]);
+                command.args(["-e", "trace=write,fdatasync,ftruncate", "-e", &format!("inject={inject}")]);
                 command
             }
             Fault::Full { bytes, dies } => {
@@ -404,15 +403,12 @@ fn prove_that_every_state_of_the_journal_is_survived() {
         ("EIO at each fdatasync", "fdatasync:error=EIO:when=", ""),
         ("ENOSPC from each write on", "write:error=ENOSPC:when=", "+"),
     ] {
-        told(
-            &format!("{name} of the journal"),
-            swept(|at| Fault::Call(format!("{what}{at}{on}")), 1),
-        );
+        told(&format!("{name} of the journal"), swept(|at| Fault::Call(format!("{what}{at}{on}")), 1));
     }
     // A step that meets lines at other places each time.
-    for (name, dies) in [("dies in the middle of a line", true), ("is full in the middle of a line", false)] {
+    for (name, dies) in [("the process dies", true), ("there is no more room", false)] {
         told(
-            &format!("the journal {name}, every 97 bytes"),
+            &format!("{name} in the middle of a line of the journal, every 97 bytes"),
             swept(|bytes| Fault::Full { bytes: bytes as u64, dies }, 97),
         );
     }
@@ -451,9 +447,8 @@ fn several_processes_share_a_workspace_and_a_state_folder() {
     assert_eq!(calls.len(), results.len());
 }
 
-/// A list that was stopped while it asked whether a session runs has a part in its lock, as if somebody wrote.
-#[test]
-fn who_only_looks_keeps_no_session_from_going_on() {
+/// A session goes on although somebody has its lock in this way, who lets go when the file was asked for so often.
+fn goes_on_beside(lock: rustix::fs::FlockOperation, (call, times): (&str, usize)) {
     if !has_strace() {
         eprintln!("skipped: there is no strace that may trace");
         return;
@@ -463,7 +458,7 @@ fn who_only_looks_keeps_no_session_from_going_on() {
     assert_eq!(room.run(run(&room, None, &["hello"]), "").code, Some(0));
     let journal = journals(&room).pop().unwrap();
     let looks = std::fs::File::open(&journal).unwrap();
-    rustix::fs::flock(&looks, rustix::fs::FlockOperation::NonBlockingLockShared).unwrap();
+    rustix::fs::flock(&looks, lock).unwrap();
     let plain = run(&room, None, &["--continue", "more"]);
     let trace = room.path("trace");
     let mut command = Command::new("strace");
@@ -472,12 +467,24 @@ fn who_only_looks_keeps_no_session_from_going_on() {
     command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It tries more often than it does where somebody writes.
-    while std::fs::read_to_string(&trace).unwrap_or_default().matches("LOCK_EX").count() < 40 {
+    while std::fs::read_to_string(&trace).unwrap_or_default().matches(call).count() < times {
         assert!(child.try_wait().unwrap().is_none(), "{:?}", child.wait_with_output());
         std::thread::yield_now();
     }
     drop(looks);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// A list that was stopped while it asked whether a session runs has a part in its lock.
+#[test]
+fn who_only_looks_keeps_no_session_from_going_on() {
+    // More often than where somebody writes.
+    goes_on_beside(rustix::fs::FlockOperation::NonBlockingLockShared, ("LOCK_EX", 40));
+}
+
+/// What a killed process was about to start has its lock until it becomes another program.
+#[test]
+fn what_a_killed_process_leaves_for_a_moment_is_waited_for() {
+    goes_on_beside(rustix::fs::FlockOperation::NonBlockingLockExclusive, ("LOCK_SH", 4));
 }

@@ -56,7 +56,11 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "unknown",
-            calls: json!([call("Read", json!({"file_path": "notes.txt"})), hangs(), call("Read", json!({"file_path": "notes.txt"}))]),
+            calls: json!([
+                call("Read", json!({"file_path": "notes.txt"})),
+                hangs(),
+                call("Read", json!({"file_path": "notes.txt"}))
+            ]),
             until: (r#""tool":"Bash""#, Some("ran.txt")),
             expected: &["1\tone", UNKNOWN, "1\tone"],
             files: &[("ran.txt", "ran\n")],
@@ -143,7 +147,10 @@ fn neighbours(wire: &str, history: &[Value], named: &str) {
                 assert!(calls == 0 || has(next, list, result) == calls, "{named}: {next}");
                 // They come before words.
                 let first = &next[list][0];
-                assert!(calls == 0 || first["type"] == result || first.get(result).is_some(), "{named}: {next}");
+                assert!(
+                    calls == 0 || first["type"] == result || first.get(result).is_some(),
+                    "{named}: {next}"
+                );
             }
         }
         "openai-chat" => {
@@ -175,8 +182,7 @@ fn fits(wire: &str, history: &[Value], named: &str) {
         return;
     };
     let schema = jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap();
-    let problems: Vec<String> =
-        schema.iter_errors(&request).map(|error| error.to_string()).take(3).collect();
+    let problems: Vec<String> = schema.iter_errors(&request).map(|error| error.to_string()).take(3).collect();
     assert!(problems.is_empty(), "{named}: {problems:?}");
 }
 

@@ -4,6 +4,7 @@
 mod agents;
 mod browser;
 mod check;
+mod clock;
 mod commands;
 mod disk;
 mod dispatch;
@@ -45,6 +46,7 @@ mod soak;
 #[expect(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;
+mod stuck;
 mod terminal;
 mod tool_effects;
 mod tool_example;

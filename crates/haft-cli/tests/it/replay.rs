@@ -199,8 +199,7 @@ fn recorded_results_are_held_against_output_schemas() {
         );
         room.write("work/old.json", &text);
         let code = i32::from(expected.ends_with("form"));
-        let report =
-            json(&room, &["old.json", "--results", "recorded", "--allow", "Counter", "--all"], code);
+        let report = json(&room, &["old.json", "--results", "recorded", "--allow", "Counter", "--all"], code);
         assert_eq!(rows(&report), [format!("Counter Counter {expected}")]);
     }
 }
