@@ -187,7 +187,7 @@ fn prove_that_no_fault_of_the_disk_leaves_half_a_file() {
     let broke = sweep(&faults);
     println!(
         "proof: Write, Edit, MultiEdit and ApplyPatch with ENOSPC and EIO at every write, sync, rename and change of mode: \
-         {broke} faults; the files were the old ones or the new ones each time, and the result said which"
+         {broke} faults; the files were the old ones or the new ones each time, and where nothing but files was hit the result said which"
     );
     assert!(broke > 50, "{broke}");
 }
