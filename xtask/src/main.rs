@@ -44,7 +44,8 @@ usage: cargo xtask <command>
   fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
   soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
   prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md;
-                        a NAME with its package, like haft-sim/it::prove_x, builds only that
+                        a NAME with its package, like haft-sim/it::prove_x, builds only that; with `--debug` behind the
+                        NAME it is not optimised, for proofs in which processes are started and nothing is measured
   simulate --seed N     the story of one seed of the simulator, event by event
   bench                 the benchmark of the core, recorded in docs/proof/bench.md
   help                  this text
@@ -79,7 +80,7 @@ enum Command {
     Lint,
     Deny(deny::Advisories),
     Docs(docs::Action),
-    Prove { only: Option<String> },
+    Prove { only: Option<String>, build: prove::Build },
     Simulate { seed: u64 },
     Bench,
     Fuzz { minutes: u32, only: Option<String> },
@@ -95,9 +96,12 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["deny", "--advisories"] => Command::Deny(deny::Advisories::Fetch),
         ["docs"] => Command::Docs(docs::Action::Write),
         ["docs", "--check"] => Command::Docs(docs::Action::Check),
-        ["prove"] => Command::Prove { only: None },
+        ["prove"] => Command::Prove { only: None, build: prove::Build::Optimised },
         ["prove", "--only", name] if !name.starts_with('-') => {
-            Command::Prove { only: Some((*name).to_string()) }
+            Command::Prove { only: Some((*name).to_string()), build: prove::Build::Optimised }
+        }
+        ["prove", "--only", name, "--debug"] if !name.starts_with('-') => {
+            Command::Prove { only: Some((*name).to_string()), build: prove::Build::Debug }
         }
         ["simulate", "--seed", seed] => match seed.parse() {
             Ok(seed) => Command::Simulate { seed },
@@ -123,7 +127,7 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         }
         ["docs", rest @ ..] => return Err(format!("`docs` accepts `--check`, got `{}`", rest.join(" "))),
         ["prove", rest @ ..] => {
-            return Err(format!("`prove` accepts `--only NAME`, got `{}`", rest.join(" ")));
+            return Err(format!("`prove` accepts `--only NAME [--debug]`, got `{}`", rest.join(" ")));
         }
         ["simulate", rest @ ..] => {
             return Err(format!("`simulate` accepts `--seed N`, got `{}`", rest.join(" ")));
@@ -154,7 +158,7 @@ fn run(command: Command) -> Done {
         Command::Lint => lint::run(),
         Command::Deny(advisories) => deny::run(advisories),
         Command::Docs(action) => docs::run(action),
-        Command::Prove { only } => prove::run(only.as_deref()),
+        Command::Prove { only, build } => prove::run(only.as_deref(), build),
         Command::Simulate { seed } => simulate::run(seed),
         Command::Bench => bench::run(),
         Command::Fuzz { minutes, only } => fuzz::run(minutes, only.as_deref()),
@@ -184,7 +188,9 @@ mod tests {
         accepted("docs", Command::Docs(docs::Action::Write));
         accepted("docs --check", Command::Docs(docs::Action::Check));
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
-        accepted("prove --only order", Command::Prove { only: Some("order".to_string()) });
+        let only = || Some("order".to_string());
+        accepted("prove --only order", Command::Prove { only: only(), build: prove::Build::Optimised });
+        accepted("prove --only order --debug", Command::Prove { only: only(), build: prove::Build::Debug });
         accepted("simulate --seed 7", Command::Simulate { seed: 7 });
         accepted("fuzz", Command::Fuzz { minutes: 5, only: None });
         accepted("fuzz --minutes 7 url", Command::Fuzz { minutes: 7, only: Some("url".to_string()) });
@@ -203,10 +209,10 @@ mod tests {
         refused("soak --minutes 0", "`--minutes` takes a whole number from 1 to 1440, got `0`");
         refused("test --fast", "`test` takes no arguments, got `--fast`");
         refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
-        refused("prove --only", "`prove` accepts `--only NAME`, got `--only`");
+        refused("prove --only", "`prove` accepts `--only NAME [--debug]`, got `--only`");
         refused("simulate", "`simulate` accepts `--seed N`, got ``");
         refused("simulate --seed x", "`x` is no seed; a number is accepted");
-        refused("prove --only --x", "`prove` accepts `--only NAME`, got `--only --x`");
+        refused("prove --only --x", "`prove` accepts `--only NAME [--debug]`, got `--only --x`");
     }
 
     #[test]

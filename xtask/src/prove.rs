@@ -18,10 +18,17 @@ use crate::source::write;
 const PAGE: &str = "docs/proof/latest.md";
 const MARK: &str = "proof: ";
 
-pub(crate) fn run(only: Option<&str>) -> Done {
+/// How the test programs are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    Optimised,
+    Debug,
+}
+
+pub(crate) fn run(only: Option<&str>, build: Build) -> Done {
     // Who asks for a fuzz target need not wait until all tests are built, nor who asks for one of a package.
     let fuzzed = only.is_some_and(|only| only.starts_with(fuzz::FOLDER));
-    let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries(only)?)? };
+    let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries(only, build)?)? };
     proofs.extend(fuzz::targets()?.into_iter().map(Proof::Fuzzed));
     let wanted: Vec<&Proof> =
         proofs.iter().filter(|proof| only.is_none_or(|only| proof.name().contains(only))).collect();
@@ -46,7 +53,10 @@ pub(crate) fn run(only: Option<&str>) -> Done {
     for proof in &wanted {
         println!("\n=== {}", proof.name());
         let started = Instant::now();
-        let (found, done) = proof.run();
+        let (mut found, done) = proof.run();
+        if build == Build::Debug {
+            found.push("not optimised".to_owned());
+        }
         println!(
             "--- {} after {:.1} s",
             if done.is_ok() { "passed" } else { "FAILED" },
@@ -104,10 +114,14 @@ struct Test {
 }
 
 /// The test programs; where the name of a proof begins with its package, as on the page, those of that package.
-fn binaries(only: Option<&str>) -> Result<Vec<Binary>, String> {
+fn binaries(only: Option<&str>, build: Build) -> Result<Vec<Binary>, String> {
     let metadata = metadata()?;
     let mut binaries = Vec::new();
-    let mut args = vec!["test", "--profile", "prove", "--all-features", "--no-run"];
+    let profile = match build {
+        Build::Optimised => "prove",
+        Build::Debug => "dev",
+    };
+    let mut args = vec!["test", "--profile", profile, "--all-features", "--no-run"];
     match only.and_then(|only| only.split_once('/')) {
         Some((package, _)) => args.extend(["--package", package]),
         None => args.push("--workspace"),

@@ -182,7 +182,9 @@ impl Keeping {
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
         );
         match opened {
-            Err(error @ (StoreError::Running(_) | StoreError::GoneOn(_))) => Err(Usage(error.to_string())),
+            Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
+                Err(Usage(error.to_string()))
+            }
             Ok(journal) => Ok(Journaled::In(Arc::new(Keeping {
                 journal,
                 tools: Mutex::default(),

@@ -11,6 +11,7 @@ mod compare;
 mod copy;
 mod dry;
 mod fed;
+mod forms;
 mod recording;
 pub(crate) mod report;
 mod verdict;

@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::HASHED_BYTES_MAX;
 use crate::record::Before;
 
-/// How often a lock is tried, and how long the pause between is.
-const LOCK_TRIES: u32 = 25;
+/// How often a lock is tried that a writer has, and how often one that others have who only look; with a pause between.
+const LOCK_TRIES: (u32, u32) = (25, 500);
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A session's folder, the folder of all sessions, and the state folder may all be new.
@@ -51,7 +51,8 @@ impl RealDisk {
     /// Opens or makes the file and locks it for this process; returns its length too.
     ///
     /// # Errors
-    /// It can't be made; another process has it: `WouldBlock`; or it was removed meanwhile: `NotFound`.
+    /// It can't be made; another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it was
+    /// removed meanwhile: `NotFound`.
     pub fn open(path: &Path) -> io::Result<(RealDisk, u64)> {
         let mut options = OpenOptions::new();
         options.append(true).read(true).create(true).mode(0o600);
@@ -75,11 +76,22 @@ impl RealDisk {
     /// The lock on a file that nobody writes now, for who removes it: as long as it is held, nobody goes on with it.
     ///
     /// # Errors
-    /// Another process has it: `WouldBlock`; or it can't be opened.
+    /// Another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it can't be opened.
     pub(crate) fn hold(path: &Path, patience: Patience) -> io::Result<File> {
         let file = File::open(path)?;
         lock(&file, patience)?;
         Ok(file)
+    }
+
+    /// Whether some process writes this file, also in a moment: what one that was killed had just begun to start has its lock
+    /// until it becomes another program.
+    pub(crate) fn stays_held(path: &Path) -> bool {
+        (0..LOCK_TRIES.0).all(|number| {
+            if number > 0 {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            RealDisk::is_held(path)
+        })
     }
 
     /// Whether some process writes this file now.
@@ -100,11 +112,30 @@ pub(crate) enum Patience {
 }
 
 fn lock(file: &File, patience: Patience) -> io::Result<()> {
-    let mut tries = 0;
+    match patience {
+        Patience::None => Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?),
+        Patience::Some => lock_within(file, LOCK_TRIES),
+    }
+}
+
+/// Those who look share the lock. So who can share it too knows that nobody writes, and can wait longer: one that looks ends
+/// soon, unless somebody stopped it just then.
+fn lock_within(file: &File, (mut written, mut looked_at): (u32, u32)) -> io::Result<()> {
+    use rustix::io::Errno;
     while let Err(error) = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        tries += 1;
-        if error != rustix::io::Errno::WOULDBLOCK || patience == Patience::None || tries == LOCK_TRIES {
+        if error != Errno::WOULDBLOCK {
             return Err(error.into());
+        }
+        let (tries, last) = match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                rustix::fs::flock(file, FlockOperation::Unlock)?;
+                (&mut looked_at, io::Error::from(io::ErrorKind::ResourceBusy))
+            }
+            Err(_) => (&mut written, error.into()),
+        };
+        *tries = tries.saturating_sub(1);
+        if *tries == 0 {
+            return Err(last);
         }
         std::thread::sleep(LOCK_PAUSE);
     }
@@ -158,4 +189,27 @@ pub fn sha256(bytes: &[u8]) -> String {
     let pairs =
         digest.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
     pairs.map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_is_told_apart_from_who_looks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.log");
+        let (held, _) = RealDisk::open(&path).unwrap();
+        let file = File::open(&path).unwrap();
+        let kind = |tries| lock_within(&file, tries).map_err(|error| error.kind());
+        assert_eq!(kind((2, u32::MAX)), Err(io::ErrorKind::WouldBlock));
+        assert!(RealDisk::is_held(&path));
+        drop(held);
+        let looks = File::open(&path).unwrap();
+        rustix::fs::flock(&looks, FlockOperation::NonBlockingLockShared).unwrap();
+        assert!(!RealDisk::is_held(&path));
+        assert_eq!(kind((u32::MAX, 2)), Err(io::ErrorKind::ResourceBusy));
+        drop(looks);
+        assert_eq!(kind((1, 1)), Ok(()));
+    }
 }

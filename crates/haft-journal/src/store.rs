@@ -68,6 +68,8 @@ pub enum StoreError {
     Several(String, Vec<String>),
     /// Another process has it.
     Running(String),
+    /// Another process looks at it and doesn't end.
+    LookedAt(String),
     /// Another process had it since it was looked at.
     GoneOn(String),
     /// This can't be an id.
@@ -86,6 +88,11 @@ impl fmt::Display for StoreError {
                 write!(f, "`{id}` is the beginning of several sessions: {}", ids.join(", "))
             }
             StoreError::Running(id) => write!(f, "the session `{id}` runs in another process"),
+            StoreError::LookedAt(id) => write!(
+                f,
+                "no process works on session `{id}`, but one looks at it and doesn't end, such as a `haft sessions list` that \
+                 was stopped; let it go on or end it, then try again"
+            ),
             StoreError::GoneOn(id) => write!(
                 f,
                 "session {id} has gone on in another process meanwhile; look at `haft sessions show {id}`, then try again"
@@ -208,10 +215,7 @@ impl Store {
                 Ok(opened) => break opened,
                 // Another process removed it, and is done by now or soon.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(StoreError::Running(id.to_owned()));
-                }
-                Err(error) => return Err(StoreError::Io(path, error)),
+                Err(error) => return Err(not_had(id, &path, error)),
             }
         };
         Ok((disk, length, path))
@@ -229,6 +233,13 @@ impl Store {
     /// All sessions, the newest first. What can't be looked at is left out.
     pub fn list(&self) -> Vec<Session> {
         self.listed(RealDisk::is_held)
+    }
+
+    /// Whether a process has a session, asked again. Where `waits`, for a moment: a process that was killed just now may have
+    /// left something that has it still.
+    pub fn is_running(&self, session: &Session, waits: bool) -> bool {
+        let path = session.folder.join(FILE);
+        if waits { RealDisk::stays_held(&path) } else { RealDisk::is_held(&path) }
     }
 
     /// All sessions; whether one runs is asked of `is_running`, because to look at locks is slow where there are thousands.
@@ -267,10 +278,7 @@ impl Store {
     /// One has it, or the disk says no.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let session = self.find(id)?;
-        discard(&session.folder, Patience::Some).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StoreError::Running(session.id),
-            _ => StoreError::Io(session.folder, error),
-        })
+        discard(&session.folder, Patience::Some).map_err(|error| not_had(&session.id, &session.folder, error))
     }
 
     /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns
@@ -319,6 +327,14 @@ impl Store {
 fn discard(folder: &Path, patience: Patience) -> io::Result<()> {
     let _held = RealDisk::hold(&folder.join(FILE), patience)?;
     std::fs::remove_dir_all(folder)
+}
+
+fn not_had(id: &str, path: &Path, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => StoreError::Running(id.to_owned()),
+        io::ErrorKind::ResourceBusy => StoreError::LookedAt(id.to_owned()),
+        _ => StoreError::Io(path.to_owned(), error),
+    }
 }
 
 fn not_read(id: &str, path: &Path, error: io::Error) -> StoreError {

@@ -34,9 +34,11 @@ impl Resumed {
             let (recovered, mark) = store.recover(&session.id).map_err(said)?;
             return Resumed::new(session.id, recovered, mark).in_folder(cwd);
         }
+        // One that was killed just now is waited for; whoever really runs has made others wait long enough.
+        let mut waits = true;
         for session in store.list() {
             let is_here = store.began(&session.id).is_ok_and(|began| began.is_some_and(|one| one.cwd == cwd));
-            if session.is_running || !is_here {
+            if !is_here || session.is_running && store.is_running(&session, std::mem::take(&mut waits)) {
                 continue;
             }
             // One that is gone meanwhile.
@@ -65,6 +67,12 @@ impl Resumed {
         let was = &self.recovered.began.cwd;
         if was == cwd {
             return Ok(self);
+        }
+        if was.as_os_str().is_empty() {
+            return Err(Usage(format!(
+                "session {} can't go on: its journal doesn't say where it works, since it is empty or its beginning is damaged; begin a new one",
+                self.id
+            )));
         }
         Err(Usage(format!("session {} works in {}; go there, or use --cwd", self.id, was.display())))
     }

@@ -15,6 +15,7 @@ use haft::{
 use haft_policy::conventions;
 
 use super::dry::Judge;
+use super::forms::Forms;
 use super::recording::{Outcome, Past, Recording};
 use super::report::Row;
 use crate::args::Common;
@@ -24,6 +25,7 @@ use crate::{Usage, turn};
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
     let session = session::look(common)?;
     let judge = Judge::of(&session);
+    let forms = Forms::of(&session.engine, recording);
     let known: Arc<Vec<Known>> = Arc::new(recording.calls.iter().map(Known::of).collect());
     let registry = stand_ins(&session.engine, recording, &known).map_err(|error| Usage(error.to_string()))?;
     let engine = session
@@ -47,7 +49,7 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
             let result = past.input.is_some().then(|| results.next()).flatten();
             rows.push(match result {
                 None => judge.row(*at, past),
-                Some(result) => row(&judge, *at, past, &result, last, swapped),
+                Some(result) => row((&judge, &forms), *at, past, &result, last, swapped),
             });
         }
     }
@@ -149,7 +151,14 @@ fn out_of_order(calls: &[(usize, &Past)]) -> bool {
     !places.is_sorted()
 }
 
-fn row(judge: &Judge, at: usize, past: &Past, result: &ToolResult, last: bool, swapped: bool) -> Row {
+fn row(
+    (judge, forms): (&Judge, &Forms),
+    at: usize,
+    past: &Past,
+    result: &ToolResult,
+    last: bool,
+    swapped: bool,
+) -> Row {
     let judged = judge.row(at, past);
     // What never got as far as its result is what looking at it says.
     if judged.differs || result.error().is_some_and(|error| !error.kind().began()) {
@@ -172,6 +181,9 @@ fn row(judge: &Judge, at: usize, past: &Past, result: &ToolResult, last: bool, s
             None => format!("the model would get {now} characters and not {then}"),
         };
         return row("cut", why, true);
+    }
+    if let Some(why) = forms.fault(past) {
+        return row("other form", why, true);
     }
     if swapped {
         let why = "results of this turn came in another order than its calls; today they come in the order of the calls";

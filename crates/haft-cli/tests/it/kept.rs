@@ -105,6 +105,12 @@ fn sessions_are_removed_and_what_is_not_there_is_said() {
     assert!(none.stderr.contains("nothing to continue"), "{none:?}");
     let bad = room.say(&["run", "--resume", "../x", "hello"]);
     assert!(bad.stderr.contains("is no id of a session"), "{bad:?}");
+    // One that was killed while it made its journal.
+    room.write("home/.local/state/haft/sessions/begun/journal.log", "");
+    let empty = room.say(&["run", "--resume", "begun", "hello"]);
+    assert_eq!(empty.code, Some(2));
+    assert!(empty.stderr.contains("doesn't say where it works"), "{empty:?}");
+    std::fs::remove_dir_all(room.path("home/.local/state/haft/sessions/begun")).unwrap();
     room.write("script.json", r#"{"turns": [{"text": "Hello."}]}"#);
     for _ in 0..2 {
         assert_eq!(room.say(&["run", "--script", "../script.json", "hi"]).code, Some(0));

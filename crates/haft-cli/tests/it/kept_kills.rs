@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::room::{PATH, Room};
+use crate::room::{PATH, Ran, Room};
 use crate::run_http::Served;
 
-const WIRES: [&str; 4] = ["anthropic", "openai", "openai-chat", "gemini"];
+pub(crate) const WIRES: [&str; 4] = ["anthropic", "openai", "openai-chat", "gemini"];
 /// Calls that leave a trace, in three messages; `r` only look.
 const SCRIPT: &str = r#"{"turns": [
     {"text": "one", "tool_calls": [
@@ -37,7 +37,7 @@ fn room() -> Room {
 }
 
 /// A run by this wire; without one from the script itself.
-fn run(room: &Room, wire: Option<(&str, &Served)>, more: &[&str]) -> Command {
+pub(crate) fn run(room: &Room, wire: Option<(&str, &Served)>, more: &[&str]) -> Command {
     let mut args = vec!["run", "--permission-mode", "bypassPermissions", "--output", "stream-json"];
     let url = wire.map(|(wire, served)| served.base_url(wire));
     match (&wire, &url) {
@@ -55,14 +55,14 @@ fn run(room: &Room, wire: Option<(&str, &Served)>, more: &[&str]) -> Command {
     command
 }
 
-fn journals(room: &Room) -> Vec<PathBuf> {
+pub(crate) fn journals(room: &Room) -> Vec<PathBuf> {
     let folder = room.path("home/.local/state/haft/sessions");
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path().join("journal.log")).filter(|path| path.is_file()).collect()
 }
 
 /// The conversation in a journal; every whole line of it is as it was written.
-fn items(journal: &Path) -> Vec<Value> {
+pub(crate) fn items(journal: &Path) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     let bytes = std::fs::read(journal).unwrap();
     for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
@@ -76,10 +76,10 @@ fn items(journal: &Path) -> Vec<Value> {
 }
 
 /// Ids, each with its text.
-type Pairs = Vec<(String, String)>;
+pub(crate) type Pairs = Vec<(String, String)>;
 
 /// The calls and the results of a conversation in any wire: ids with what was asked and answered.
-fn pairs(items: &[Value]) -> (Pairs, Pairs) {
+pub(crate) fn pairs(items: &[Value]) -> (Pairs, Pairs) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     for item in items {
@@ -188,20 +188,40 @@ fn trial(wire: Option<(&str, &Served)>, seed: u64) -> (usize, usize) {
     // 2: it had come to its end before.
     assert!(matches!(ran.code, Some(0 | 2)), "{named}: {ran:?}");
     let journal = journals(&room).into_iter().find(|journal| !items(journal).is_empty()).unwrap();
+    nobody_left(&room, &named);
     (kills, judged(&room, &journal, &named))
 }
 
-/// Trials over all wires, some at once.
-fn trials(count: u64) -> (usize, usize) {
-    let workers = 4;
+/// Nothing that a killed process had started is at work in this room. The kernel may need a moment for who just died.
+pub(crate) fn nobody_left(room: &Room, named: &str) {
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let left: Vec<PathBuf> = processes
+            .filter(|process| {
+                std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(room.path("")))
+            })
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "{named}: {left:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Trials with these seeds over all wires, some at once.
+fn trials(seeds: std::ops::Range<u64>) -> (usize, usize) {
+    let workers = WIRES.len() as u64;
     let done: Vec<(usize, usize)> = std::thread::scope(|scope| {
         let working: Vec<_> = (0..workers)
             .map(|worker| {
+                let seeds = seeds.clone();
                 scope.spawn(move || {
                     let wire = WIRES[usize::try_from(worker).unwrap()];
                     let served = Served::start(&room());
                     let mut sum = (0, 0);
-                    for seed in (0..count).filter(|seed| seed % workers == worker) {
+                    for seed in seeds.filter(|seed| seed % workers == worker) {
                         let (kills, unknown) = trial(Some((wire, &served)), seed);
                         sum = (sum.0 + kills, sum.1 + unknown);
                     }
@@ -216,48 +236,87 @@ fn trials(count: u64) -> (usize, usize) {
 
 #[test]
 fn sessions_killed_by_chance_go_on_in_every_wire() {
-    let (kills, _) = trials(24);
+    let (kills, _) = trials(0..24);
     assert!(kills >= 8, "only {kills} were killed while they ran");
 }
 
 #[test]
 #[ignore = "prove"]
 fn prove_that_killed_sessions_go_on() {
-    let (trials, kills, unknown) = {
-        let (mut trials_done, mut sum) = (0, (0, 0));
-        while sum.0 < 1_000 {
-            let (kills, unknown) = trials(200 + trials_done % 7);
-            trials_done += 200;
-            sum = (sum.0 + kills, sum.1 + unknown);
-        }
-        (trials_done, sum.0, sum.1)
-    };
+    const PART: u64 = 100;
+    let (mut done, mut kills, mut unknown) = (0, 0, 0);
+    while kills < 1_000 {
+        let found = trials(done..done + PART);
+        (done, kills, unknown) = (done + PART, kills + found.0, unknown + found.1);
+        println!("{done} sessions, {kills} kills");
+    }
     println!(
-        "proof: {trials} sessions over four wires, killed {kills} times at moments by chance, came to their end"
+        "proof: {done} sessions over four wires, killed {kills} times at moments by chance, came to their end, and no process \
+         of theirs was left"
     );
     println!(
         "proof: no call ran twice, each had one result; of {unknown} the outcome was unknown and said to be"
     );
 }
 
-fn has_strace() -> bool {
+pub(crate) fn has_strace() -> bool {
     Command::new("strace")
         .args(["-qq", "-e", "trace=none", "true"])
         .status()
         .is_ok_and(|status| status.success())
 }
 
-/// A session with one turn behind it goes on while something happens to its journal; whether it happened.
-fn injected(inject: &str) -> (bool, usize) {
-    let room = Room::new();
-    room.write("script.json", &SCRIPT.replacen("[\n", "[{\"text\": \"hello\"},\n", 1));
-    assert_eq!(room.run(run(&room, None, &["hello"]), "").code, Some(0));
-    let journal = journals(&room).pop().unwrap();
+/// What happens to the journal of a session.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// To a call of the system on it, as `strace` takes it.
+    Call(String),
+    /// It can grow by so many bytes; the write that passes this is short, and the next one ends the process or fails.
+    Full { bytes: u64, dies: bool },
+}
+
+impl Fault {
+    /// The command that runs `haft` with it.
+    fn around(&self, journal: &Path, trace: &Path) -> Command {
+        match self {
+            Fault::Call(inject) => {
+                let mut command = Command::new("strace");
+                command.args(["-f", "-qq", "-o"]).arg(trace).arg("-P").arg(journal);
+                command.args(["-e", "trace=write,fdatasync,ftruncate", "-e", &format!("inject={inject}")]);
+                command
+            }
+            Fault::Full { bytes, dies } => {
+                let bound = journal.metadata().unwrap().len() + bytes;
+                let trap = if *dies { "" } else { "trap '' XFSZ; " };
+                let script = format!("{trap}exec prlimit --core=0 --fsize={bound} \"$@\"");
+                let mut command = Command::new("sh");
+                command.args(["-c", &script, "sh"]);
+                command
+            }
+        }
+    }
+
+    /// Whether it came to pass.
+    fn hit(&self, ran: &Ran, trace: &Path) -> bool {
+        match self {
+            Fault::Call(_) => {
+                let trace = std::fs::read_to_string(trace).unwrap_or_default();
+                trace.contains("INJECTED") || trace.contains("killed by")
+            }
+            Fault::Full { dies: true, .. } => ran.code.is_none(),
+            Fault::Full { .. } => ran.code != Some(0) || ran.stderr.contains("journal could not be written"),
+        }
+    }
+}
+
+/// A session of a script whose first turn is words goes on behind it while something happens to its journal, and then to its
+/// end; whether it happened, and the journal.
+pub(crate) fn went_on(room: &Room, fault: &Fault) -> (bool, PathBuf) {
+    assert_eq!(room.run(run(room, None, &["hello"]), "").code, Some(0));
+    let journal = journals(room).pop().unwrap();
     let id = journal.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-    let plain = run(&room, None, &["--resume", &id, "go"]);
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-o"]).arg(room.path("trace")).arg("-P").arg(&journal);
-    command.args(["-e", "trace=write,fdatasync,ftruncate", "-e", &format!("inject={inject}")]);
+    let plain = run(room, None, &["--resume", &id, "go"]);
+    let mut command = fault.around(&journal, &room.path("trace"));
     command.arg(plain.get_program()).args(plain.get_args()).current_dir(room.path("work"));
     command.env_clear();
     for (name, value) in plain.get_envs() {
@@ -265,26 +324,35 @@ fn injected(inject: &str) -> (bool, usize) {
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let first = room.run(command, "");
-    let trace = std::fs::read_to_string(room.path("trace")).unwrap_or_default();
-    let hit = trace.contains("INJECTED") || trace.contains("killed by");
+    let hit = fault.hit(&first, &room.path("trace"));
     let words: &[&str] = if first.code == Some(0) { &["--resume", &id, "more"] } else { &["--resume", &id] };
-    let second = room.run(run(&room, None, words), "");
-    assert!(!(first.stderr.clone() + &second.stderr).contains("panicked"), "{inject}: {first:?} {second:?}");
+    let second = room.run(run(room, None, words), "");
+    assert!(!(first.stderr.clone() + &second.stderr).contains("panicked"), "{fault:?}: {first:?} {second:?}");
+    // 2: it had come to its end before.
+    assert!(matches!(second.code, Some(0 | 2)), "{fault:?}: {first:?} {second:?}");
+    (hit, journal)
+}
+
+/// The script with a fault; whether it came to pass, and how many outcomes were unknown.
+fn injected(fault: &Fault) -> (bool, usize) {
+    let room = Room::new();
+    room.write("script.json", &SCRIPT.replacen("[\n", "[{\"text\": \"hello\"},\n", 1));
+    let (hit, journal) = went_on(&room, fault);
     let (calls, results) = pairs(&items(&journal));
     let ids = |pairs: &[(String, String)]| pairs.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&calls), ids(&results), "{inject}: a result for each call, in order");
+    assert_eq!(ids(&calls), ids(&results), "{fault:?}: a result for each call, in order");
     let text = std::fs::read_to_string(room.path("work/ran.txt")).unwrap_or_default();
     for trace in TRACES {
-        assert!(text.lines().filter(|line| *line == trace).count() <= 1, "{inject}: {trace} ran twice");
+        assert!(text.lines().filter(|line| *line == trace).count() <= 1, "{fault:?}: {trace} ran twice");
     }
     let unknown = results.iter().filter(|(_, text)| text.contains("outcome is unknown")).count();
     (hit, unknown)
 }
 
-/// All of these, until one isn't reached any more; how many were.
-fn swept(what: impl Fn(usize) -> String, step: usize) -> (usize, usize) {
+/// All of these, until one isn't reached any more; how many were, and how many outcomes were unknown.
+fn swept(what: impl Fn(usize) -> Fault, step: usize) -> (usize, usize) {
     let (mut count, mut unknown) = (0, 0);
-    for at in (1..500).step_by(step) {
+    for at in (1..100_000).step_by(step) {
         let (hit, more) = injected(&what(at));
         if !hit {
             break;
@@ -300,9 +368,18 @@ fn states_of_the_journal_are_survived() {
         eprintln!("skipped: there is no strace that may trace");
         return;
     }
-    let kills = swept(|at| format!("write:signal=KILL:when={at}"), 5).0;
-    let fails = swept(|at| format!("write:error=ENOSPC:when={at}"), 7).0;
+    let kills = swept(|at| Fault::Call(format!("write:signal=KILL:when={at}")), 5).0;
+    let fails = swept(|at| Fault::Call(format!("write:error=ENOSPC:when={at}")), 7).0;
     assert!(kills >= 2 && fails >= 2, "{kills} kills, {fails} failures");
+}
+
+/// The kernel itself takes a part of a write and then no more.
+#[test]
+fn lines_that_are_written_in_part_are_survived() {
+    for dies in [true, false] {
+        let (count, _) = swept(|bytes| Fault::Full { bytes: bytes as u64, dies }, 1_997);
+        assert!(count >= 2, "dies: {dies}: {count}");
+    }
 }
 
 #[test]
@@ -312,22 +389,29 @@ fn prove_that_every_state_of_the_journal_is_survived() {
         println!("proof: not made here: there is no strace that may trace");
         return;
     }
-    for (name, what) in [
-        ("kill -9 at each write", "write:signal=KILL:when="),
-        ("kill -9 at each fdatasync", "fdatasync:signal=KILL:when="),
-        ("ENOSPC at each write", "write:error=ENOSPC:when="),
-        ("EIO at each write", "write:error=EIO:when="),
-        ("EIO at each fdatasync", "fdatasync:error=EIO:when="),
-        ("twenty bytes of each write", "write:retval=20:when="),
-    ] {
-        let (count, unknown) = swept(|at| format!("{what}{at}"), 1);
+    let told = |name: &str, (count, unknown): (usize, usize)| {
         assert!(count >= 3, "{name}: {count}");
         println!(
-            "proof: {name} of the journal: {count} times, every call has one result and none ran twice; {unknown} outcomes unknown"
+            "proof: {name}: {count} times, every call has one result and none ran twice; {unknown} outcomes unknown"
+        );
+    };
+    for (name, what, on) in [
+        ("kill -9 at each write", "write:signal=KILL:when=", ""),
+        ("kill -9 at each fdatasync", "fdatasync:signal=KILL:when=", ""),
+        ("ENOSPC at each write", "write:error=ENOSPC:when=", ""),
+        ("EIO at each write", "write:error=EIO:when=", ""),
+        ("EIO at each fdatasync", "fdatasync:error=EIO:when=", ""),
+        ("ENOSPC from each write on", "write:error=ENOSPC:when=", "+"),
+    ] {
+        told(&format!("{name} of the journal"), swept(|at| Fault::Call(format!("{what}{at}{on}")), 1));
+    }
+    // A step that meets lines at other places each time.
+    for (name, dies) in [("the process dies", true), ("there is no more room", false)] {
+        told(
+            &format!("{name} in the middle of a line of the journal, every 97 bytes"),
+            swept(|bytes| Fault::Full { bytes: bytes as u64, dies }, 97),
         );
     }
-    let (count, _) = swept(|at| format!("write:error=ENOSPC:when={at}+"), 1);
-    println!("proof: ENOSPC from each write of the journal on: {count} times, the same");
 }
 
 #[test]
@@ -361,4 +445,46 @@ fn several_processes_share_a_workspace_and_a_state_folder() {
     assert!(said <= done.max(1), "{said} said, {codes:?}");
     let (calls, results) = pairs(&items(&journals[0]));
     assert_eq!(calls.len(), results.len());
+}
+
+/// A session goes on although somebody has its lock in this way, who lets go when the file was asked for so often.
+fn goes_on_beside(lock: rustix::fs::FlockOperation, (call, times): (&str, usize)) {
+    if !has_strace() {
+        println!("skipped: there is no strace that may trace");
+        return;
+    }
+    let room = Room::new();
+    room.write("script.json", r#"{"turns": [{"text": "one"}, {"text": "two"}]}"#);
+    assert_eq!(room.run(run(&room, None, &["hello"]), "").code, Some(0));
+    let journal = journals(&room).pop().unwrap();
+    let looks = std::fs::File::open(&journal).unwrap();
+    rustix::fs::flock(&looks, lock).unwrap();
+    let plain = run(&room, None, &["--continue", "more"]);
+    let trace = room.path("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "trace=flock", "-o"]).arg(&trace).arg("-P").arg(&journal);
+    command.arg(plain.get_program()).args(plain.get_args()).current_dir(room.path("work")).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while std::fs::read_to_string(&trace).unwrap_or_default().matches(call).count() < times {
+        assert!(child.try_wait().unwrap().is_none(), "{:?}", child.wait_with_output());
+        std::thread::yield_now();
+    }
+    drop(looks);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// A list that was stopped while it asked whether a session runs has a part in its lock.
+#[test]
+fn who_only_looks_keeps_no_session_from_going_on() {
+    // More often than where somebody writes.
+    goes_on_beside(rustix::fs::FlockOperation::NonBlockingLockShared, ("LOCK_EX", 40));
+}
+
+/// What a killed process was about to start has its lock until it becomes another program.
+#[test]
+fn what_a_killed_process_leaves_for_a_moment_is_waited_for() {
+    goes_on_beside(rustix::fs::FlockOperation::NonBlockingLockExclusive, ("LOCK_SH", 4));
 }

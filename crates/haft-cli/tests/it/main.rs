@@ -4,6 +4,7 @@
 mod agents;
 mod browser;
 mod check;
+mod clock;
 mod commands;
 mod disk;
 mod dispatch;
@@ -15,8 +16,10 @@ mod hooks;
 mod interrupt;
 mod json;
 mod kept;
+mod kept_agents;
 mod kept_kills;
 mod kept_left;
+mod kept_wires;
 mod mcp;
 mod mcp_peers;
 mod mcp_screen;
@@ -43,6 +46,7 @@ mod soak;
 #[expect(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;
+mod stuck;
 mod terminal;
 mod tool_effects;
 mod tool_example;

@@ -167,6 +167,43 @@ fn recorded_results_meet_todays_limits_and_order() {
     );
 }
 
+/// A program may have learned to answer otherwise since.
+#[test]
+fn recorded_results_are_held_against_output_schemas() {
+    let room = Room::new();
+    let schema = r#", "output": "json", "output_schema": {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}, "read_only": true"#;
+    room.script("home/.config/haft/tools/counter", "Counter", "echo '{\"count\": 3}'", schema);
+    let script = r#"{"turns": [{"tool_calls": [{"name": "Counter", "input": {}}]}, {"text": "Done."}]}"#;
+    room.write("script.json", script);
+    let ran = room.say(&["run", "--script", "../script.json", "--allow", "Counter", "go"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let id = session(&room);
+    let again = |code| json(&room, &[&id, "--results", "recorded", "--allow", "Counter", "--all"], code);
+    assert_eq!(rows(&again(0)), ["Counter Counter ran > same"]);
+    let other = schema.replace("integer", "string");
+    room.script("home/.config/haft/tools/counter", "Counter", "echo '{\"count\": \"3\"}'", &other);
+    let report = again(1);
+    assert_eq!(rows(&report), ["Counter Counter ran > other form"]);
+    let why = report["rows"][0]["why"].as_str().unwrap();
+    assert!(why.contains("/count") && why.contains("a string is accepted"), "{why}");
+    // Of files without kinds of blocks the text is read; an error and a part of a result promise nothing.
+    for (text, error, expected) in [
+        (r#"{\"count\": \"3\"}"#, false, "ran > same"),
+        ("three", false, "ran > other form"),
+        ("three", true, "failed > same"),
+        ("{\\\"count\\\": … the whole result is in /x]", false, "ran > same"),
+    ] {
+        let text = format!(
+            r#"[{{"role": "assistant", "content": [{{"type": "tool_use", "id": "a", "name": "Counter", "input": {{}}}}]}},
+                {{"role": "user", "content": [{{"type": "tool_result", "tool_use_id": "a", "is_error": {error}, "content": "{text}"}}]}}]"#
+        );
+        room.write("work/old.json", &text);
+        let code = i32::from(expected.ends_with("form"));
+        let report = json(&room, &["old.json", "--results", "recorded", "--allow", "Counter", "--all"], code);
+        assert_eq!(rows(&report), [format!("Counter Counter {expected}")]);
+    }
+}
+
 #[test]
 fn calls_made_again_stay_in_a_copy() {
     let (room, ran) = held();
