@@ -103,8 +103,9 @@ async fn large_definitions_are_bounded() {
         let words = "w".repeat(10 * limits::DESCRIPTION_CHARS_MAX);
         let field = json!({"type": "string", "description": words});
         let schema = json!({"type": "object", "properties": {"a": field}});
-        let many: serde_json::Map<String, Value> =
-            (0..9_000).map(|number| (format!("a_rather_long_name_{number}"), json!({"type": "string"}))).collect();
+        let many: serde_json::Map<String, Value> = (0..9_000)
+            .map(|number| (format!("a_rather_long_name_{number}"), json!({"type": "string"})))
+            .collect();
         let tools = json!([
             {"name": "wordy", "description": words, "inputSchema": schema},
             {"name": "huge", "inputSchema": {"type": "object", "properties": many}},
@@ -120,7 +121,10 @@ async fn large_definitions_are_bounded() {
     assert!(cut(wordy.input_schema()["properties"]["a"]["description"].as_str().unwrap()));
     let left_out = room.server().left_out();
     let reasons: Vec<&str> = left_out.iter().map(|left| left.reason.as_str()).collect();
-    assert!(reasons.len() == 2 && reasons[0].contains("the schema has ") && reasons[1].contains("name is longer"), "{reasons:?}");
+    assert!(
+        reasons.len() == 2 && reasons[0].contains("the schema has ") && reasons[1].contains("name is longer"),
+        "{reasons:?}"
+    );
 }
 
 #[tokio::test]

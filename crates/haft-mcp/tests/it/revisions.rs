@@ -351,7 +351,10 @@ async fn a_page_that_a_call_needs_is_shown_and_the_call_is_made_again() {
     let shown = user.questions()[0].text.clone();
     assert!(shown.contains("Look.") && shown.contains("https://page.example/a"), "{shown}");
     let words = room.failure("mcp__x__t", json!({})).await;
-    assert!(words.ends_with("not yet; the user has to open https://page.example/a first, and the user did not"), "{words}");
+    assert!(
+        words.ends_with("not yet; the user has to open https://page.example/a first, and the user did not"),
+        "{words}"
+    );
     assert_eq!(fake.heard("tools/call").len(), 3, "not made again without a yes");
     room.servers.close().await;
     let room = Room::settled([fake.in_process("x")], host()).await;
