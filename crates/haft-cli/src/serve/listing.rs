@@ -21,7 +21,10 @@ const SPARE: usize = 1_000;
 
 /// Definitions of tools by the names under which they are offered; none for a tool that can't be defined.
 #[derive(Default)]
-pub(super) struct Written(Mutex<HashMap<Arc<str>, (AnyTool, Option<Definition>)>>);
+pub(super) struct Written(Mutex<HashMap<Arc<str>, Kept>>);
+
+/// The tool that a definition is of, and the definition.
+type Kept = (AnyTool, Option<Definition>);
 
 impl Written {
     /// The listing of a snapshot.
