@@ -71,6 +71,7 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
             calls,
             pool: pool.clone(),
             passed,
+            written: listing::Written::default(),
             lists_wait,
             first_list: OnceLock::new(),
             said_missing: AtomicBool::new(false),

@@ -7,7 +7,7 @@
 //! | `breaker.rs` | when a server that fails is left alone |
 //! | `definition.rs`, `tool.rs` | a tool as its server defines it, and as the engine takes it |
 //! | `session.rs` | one connection, in JSON; the only file beside the transports that knows the SDK |
-//! | `desk.rs`, `form.rs` | what a server may ask of us |
+//! | `desk.rs`, `form.rs`, `pages.rs` | what a server may ask of us |
 //! | `catalogue.rs`, `watched.rs` | tools for resources and prompts; which of those that were read have changed |
 //! | `pass.rs` | resources and prompts as they came, for who passes them on |
 //! | `wait.rs` | a tool for models that need a server which is still being connected |
@@ -17,6 +17,7 @@ pub(crate) mod catalogue;
 pub(crate) mod definition;
 pub(crate) mod desk;
 pub(crate) mod form;
+pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod server;
 pub(crate) mod servers;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The longest message of a server, in bytes, over every transport. A longer one ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How many messages one batch may hold (revision 2025-03-26 has them); the rest is left out.
+/// How many messages one batch may hold (revision 2025-03-26 has them); of the rest only answers are heard.
 pub const BATCH_MAX: usize = 100;
 /// How many bytes are read at once.
 pub const READ_BYTES: usize = 64 * 1024;
@@ -86,6 +86,9 @@ pub const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 pub const CHANGE_REST: Duration = Duration::from_millis(50);
 /// How often one call may ask for more input (revision 2026-07-28).
 pub const ROUNDS_MAX: usize = 10;
+/// How long a call waits, once the user has opened a page that its server wants opened first, for the server to say that the user is
+/// done there; then it is made again, and the server may ask again.
+pub const PAGE_WAIT: Duration = Duration::from_secs(30);
 /// How many fields a form may have.
 pub const FORM_FIELDS_MAX: usize = 32;
 /// How often a field of a form is asked for again after a wrong answer.

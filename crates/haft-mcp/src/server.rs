@@ -59,8 +59,8 @@ use tokio::task::JoinSet;
 
 pub use http::{Http, Resource};
 pub use offer::{
-    About, Call, Change, Changes, Complete, CompleteOf, Features, GetPrompt, Listing, Offer, Offers, Read,
-    ReadReply,
+    About, Call, Change, Changes, Complete, CompleteOf, Definition, Features, GetPrompt, Listing, Offer,
+    Offers, Read, ReadReply,
 };
 pub use peer::{Ask, Elicited, Level, Needs, NotAnswered, Peer};
 pub use reply::{

@@ -131,6 +131,17 @@ impl Definitions {
         self.deferring(snapshot, Deferral::Fallback, &HashSet::new())
     }
 
+    /// The definition of one tool by itself, as JSON text. Nothing is kept.
+    ///
+    /// # Errors
+    /// The form can't take it.
+    pub fn of_one(&self, offer: &Offer) -> Result<String, LeftOut> {
+        match self.piece(offer) {
+            Ok(pair) => Ok(pair.plain.clone()),
+            Err(reason) => Err(LeftOut { name: Arc::from(offer.name()), reason }),
+        }
+    }
+
     /// The same for an endpoint that may know of deferred tools, and a conversation that holds the definitions of those
     /// that are `known` already ([`Conversation::found`](crate::Conversation::found)).
     ///

@@ -23,7 +23,7 @@ mod places;
 mod show;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::{PatternOptions, Validator, error::ValidationErrorKind};
 use schemars::JsonSchema;
@@ -108,7 +108,9 @@ impl std::error::Error for SchemaError {}
 
 /// The schema of a tool's input: what is sent to a model, and the validator made from it.
 ///
-/// Cheap to clone; all clones share one validator.
+/// Cheap to clone; all clones share one validator. That of a schema known only at run time is made once to see that it can be made, and
+/// again when the first input comes: there may be thousands of such tools, few are ever called, and a validator takes ten times the
+/// room of its schema.
 #[derive(Clone)]
 pub struct InputSchema {
     inner: Arc<Inner>,
@@ -117,8 +119,14 @@ pub struct InputSchema {
 struct Inner {
     raw: Value,
     description: Option<String>,
-    validator: Validator,
+    validator: OnceLock<Validator>,
     explained_depth: usize,
+}
+
+impl Inner {
+    fn validator(&self) -> &Validator {
+        self.validator.get_or_init(|| build(&self.raw).expect("it could be made before"))
+    }
 }
 
 impl InputSchema {
@@ -131,7 +139,7 @@ impl InputSchema {
     /// When the type is not read from a JSON object.
     pub fn derive<T: JsonSchema>() -> Result<InputSchema, SchemaError> {
         let (raw, description) = derive::input::<T>()?;
-        InputSchema::compile(raw, description)
+        InputSchema::compile(raw, description, Keep::Validator)
     }
 
     /// Returns a schema known only at run time, used exactly as given.
@@ -140,7 +148,7 @@ impl InputSchema {
     /// When it is no valid schema, is too large or too deep (also once its `$ref`s are followed),
     /// refers to another document, has a pattern that needs backtracking, or accepts no object.
     pub fn given(schema: Value) -> Result<InputSchema, SchemaError> {
-        InputSchema::compile(schema, None)
+        InputSchema::compile(schema, None, Keep::Schema)
     }
 
     /// Returns a schema known only at run time of what a tool gives back: any type may stand at its root.
@@ -148,7 +156,7 @@ impl InputSchema {
     /// # Errors
     /// As [`given`](InputSchema::given), but for the object.
     pub fn of_output(schema: Value) -> Result<InputSchema, SchemaError> {
-        InputSchema::compile_any(schema, None)
+        InputSchema::compile_any(schema, None, Keep::Schema)
     }
 
     /// Holds a value against the schema exactly as it is, and says what is wrong with it; nothing if it fits.
@@ -157,18 +165,18 @@ impl InputSchema {
             return violations;
         }
         let inner = &*self.inner;
-        if inner.validator.is_valid(value) {
+        if inner.validator().is_valid(value) {
             return Vec::new();
         }
-        let mut violations = explain::explain(&inner.raw, &inner.validator, inner.explained_depth, value);
+        let mut violations = explain::explain(&inner.raw, inner.validator(), inner.explained_depth, value);
         if violations.is_empty() {
             violations.push(Violation::new("", "the value does not fit the schema"));
         }
         violations
     }
 
-    fn compile(raw: Value, description: Option<String>) -> Result<InputSchema, SchemaError> {
-        let schema = InputSchema::compile_any(raw, description)?;
+    fn compile(raw: Value, description: Option<String>, keep: Keep) -> Result<InputSchema, SchemaError> {
+        let schema = InputSchema::compile_any(raw, description, keep)?;
         let raw = &schema.inner.raw;
         if !places::types(raw, raw).meets(places::Types::OBJECT) {
             return Err(SchemaError::new(
@@ -178,7 +186,7 @@ impl InputSchema {
         Ok(schema)
     }
 
-    fn compile_any(raw: Value, description: Option<String>) -> Result<InputSchema, SchemaError> {
+    fn compile_any(raw: Value, description: Option<String>, keep: Keep) -> Result<InputSchema, SchemaError> {
         let facts = bounds::check(&raw)?;
         if !matches!(raw, Value::Object(_) | Value::Bool(_)) {
             return Err(SchemaError::new(format!(
@@ -186,18 +194,14 @@ impl InputSchema {
                 show::shown(&raw)
             )));
         }
-        let validator = jsonschema::options()
-            .offline()
-            .with_pattern_options(
-                PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX),
-            )
-            .build(&raw)
-            .map_err(|error| match error.kind() {
-                ValidationErrorKind::Referencing(_) => {
-                    bounds::dangling(&raw).unwrap_or_else(|| refused(&error))
-                }
-                _ => refused(&error),
-            })?;
+        let made = build(&raw).map_err(|error| match error.kind() {
+            ValidationErrorKind::Referencing(_) => bounds::dangling(&raw).unwrap_or_else(|| refused(&error)),
+            _ => refused(&error),
+        })?;
+        let validator = match keep {
+            Keep::Validator => OnceLock::from(made),
+            Keep::Schema => OnceLock::new(),
+        };
         Ok(InputSchema {
             inner: Arc::new(Inner { raw, description, validator, explained_depth: facts.explained_depth }),
         })
@@ -223,21 +227,21 @@ impl InputSchema {
     pub fn validate(&self, input: Value) -> Result<Value, Vec<Violation>> {
         check_depth(&input)?;
         let inner = &*self.inner;
-        if inner.validator.is_valid(&input) {
+        if inner.validator().is_valid(&input) {
             return object(input);
         }
         let input = match coerce::coerce(&inner.raw, &input) {
             None => input,
             Some(coerced) => {
                 check_depth(&coerced)?;
-                if inner.validator.is_valid(&coerced) {
+                if inner.validator().is_valid(&coerced) {
                     return object(coerced);
                 }
                 // What is still wrong is easier to see without the dress.
                 coerced
             }
         };
-        let mut violations = explain::explain(&inner.raw, &inner.validator, inner.explained_depth, &input);
+        let mut violations = explain::explain(&inner.raw, inner.validator(), inner.explained_depth, &input);
         if violations.is_empty() {
             violations.push(Violation::new("", "the input does not fit the schema"));
         }
@@ -253,7 +257,7 @@ impl InputSchema {
         check_depth(input).ok()?;
         let coerced = coerce::coerce(&self.inner.raw, input)?;
         check_depth(&coerced).ok()?;
-        self.inner.validator.is_valid(&coerced).then_some(coerced)
+        self.inner.validator().is_valid(&coerced).then_some(coerced)
     }
 }
 
@@ -261,6 +265,17 @@ impl fmt::Debug for InputSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("InputSchema").field(&self.inner.raw).finish()
     }
+}
+
+/// What is kept of a schema until the first input comes.
+enum Keep {
+    Validator,
+    Schema,
+}
+
+fn build(raw: &Value) -> Result<Validator, jsonschema::ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+    jsonschema::options().offline().with_pattern_options(patterns).build(raw)
 }
 
 /// The input if it is an object.

@@ -44,7 +44,7 @@ pub(crate) struct ServeArgs {
     /// How long after the first of them lists wait for servers that are still being connected; 0 for not at all. Default: 2.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=600))]
     pub(crate) server_wait: Option<u64>,
-    /// How long calls may take once the server has to end. Default: 10, over standard input and output 1.5.
+    /// How long calls may take once the server has to end. Default: 10, over standard input and output 1.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) grace: Option<u64>,
     #[command(flatten)]

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::asking::OfClient;
 use super::calls::{Calls, Told};
-use super::listing;
+use super::listing::Written;
 use super::pass::{self, Passed};
 use super::results::Results;
 use super::views::View;
@@ -42,6 +42,8 @@ pub(super) struct Common {
     pub(super) calls: Calls,
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) passed: Option<Arc<Passed>>,
+    /// Definitions of tools, for all of them.
+    pub(super) written: Written,
     /// For how long after the first of them lists wait for servers that are still being connected: some clients ask once and
     /// never again.
     pub(super) lists_wait: Duration,
@@ -88,8 +90,6 @@ pub(super) struct Client {
 #[derive(Default)]
 struct Listed {
     listing: Listing,
-    /// Its text, by which a change is seen.
-    text: String,
     /// What servers offered when it was made; nothing before the first time.
     version: Option<u64>,
     /// It changed since the client was told, or saw it.
@@ -173,9 +173,9 @@ impl Client {
         let registry = self.view.filtered(&registry);
         self.member.bare.refresh_with(registry.clone());
         self.member.engine.refresh_with(registry);
-        let (listing, text) = listing::of(&self.member.engine.snapshot());
-        listed.is_news |= listed.text != text;
-        (listed.listing, listed.text, listed.version) = (listing, text, Some(version));
+        let listing = self.common.written.listing(&self.member.engine.snapshot());
+        listed.is_news |= !listed.listing.says_the_same(&listing);
+        (listed.listing, listed.version) = (listing, Some(version));
     }
 
     /// Servers came, went or changed.

@@ -2,33 +2,59 @@
 //!
 //! Hints are for a client's screen; what may run is decided here. They come from the class that a tool is listed with, never
 //! from what a connected server says of its own tools.
+//!
+//! There may be thousands of them, and servers come and go one by one. So a definition is written once for all clients, and kept as
+//! long as the tool is the same; a list of them costs no more than its length.
 
-use haft::{Class, ListedClass, Offer, Origin, Snapshot};
-use haft_mcp::server::Listing;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::{AnyTool, Class, ListedClass, Offer, Origin, Snapshot};
+use haft_mcp::server::{Definition, Listing};
 use haft_provider::{Definitions, Form};
 use serde_json::{Value, json};
 
 use crate::output;
 
-/// The listing, and its text by which a change is seen.
-pub(super) fn of(snapshot: &Snapshot) -> (Listing, String) {
-    let defined = Definitions::new(Form::Mcp).with_deferred(true).of(snapshot);
-    for left_out in defined.left_out() {
-        output::warning(&output::one_line(&left_out.to_string()));
-    }
-    let mut definitions = match defined.to_value() {
-        Value::Array(definitions) => definitions,
-        _ => Vec::new(),
-    };
-    for definition in &mut definitions {
-        let offer = definition["name"].as_str().and_then(|name| snapshot.find(name).ok());
-        if let Some(offer) = offer {
-            let hints = hints(offer);
-            definition["annotations"] = hints;
+/// How many definitions are kept beyond those of the list that was made last, before what isn't in that one is forgotten.
+const SPARE: usize = 1_000;
+
+/// Definitions of tools by the names under which they are offered; none for a tool that can't be defined.
+#[derive(Default)]
+pub(super) struct Written(Mutex<HashMap<Arc<str>, Kept>>);
+
+/// The tool that a definition is of, and the definition.
+type Kept = (AnyTool, Option<Definition>);
+
+impl Written {
+    /// The listing of a snapshot.
+    pub(super) fn listing(&self, snapshot: &Snapshot) -> Listing {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let defined: Vec<Definition> = snapshot
+            .offers()
+            .iter()
+            .filter_map(|offer| match kept.get(offer.name()) {
+                Some((tool, definition)) if tool.is(offer.tool()) => definition.clone(),
+                _ => {
+                    let definition = define(offer);
+                    kept.insert(Arc::from(offer.name()), (offer.tool().clone(), definition.clone()));
+                    definition
+                }
+            })
+            .collect();
+        if kept.len() > snapshot.offers().len() + SPARE {
+            kept.retain(|name, _| snapshot.find(name).is_ok_and(|offer| offer.name() == &**name));
         }
+        Listing::of(defined)
     }
-    let text = serde_json::to_string(&definitions).unwrap_or_default();
-    (Listing::new(definitions), text)
+}
+
+fn define(offer: &Offer) -> Option<Definition> {
+    let defined = Definitions::new(Form::Mcp).of_one(offer);
+    let text = defined.map_err(|left_out| output::warning(&output::one_line(&left_out.to_string()))).ok()?;
+    let mut definition: Value = serde_json::from_str(&text).ok()?;
+    definition["annotations"] = hints(offer);
+    Definition::new(definition)
 }
 
 fn hints(offer: &Offer) -> Value {

@@ -329,6 +329,12 @@ fn servers_of_the_workspace_run_in_the_sandbox() {
     let named = call(&["--mcp-config", ".mcp.json"]);
     assert_eq!(named.code, Some(0), "{named:?}");
     assert!(outside.exists());
+    // And runs in the sandbox all the same where the user says so.
+    fs::remove_file(&outside).unwrap();
+    room.write("home/.config/haft/settings.json", r#"{"mcp": {"servers": {"f": {"sandbox": true}}}}"#);
+    let confined = call(&["--mcp-config", ".mcp.json"]);
+    assert_eq!((confined.code, confined.stdout.as_str()), (Some(0), "hi\n"), "{confined:?}");
+    assert!(!outside.exists());
 }
 
 #[test]

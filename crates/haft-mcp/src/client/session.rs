@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::pages;
 use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
@@ -107,8 +108,8 @@ pub struct ServerFacts {
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The server refused it.
-    Refused { code: i32, words: String },
+    /// The server refused it; before it is made again, the user has to open these pages.
+    Refused { code: i32, words: String, pages: Vec<Value> },
     /// It can't have arrived, and the connection is of no use.
     NotSent(String),
     /// The server refused to hear it before somebody signs in, in words.
@@ -181,6 +182,8 @@ struct Shared {
     busy: AtomicUsize,
     /// Resources that the server was asked to watch.
     subscribed: Mutex<HashSet<String>>,
+    /// Pages that the user was asked to open and that requests wait for.
+    pages: pages::Open,
     /// What the server is being told of requests that nobody waits for any more.
     cancelling: Mutex<JoinSet<()>>,
 }
@@ -359,7 +362,14 @@ impl Session {
         let _under_way = self.watch.begin();
         let mut asked = params.clone();
         for _ in 0..limits::ROUNDS_MAX {
-            let answer = self.request(method, asked, patience, on_progress).await?;
+            let answer = match self.request(method, asked, patience, on_progress).await {
+                Err(Failure::Refused { words, pages, .. }) if !pages.is_empty() => {
+                    self.show(&words, pages).await?;
+                    asked = params.clone();
+                    continue;
+                }
+                answer => answer?,
+            };
             if answer["resultType"] != "input_required" {
                 return Ok(answer);
             }
@@ -371,8 +381,11 @@ impl Session {
                 for (key, request) in requests {
                     let method = request["method"].as_str().unwrap_or_default();
                     let answered = self.client.answer(method, request["params"].clone()).await;
-                    let answered = answered
-                        .map_err(|refusal| Failure::Refused { code: refusal.code, words: refusal.words })?;
+                    let answered = answered.map_err(|Refusal { code, words }| Failure::Refused {
+                        code,
+                        words,
+                        pages: Vec::new(),
+                    })?;
                     responses.insert(key.clone(), answered);
                 }
             }
@@ -383,6 +396,30 @@ impl Session {
             }
         }
         Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
+    }
+
+    /// Has the user open the pages without which the server refuses, and waits a while until it says that the user is done.
+    async fn show(&self, words: &str, pages: Vec<Value>) -> Result<(), Failure> {
+        let waiting = self.shared.pages.wait_for(&pages);
+        for mut page in pages {
+            let url = text::line(page["url"].as_str().unwrap_or("?"), limits::URI_CHARS_MAX);
+            let about = page["message"].as_str().unwrap_or_default();
+            page["message"] = json!(format!("{about}\nThe call is made again when you are done there."));
+            let answer = self.client.answer("elicitation/create", page).await;
+            let why = match answer {
+                Ok(answer) if answer["action"] == "accept" => continue,
+                Ok(_) => "and the user did not".to_owned(),
+                Err(refusal) if refusal.code == ErrorCode::METHOD_NOT_FOUND.0 => {
+                    "and nobody can be asked here".to_owned()
+                }
+                Err(refusal) => format!("and the user was not asked: {}", refusal.words),
+            };
+            let words = format!("{words}; the user has to open {url} first, {why}");
+            return Err(Failure::Refused { code: pages::NEEDS_PAGES, words, pages: Vec::new() });
+        }
+        // Not every server says so.
+        let _ = tokio::time::timeout(limits::PAGE_WAIT, waiting.done()).await;
+        Ok(())
     }
 
     /// Listens for changes of lists and of these resources, where the revision wants that to be asked for. Ends with the
@@ -449,6 +486,7 @@ impl Session {
             ServiceError::McpError(error) => Failure::Refused {
                 code: error.code.0,
                 words: text::shown(&error.message, limits::ERROR_CHARS_MAX),
+                pages: pages::named_in(error.code.0, error.data.as_ref()),
             },
             ServiceError::TransportClosed => Failure::Gone(self.why()),
             ServiceError::TransportSend(unsent) => {
@@ -626,7 +664,11 @@ impl Service<RoleClient> for Answers {
             return Ok(());
         }
         let notification = serde_json::to_value(&notification).unwrap_or_default();
-        self.client.heard(notification["method"].as_str().unwrap_or_default(), &notification["params"]);
+        let method = notification["method"].as_str().unwrap_or_default();
+        if method == pages::DONE {
+            self.shared.pages.done(&notification["params"]);
+        }
+        self.client.heard(method, &notification["params"]);
         Ok(())
     }
 

@@ -409,37 +409,51 @@ impl Changes {
 /// A list of definitions, each as the protocol writes it. Cheap to clone; kept, it is written once and sent many times.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    entries: Arc<[Entry]>,
+    entries: Arc<[Definition]>,
     /// Arguments of tools that have to stand in headers as well, by the name of the tool.
     headers: Arc<HashMap<String, Vec<InHeader>>>,
     /// How long it may be believed.
     pub fresh: Freshness,
 }
 
-/// One definition.
+/// One definition, written. Cheap to clone: lists that have it in common share it.
+#[derive(Debug, Clone)]
+pub struct Definition(Arc<Entry>);
+
 #[derive(Debug)]
 struct Entry {
     written: Box<RawValue>,
     /// For revisions that take less, where that makes a difference.
     older: Option<Box<RawValue>>,
+    name: String,
+    headers: Vec<InHeader>,
+}
+
+impl PartialEq for Definition {
+    fn eq(&self, other: &Definition) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.written.get() == other.0.written.get()
+    }
 }
 
 impl Listing {
     /// A list of JSON objects: tools with at least `name` and `inputSchema`, resources with `uri` and `name`, templates with
     /// `uriTemplate` and `name`, prompts with `name`.
     pub fn new(definitions: impl IntoIterator<Item = Value>) -> Listing {
-        let mut headers = HashMap::new();
-        let entry = |definition: Value| {
-            if let (Some(name), found) =
-                (definition["name"].as_str(), InHeader::all(&definition["inputSchema"]))
-                && !found.is_empty()
-            {
-                headers.insert(name.to_owned(), found);
-            }
-            Entry::new(definition)
-        };
-        let entries = definitions.into_iter().filter_map(entry).collect();
+        Listing::of(definitions.into_iter().filter_map(Definition::new))
+    }
+
+    /// A list of definitions that are written already.
+    pub fn of(definitions: impl IntoIterator<Item = Definition>) -> Listing {
+        let entries: Arc<[Definition]> = definitions.into_iter().collect();
+        let with_headers = entries.iter().filter(|Definition(entry)| !entry.headers.is_empty());
+        let headers =
+            with_headers.map(|Definition(entry)| (entry.name.clone(), entry.headers.clone())).collect();
         Listing { entries, headers: Arc::new(headers), fresh: Freshness::default() }
+    }
+
+    /// Whether a client would read the same.
+    pub fn says_the_same(&self, other: &Listing) -> bool {
+        self.entries == other.entries
     }
 
     /// The same, believed for a while.
@@ -477,7 +491,7 @@ impl Listing {
         is_newest: bool,
     ) -> impl Iterator<Item = &RawValue> {
         let entries = self.entries.iter().skip(from).take(most);
-        entries.map(move |entry| match &entry.older {
+        entries.map(move |Definition(entry)| match &entry.older {
             Some(older) if !is_newest => &**older,
             _ => &*entry.written,
         })
@@ -518,9 +532,11 @@ impl InHeader {
     }
 }
 
-impl Entry {
-    /// None for what isn't an object: it would make the whole list senseless.
-    fn new(mut definition: Value) -> Option<Entry> {
+impl Definition {
+    /// Writes one down. None for what isn't an object: it would make the whole list senseless.
+    pub fn new(mut definition: Value) -> Option<Definition> {
+        let name = definition["name"].as_str().unwrap_or_default().to_owned();
+        let headers = InHeader::all(&definition["inputSchema"]);
         let written = serde_json::value::to_raw_value(&definition).ok()?;
         let entries = definition.as_object_mut()?;
         // Only the newest revision takes results that are no objects.
@@ -531,7 +547,7 @@ impl Entry {
         } else {
             None
         };
-        Some(Entry { written, older })
+        Some(Definition(Arc::new(Entry { written, older, name, headers })))
     }
 }
 
@@ -552,5 +568,7 @@ mod tests {
         assert_eq!(all(false), r#"{"name":"a"} {"name":"b","outputSchema":{"type":"object"}}"#);
         assert!(all(true).contains("array"));
         assert_eq!(listing.written(1, 1, true).count(), 1);
+        let again = [json!({"name": "a", "outputSchema": {"type": "array"}}), json!({"name": "b"})];
+        assert!(!listing.says_the_same(&Listing::new(again)) && listing.says_the_same(&listing.clone()));
     }
 }

@@ -329,7 +329,11 @@ impl Guard {
         });
         match read {
             Ok(Value::Array(batch)) if !batch.is_empty() => {
-                for value in batch.into_iter().take(BATCH_MAX) {
+                for (number, value) in batch.into_iter().enumerate() {
+                    // What is left out of a long one is no answer that somebody waits for.
+                    if self.over || (number >= BATCH_MAX && value.get("method").is_some()) {
+                        continue;
+                    }
                     self.understand_one(value);
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft::{Effects, NoInput, Registry, Withheld, tool};
 use haft_mcp::{Approvals as _, MemoryApprovals, ServerConfig, Status, Subject, Trust, limits};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake::{older, one_tool, result};
 use crate::{Room, count, faulty, host, until};
@@ -79,6 +79,52 @@ async fn a_list_without_end_is_cut() {
     let room = Room::settled([faulty("many", counts.path())], host()).await;
     assert_eq!(room.server().tool_count(), limits::LIST_ITEMS_MAX, "{:?}", room.server().status());
     assert!(room.server().left_out()[0].reason.contains("more than"));
+}
+
+/// Pages that each name another one.
+#[tokio::test]
+async fn a_list_of_pages_without_end_is_cut() {
+    let fake = older("2025-11-25", json!({"tools": {}}), |message| {
+        let page = message["params"]["cursor"].as_str().map_or(0, |page| page.parse::<usize>().unwrap());
+        let mut answer = one_tool(message, &format!("t{page}"));
+        answer[0]["result"]["nextCursor"] = json!((page + 1).to_string());
+        answer
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    assert_eq!(room.server().tool_count(), limits::LIST_PAGES_MAX);
+    assert_eq!(fake.heard("tools/list").len(), limits::LIST_PAGES_MAX);
+    assert!(room.server().left_out()[0].reason.contains("200 pages"), "{:?}", room.server().left_out());
+}
+
+/// Words are cut; a schema that is too large costs its tool alone.
+#[tokio::test]
+async fn large_definitions_are_bounded() {
+    let fake = older("2025-11-25", json!({"tools": {}}), |message| {
+        let words = "w".repeat(10 * limits::DESCRIPTION_CHARS_MAX);
+        let field = json!({"type": "string", "description": words});
+        let schema = json!({"type": "object", "properties": {"a": field}});
+        let many: serde_json::Map<String, Value> = (0..9_000)
+            .map(|number| (format!("a_rather_long_name_{number}"), json!({"type": "string"})))
+            .collect();
+        let tools = json!([
+            {"name": "wordy", "description": words, "inputSchema": schema},
+            {"name": "huge", "inputSchema": {"type": "object", "properties": many}},
+            {"name": "n".repeat(limits::NAME_CHARS_MAX + 1), "inputSchema": {"type": "object"}},
+        ]);
+        result(message, json!({"tools": tools}))
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    let snapshot = room.engine.snapshot();
+    let wordy = snapshot.find("mcp__x__wordy").unwrap().tool();
+    let cut = |words: &str| words.ends_with("… (cut)") && words.len() < limits::DESCRIPTION_CHARS_MAX + 20;
+    assert!(cut(wordy.description()));
+    assert!(cut(wordy.input_schema()["properties"]["a"]["description"].as_str().unwrap()));
+    let left_out = room.server().left_out();
+    let reasons: Vec<&str> = left_out.iter().map(|left| left.reason.as_str()).collect();
+    assert!(
+        reasons.len() == 2 && reasons[0].contains("the schema has ") && reasons[1].contains("name is longer"),
+        "{reasons:?}"
+    );
 }
 
 #[tokio::test]

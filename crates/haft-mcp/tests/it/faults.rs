@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use haft::ErrorKind;
+use haft::ports::Resources as _;
 use haft_mcp::{Status, limits};
 use serde_json::json;
 
@@ -229,6 +230,24 @@ async fn a_server_asks_and_only_what_was_lent_is_answered() {
         "200",
         "each is answered, if only with a refusal"
     );
+}
+
+/// A server is asked no more at once than its configuration says; the others wait for their turn, and it comes.
+#[tokio::test]
+async fn no_more_calls_run_at_once_than_a_server_is_to_have() {
+    let counts = tempfile::NamedTempFile::new().unwrap();
+    let mut config = faulty("", counts.path());
+    config.concurrency = 2;
+    let room = Room::settled([config], host()).await;
+    let never = || room.engine.turn().run([haft::ToolCall::new("n", "mcp__f__never", "{}")]);
+    let under_way = || count(counts.path(), "never");
+    let calls: Vec<_> = (0..5).map(|_| tokio::spawn(never())).collect();
+    until("two are under way", || under_way() == 2).await;
+    // What was sent before this has arrived when it is answered.
+    room.servers.resources().read("f", "note:///a").await.unwrap();
+    assert_eq!(under_way(), 2, "the others wait");
+    calls[..2].iter().for_each(tokio::task::JoinHandle::abort);
+    until("the turn of others comes", || under_way() == 4).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft_mcp::{Host, Status};
+use haft::testing::ScriptedAsker;
+use haft_mcp::{Host, Status, limits};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, newest, older, one_tool, result};
@@ -326,6 +327,57 @@ async fn a_call_that_asks_for_ever_is_ended() {
     let words = room.failure("mcp__x__t", json!({})).await;
     assert!(words.ends_with("it asked for more input 10 times"), "{words}");
     assert_eq!(fake.heard("tools/call").len(), 10);
+}
+
+/// Before 2026-07-28 a server refuses a call that needs a page, and names the page. It says itself that it did nothing.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_a_call_needs_is_shown_and_the_call_is_made_again() {
+    let opened = AtomicBool::new(false);
+    let fake = older("2025-11-25", json!({"tools": {}}), move |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ if opened.fetch_xor(true, Ordering::SeqCst) => {
+            result(message, json!({"content": [{"type": "text", "text": "ok"}]}))
+        }
+        _ => {
+            let page = json!({"mode": "url", "elicitationId": "p1", "url": "https://page.example/a", "message": "Look."});
+            let error = json!({"code": -32042, "message": "not yet", "data": {"elicitations": [page]}});
+            vec![json!({"jsonrpc": "2.0", "id": message["id"], "error": error})]
+        }
+    });
+    let answer = |answer: &str| Some(vec![answer.to_owned()]);
+    let user = ScriptedAsker::new().then_choose(answer("I have opened it")).then_choose(answer("No"));
+    let room = Room::settled([fake.in_process("x")], host().with_asker(Arc::new(user.clone()))).await;
+    assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+    let shown = user.questions()[0].text.clone();
+    assert!(shown.contains("Look.") && shown.contains("https://page.example/a"), "{shown}");
+    let words = room.failure("mcp__x__t", json!({})).await;
+    assert!(
+        words.ends_with("not yet; the user has to open https://page.example/a first, and the user did not"),
+        "{words}"
+    );
+    assert_eq!(fake.heard("tools/call").len(), 3, "not made again without a yes");
+    room.servers.close().await;
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    room.text("mcp__x__t", json!({})).await;
+    let words = room.failure("mcp__x__t", json!({})).await;
+    assert!(words.ends_with("https://page.example/a first, and nobody can be asked here"), "{words}");
+}
+
+/// A batch is bounded, and an answer that somebody waits for is heard wherever it stands.
+#[tokio::test]
+async fn an_answer_at_the_end_of_a_long_batch_is_heard() {
+    let fake = older("2025-03-26", json!({"tools": {}}), |message| match message["method"].as_str() {
+        Some("tools/list") => one_tool(message, "t"),
+        _ => {
+            let words = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "w"}});
+            let mut batch = vec![words; 2 * limits::BATCH_MAX];
+            batch.extend(result(message, json!({"content": [{"type": "text", "text": "ok"}]})));
+            vec![json!(batch)]
+        }
+    });
+    let room = Room::settled([fake.in_process("x")], host()).await;
+    assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
+    assert_eq!(room.server().log().matches("[info] w").count(), limits::BATCH_MAX);
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ impl Server {
     fn error(&self, failure: &Failure) -> ToolError {
         let server = self.named();
         match failure {
-            Failure::Refused { code, words } => {
+            Failure::Refused { code, words, .. } => {
                 ToolError::new(format!("{server} answered with error {code}: {words}"))
             }
             Failure::NotSent(words) => {

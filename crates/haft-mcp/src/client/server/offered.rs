@@ -96,8 +96,9 @@ impl Server {
             offered.tools.push(tool);
         }
         if more {
+            let (items, pages) = (limits::LIST_ITEMS_MAX, limits::LIST_PAGES_MAX);
             let reason =
-                format!("the list has more than {} entries; the rest is left out", limits::LIST_ITEMS_MAX);
+                format!("the list has more than {items} entries or {pages} pages; the rest is left out");
             offered.left_out.push(LeftOut { name: "…".to_owned(), reason });
         }
         offered
@@ -112,7 +113,9 @@ pub(super) async fn list(session: &Session, method: &str, key: &str) -> Result<(
         let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
         let page = session.request(method, params, Patience::REQUEST, &|_| {}).await;
         let mut page = page.map_err(|failure| match failure {
-            Failure::Refused { code, words } => format!("`{method}` was answered with error {code}: {words}"),
+            Failure::Refused { code, words, .. } => {
+                format!("`{method}` was answered with error {code}: {words}")
+            }
             Failure::NotSent(words)
             | Failure::WantsSignIn(words)
             | Failure::Gone(words)
