@@ -222,7 +222,7 @@ impl Keeping {
 
     /// The conversation begins with this, or begins again.
     pub(crate) fn begins(&self, conversation: &Conversation) {
-        self.note(Record::Items { from: 0, items: conversation.items().to_vec() });
+        Keeper::items(self, 0, conversation.items());
     }
 
     /// The session ended by itself.
@@ -289,7 +289,9 @@ impl Keeper for Keeping {
     }
 
     fn replied(&self, turn: u64, items: &[Value]) {
-        self.note(Record::Reply { turn, items: items.to_vec() });
+        if let Err(error) = self.journal.reply(turn, items) {
+            self.failed(&error);
+        }
     }
 
     fn spent(&self, turn: u64, usage: &Cost) {

@@ -102,6 +102,14 @@ impl Journal {
         self.queue(encode::items(from, items))
     }
 
+    /// Notes that the model's message is whole; returns at once.
+    ///
+    /// # Errors
+    /// The journal can't be written now.
+    pub fn reply(&self, turn: u64, items: &[Value]) -> Result<(), RecordError> {
+        self.queue(encode::reply(turn, items))
+    }
+
     fn queue(&self, json: Vec<u8>) -> Result<(), RecordError> {
         self.0.writer.put(Job::Json(json), Until::Queued).map(drop).map_err(failed)
     }
@@ -166,7 +174,7 @@ impl Recorder for Journal {
         Box::pin(async move {
             let until = match (intent.side_effects, self.0.durability) {
                 (_, Durability::Call) => Until::Synced,
-                (true, _) => Until::Queued,
+                (true, _) => Until::Passed,
                 (false, _) => Until::Idle,
             };
             let ended = Ended {

@@ -27,6 +27,7 @@ mod head;
 mod journal;
 pub mod limits;
 mod line;
+mod pen;
 mod read;
 mod record;
 mod recover;
