@@ -321,7 +321,7 @@ impl Keeper for Keeping {
             if !files.is_empty() {
                 self.note(Record::Seen { files });
             }
-            if let Err(error) = self.journal.settle().await {
+            if let Err(error) = self.journal.turn_over().await {
                 self.failed(&error);
             }
         })

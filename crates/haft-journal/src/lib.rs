@@ -33,6 +33,7 @@ mod record;
 mod recover;
 mod redact;
 mod store;
+mod told;
 mod writer;
 
 pub use self::disk::{Disk, RealDisk, sha256};

@@ -47,6 +47,9 @@ pub(crate) enum Until {
     Idle,
     /// The same, and it is kept until it can be written.
     Queued,
+    /// The same; and once it is written the disk has it with the next sync, or after a moment in which nothing else is to
+    /// be written.
+    Over,
     /// It goes to the system now; if somebody else writes just then, soon.
     Passed,
     /// The system has it; it survives this process.
@@ -118,7 +121,7 @@ impl Shared {
         };
         let waited: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
         jobs.extend(brought);
-        let settles = jobs.iter().any(|waiting| waiting.until == Until::Settled);
+        let settles = jobs.iter().any(|waiting| matches!(waiting.until, Until::Over | Until::Settled));
         syncs |= jobs.iter().any(|waiting| waiting.until == Until::Synced);
         let mut done = Vec::new();
         let entries = jobs.into_iter().map(|waiting| {
