@@ -74,6 +74,11 @@ impl Pen {
         !self.unwritten.is_empty()
     }
 
+    /// Whether nothing can be written any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// Takes no more, if it still does.
     pub(crate) fn lose(&mut self, why: &str) {
         self.lost.get_or_insert_with(|| why.to_owned());

@@ -132,7 +132,8 @@ impl Shared {
         {
             let mut queue = self.queue();
             queue.bytes -= waited;
-            queue.unsynced = !syncs && (queue.unsynced || settles);
+            let is_over = (syncs && written.is_ok()) || pen.is_lost();
+            queue.unsynced = (queue.unsynced || settles) && !is_over;
             queue.trouble = written.clone().err();
         }
         for done in done {
@@ -159,17 +160,19 @@ impl Shared {
             let passed;
             (queue, passed) = waited.unwrap_or_else(PoisonError::into_inner);
             let quiet = passed.timed_out() && queue.count == count;
-            if passed.timed_out() && !queue.jobs.is_empty() || quiet && queue.unsynced {
+            let is_time = passed.timed_out() && !queue.jobs.is_empty();
+            if is_time || (quiet && queue.unsynced) {
                 return queue.closed;
             }
             queue.asleep = quiet;
         }
     }
 
-    /// Whether what has to be there now may be written in the place: not if much waits before it, or if it is too late.
+    /// Whether what has to be there now may be written in the place: not if much waits before it, or something that was left
+    /// to the thread; nor if it is too late.
     fn takes_here(&self, until: Until) -> bool {
         let mut queue = self.queue();
-        if queue.closed || queue.bytes > LIGHT_BYTES_MAX {
+        if queue.closed || queue.urgent || queue.bytes > LIGHT_BYTES_MAX {
             return false;
         }
         queue.count += 1;
